@@ -1,0 +1,116 @@
+"""What is said on the channel between the engine and the agent of one sandbox.
+
+The channel is a Unix SEQPACKET socket; each datagram is one JSON object and up to
+``MAX_DESCRIPTORS`` descriptors. A message above ``INLINE_LIMIT`` bytes travels in a memfd: the
+datagram is then ``{"memfd": <size>}`` and the memfd is the first descriptor.
+
+Request    {"id": n, "op": "<name>", ...}
+Response   {"id": n, "ok": {...}}                       and its descriptors
+Failure    {"id": n, "error": {"code": "<Connect code>", "message": "...", "errno": n?}}
+Event      {"event": "<name>", ...}                     unasked, without an id
+
+This module is imported by the agent, so it stands on the standard library alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+INLINE_LIMIT: Final = 48 * 1024
+MAX_MESSAGE_SIZE: Final = 64 * 1024 * 1024
+MAX_DESCRIPTORS: Final = 64
+
+EVENT_EXIT: Final = "exit"
+"""``{"event": "exit", "pid": n, "status": n}``: a started process ended; ``status`` is the exit
+code, or minus the signal. Repeated to each new channel until ``release``."""
+
+EVENT_FATAL: Final = "fatal"
+"""``{"event": "fatal", "message": "..."}``: the sandbox could not be set up; PID 1 exits."""
+
+HELLO: Final = "hello"
+"""-> ``{"version": 1, "processes": [{"pid", "tag", "cmd", "args", "envs", "cwd", "stdin": bool,
+"pty": [cols, rows] | null, "status": n | null}], "watches": [...]}``. First request on each
+channel; a new channel supersedes the one before."""
+
+CONFIGURE: Final = "configure"
+"""``{"envs": {..}, "default_user": "user", "default_cwd": "" | path, "hostname": str?}`` -> ``{}``.
+Global environment and defaults of the sandbox; also writes the marker files (interface 3.3)."""
+
+STAT: Final = "stat"
+"""``{"path", "user"}`` -> ``{"entry": EntryInfo}`` (interface 3.4, JSON as on the wire)."""
+
+LIST_DIR: Final = "list_dir"
+"""``{"path", "user", "depth"}`` -> ``{"entries": [EntryInfo]}``."""
+
+MAKE_DIR: Final = "make_dir"
+"""``{"path", "user"}`` -> ``{"entry": EntryInfo}``."""
+
+MOVE: Final = "move"
+"""``{"source", "destination", "user"}`` -> ``{"entry": EntryInfo}``."""
+
+REMOVE: Final = "remove"
+"""``{"path", "user"}`` -> ``{}``."""
+
+RESOLVE: Final = "resolve"
+"""``{"path", "user"}`` -> ``{"path": absolute}`` without looking whether it exists."""
+
+OPEN: Final = "open"
+"""``{"path", "user"}`` -> ``{"path", "name", "size", "mtime_ns", "mode", "streamed": bool}`` and a
+descriptor open for reading. Regular files only; ``streamed`` for procfs and sysfs files whose size
+says nothing. A directory gives ``invalid_argument`` ``path '<p>' is a directory``, a missing path
+``not_found`` ``path '<p>' does not exist``, anything else ``invalid_argument``."""
+
+CREATE: Final = "create"
+"""``{"path", "user", "metadata": {..}}`` -> ``{"path", "name", "metadata": {..} | null}`` and a
+descriptor open for writing, truncated; parents made, owner set, metadata replaced (interface 4.5).
+A directory gives ``invalid_argument`` ``path is a directory: <p>``."""
+
+COMPOSE: Final = "compose"
+"""``{"sources": [path], "destination": path, "user"}`` -> ``{"path", "name"}`` (interface 4.6)."""
+
+START: Final = "start"
+"""``{"cmd", "args", "envs", "cwd", "user", "tag", "stdin": bool, "pty": [cols, rows] | null}`` ->
+``{"pid"}`` and descriptors: ``[master]`` for a pty, else ``[stdout, stderr]`` or
+``[stdout, stderr, stdin]``. The agent keeps duplicates until ``release``."""
+
+ADOPT: Final = "adopt"
+"""``{"pid"}`` -> ``{}`` and the same descriptors again, for a new engine."""
+
+CLOSE_STDIN: Final = "close_stdin"
+"""``{"pid"}`` -> ``{}``; drops the agent's duplicate of stdin."""
+
+RELEASE: Final = "release"
+"""``{"pid"}`` -> ``{}``; forgets an ended process and drops its descriptors."""
+
+SIGNAL: Final = "signal"
+"""``{"pid", "signal": n, "group": bool}`` -> ``{}``; ``not_found`` when it is gone."""
+
+WATCH: Final = "watch"
+"""``{"path", "user", "recursive", "allow_network_mounts"}`` -> ``{"watch": id, "path": absolute,
+"wds": {"<wd>": "<relative folder>"}}`` and an inotify descriptor that the engine reads."""
+
+WATCH_ADD: Final = "watch_add"
+"""``{"watch", "folder": relative}`` -> ``{"wds": {"<wd>": "<relative folder>"}, "found":
+[relative path]}``: arms a folder that appeared, and all below it; ``found`` is what was inside
+already, parents first."""
+
+UNWATCH: Final = "unwatch"
+"""``{"watch"}`` -> ``{}``."""
+
+SOCKETS: Final = "sockets"
+"""``{"count", "family": 4 | 6}`` -> ``{}`` and that many unconnected TCP sockets of the sandbox's
+network namespace, close-on-exec and non-blocking."""
+
+LISTEN: Final = "listen"
+"""``{"host", "port"}`` -> ``{"port"}`` and one listening TCP socket of the sandbox's namespace."""
+
+USAGE: Final = "usage"
+"""-> ``{"cpu_ns", "memory_bytes", "processes", "disk_used", "disk_total"}`` summed over the
+sandbox's ``/proc``: for machines without cgroups."""
+
+FREEZE: Final = "freeze"
+"""``{"frozen": bool}`` -> ``{"processes": n}``: SIGSTOP or SIGCONT to all but the agent, for
+machines without a freezer."""
+
+MOUNT: Final = "mount"
+"""``{"path"}`` and one descriptor of a detached mount -> ``{}``: attaches it (volumes)."""

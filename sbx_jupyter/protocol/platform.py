@@ -1,0 +1,183 @@
+"""The records of the platform API: sandboxes and what hangs on them (interface 1.2 to 1.4, 8)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import field
+
+RUNTIME_VERSION: Final = "0.6.13"
+"""Reported as ``envdVersion``; gates features in clients (interface 6)."""
+
+CLIENT_ID: Final = "local"
+DEFAULT_TIMEOUT: Final = 300
+DEFAULT_TIMEOUT_V1: Final = 15
+MAX_BODY_SIZE: Final = 16 * 1024 * 1024
+
+SandboxState = Literal["running", "paused"]
+
+
+class Record(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
+    """Base of the platform API's records: fields that are ``None`` are left out."""
+
+
+class Error(Record):
+    code: int
+    message: str
+    error_code: str | None = None
+
+
+class VolumeMount(Record):
+    name: str
+    path: str
+
+
+class Lifecycle(msgspec.Struct, kw_only=True, frozen=True):
+    auto_resume: bool = field(name="autoResume", default=False)
+    on_timeout: Literal["kill", "pause"] = field(name="onTimeout", default="kill")
+
+
+class AutoResume(Record):
+    enabled: bool
+
+
+class EgressTls(Record):
+    enabled: bool
+    server_name: str | None = field(name="serverName", default=None)
+    ca_cert: str | None = field(name="caCert", default=None)
+
+
+class EgressProxy(Record):
+    address: str
+    username: str | None = None
+    password: str | None = None
+    tls: EgressTls | None = None
+
+
+class NetworkConfig(Record):
+    """``SandboxNetworkConfig`` and its update form (interface 8.1)."""
+
+    allow_public_traffic: bool | None = field(name="allowPublicTraffic", default=None)
+    allow_out: list[str] | None = field(name="allowOut", default=None)
+    deny_out: list[str] | None = field(name="denyOut", default=None)
+    dns_servers: list[str] | None = field(name="dnsServers", default=None)
+    egress_proxy: EgressProxy | None = field(name="egressProxy", default=None)
+    mask_request_host: str | None = field(name="maskRequestHost", default=None)
+    https_ports: list[int] | None = field(name="httpsPorts", default=None)
+    rules: dict[str, list[dict[str, Any]]] | None = None
+    allow_internet_access: bool | None = None
+
+
+class NewSandbox(Record):
+    """The body of create, v1 and v2 (interface 1.2)."""
+
+    template_id: str = field(name="templateID")
+    timeout: int | None = None
+    auto_pause: bool = field(name="autoPause", default=False)
+    auto_pause_memory: bool = field(name="autoPauseMemory", default=True)
+    auto_resume: AutoResume | None = field(name="autoResume", default=None)
+    allow_internet_access: bool | None = None
+    network: NetworkConfig | None = None
+    metadata: dict[str, str] | None = None
+    env_vars: dict[str, str] | None = field(name="envVars", default=None)
+    mcp: dict[str, Any] | None = None
+    iam: dict[str, Any] | None = None
+    volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
+    secure: bool | None = None
+
+
+class Sandbox(Record):
+    """What create, connect, resume and fork answer."""
+
+    template_id: str = field(name="templateID")
+    sandbox_id: str = field(name="sandboxID")
+    client_id: str = field(name="clientID")
+    envd_version: str = field(name="envdVersion")
+    alias: str | None = None
+    envd_access_token: str | None = field(name="envdAccessToken", default=None)
+    traffic_access_token: str | None = field(name="trafficAccessToken", default=None)
+    domain: str | None = None
+
+
+class ListedSandbox(Record):
+    template_id: str = field(name="templateID")
+    sandbox_id: str = field(name="sandboxID")
+    client_id: str = field(name="clientID")
+    envd_version: str = field(name="envdVersion")
+    started_at: dt.datetime = field(name="startedAt")
+    end_at: dt.datetime = field(name="endAt")
+    cpu_count: int = field(name="cpuCount")
+    memory_mb: int = field(name="memoryMB")
+    disk_size_mb: int = field(name="diskSizeMB")
+    state: SandboxState
+    alias: str | None = None
+    metadata: dict[str, str] | None = None
+    volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
+    pause_mode: Literal["full", "filesystem"] | None = field(name="pauseMode", default=None)
+
+
+class SandboxDetail(ListedSandbox):
+    envd_access_token: str | None = field(name="envdAccessToken", default=None)
+    allow_internet_access: bool | None = field(name="allowInternetAccess", default=None)
+    domain: str | None = None
+    network: NetworkConfig | None = None
+    lifecycle: Lifecycle | None = None
+
+
+class ConnectSandbox(Record):
+    timeout: int | None = None
+    memory: bool | None = None
+
+
+class PauseRequest(Record):
+    memory: bool = True
+    require_healthy_guest: bool = field(name="requireHealthyGuest", default=False)
+
+
+class ForkRequest(Record):
+    timeout: int = DEFAULT_TIMEOUT_V1
+    count: int = 1
+
+
+class ForkResult(Record):
+    sandbox: Sandbox | None = None
+    error: Error | None = None
+
+
+class TimeoutRequest(Record):
+    timeout: int
+
+
+class RefreshRequest(Record):
+    duration: int | None = None
+
+
+class SnapshotRequest(Record):
+    name: str | None = None
+    memory: bool | None = None
+
+
+class SnapshotInfo(msgspec.Struct, kw_only=True, frozen=True):
+    snapshot_id: str = field(name="snapshotID")
+    names: list[str]
+
+
+class SandboxMetric(msgspec.Struct, kw_only=True, frozen=True):
+    timestamp: dt.datetime
+    timestamp_unix: int = field(name="timestampUnix")
+    cpu_count: int = field(name="cpuCount")
+    cpu_used_pct: float = field(name="cpuUsedPct")
+    mem_used: int = field(name="memUsed")
+    mem_total: int = field(name="memTotal")
+    mem_cache: int = field(name="memCache")
+    disk_used: int = field(name="diskUsed")
+    disk_total: int = field(name="diskTotal")
+
+
+class SandboxLogEntry(msgspec.Struct, kw_only=True, frozen=True):
+    timestamp: dt.datetime
+    message: str
+    level: Literal["debug", "info", "warn", "error"]
+    fields: dict[str, str]

@@ -1,0 +1,242 @@
+"""The records of the runtime API: entries, processes, readings (interface 3.4, 3.5 and 4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Final
+
+import msgspec
+
+from sbx_jupyter.protocol.messages import Message
+
+RUNTIME_PORT: Final = 49983
+INTERPRETER_PORT: Final = 49999
+
+FILE: Final = "FILE_TYPE_FILE"
+DIRECTORY: Final = "FILE_TYPE_DIRECTORY"
+UNSPECIFIED: Final = "FILE_TYPE_UNSPECIFIED"
+
+EVENT_CREATE: Final = "EVENT_TYPE_CREATE"
+EVENT_WRITE: Final = "EVENT_TYPE_WRITE"
+EVENT_REMOVE: Final = "EVENT_TYPE_REMOVE"
+EVENT_RENAME: Final = "EVENT_TYPE_RENAME"
+EVENT_CHMOD: Final = "EVENT_TYPE_CHMOD"
+
+
+class Empty(Message):
+    """The message without fields."""
+
+
+# filesystem.Filesystem
+
+
+class EntryInfo(Message):
+    """One file, directory or link (interface 3.4, "EntryInfo values")."""
+
+    name: str
+    type: str
+    path: str
+    size: int = 0
+    mode: int = 0
+    permissions: str = ""
+    owner: str = ""
+    group: str = ""
+    modified_time: dt.datetime | None = None
+    symlink_target: str | None = None
+    metadata: dict[str, str] | None = None
+    is_symlink: bool = False
+
+
+class PathRequest(Message):
+    path: str = ""
+
+
+class ListDirRequest(Message):
+    path: str = ""
+    depth: int = 0
+
+
+class MoveRequest(Message):
+    source: str = ""
+    destination: str = ""
+
+
+class EntryResponse(Message):
+    entry: EntryInfo
+
+
+class ListDirResponse(Message):
+    entries: list[EntryInfo] = []
+
+
+class WatchDirRequest(Message):
+    path: str = ""
+    recursive: bool = False
+    include_entry: bool = False
+    allow_network_mounts: bool = False
+
+
+class FilesystemEvent(Message):
+    name: str
+    type: str
+    entry: EntryInfo | None = None
+
+
+class WatchDirResponse(Message):
+    start: Empty | None = None
+    filesystem: FilesystemEvent | None = None
+    keepalive: Empty | None = None
+
+
+class CreateWatcherResponse(Message):
+    watcher_id: str
+
+
+class WatcherRequest(Message):
+    watcher_id: str = ""
+
+
+class WatcherEventsResponse(Message):
+    events: list[FilesystemEvent] = []
+
+
+# process.Process
+
+
+class ProcessConfig(Message):
+    cmd: str = ""
+    args: list[str] = []
+    envs: dict[str, str] = {}
+    cwd: str | None = None
+
+
+class PtySize(Message):
+    cols: int = 0
+    rows: int = 0
+
+
+class Pty(Message):
+    size: PtySize = PtySize()
+
+
+class ProcessSelector(Message):
+    pid: int | None = None
+    tag: str | None = None
+
+
+class ProcessInfo(Message):
+    config: ProcessConfig
+    pid: int
+    tag: str | None = None
+
+
+class ListProcessesResponse(Message):
+    processes: list[ProcessInfo] = []
+
+
+class StartRequest(Message):
+    process: ProcessConfig = ProcessConfig()
+    pty: Pty | None = None
+    tag: str | None = None
+    stdin: bool | None = None
+
+
+class ConnectRequest(Message):
+    process: ProcessSelector = ProcessSelector()
+
+
+class UpdateRequest(Message):
+    process: ProcessSelector = ProcessSelector()
+    pty: Pty | None = None
+
+
+class ProcessInput(Message):
+    stdin: bytes | None = None
+    pty: bytes | None = None
+
+
+class SendInputRequest(Message):
+    process: ProcessSelector = ProcessSelector()
+    input: ProcessInput = ProcessInput()
+
+
+class SendSignalRequest(Message):
+    process: ProcessSelector = ProcessSelector()
+    signal: str | int = 0
+
+
+class StreamInputStart(Message):
+    process: ProcessSelector = ProcessSelector()
+
+
+class StreamInputData(Message):
+    input: ProcessInput = ProcessInput()
+
+
+class StreamInputRequest(Message):
+    start: StreamInputStart | None = None
+    data: StreamInputData | None = None
+    keepalive: Empty | None = None
+
+
+class StartEvent(Message):
+    pid: int
+
+
+class DataEvent(Message):
+    stdout: bytes | None = None
+    stderr: bytes | None = None
+    pty: bytes | None = None
+
+
+class EndEvent(Message):
+    exit_code: int = 0
+    exited: bool = False
+    status: str = ""
+    error: str | None = None
+
+
+class ProcessEvent(Message):
+    """Exactly one member is set."""
+
+    start: StartEvent | None = None
+    data: DataEvent | None = None
+    end: EndEvent | None = None
+    keepalive: Empty | None = None
+
+
+class ProcessEventResponse(Message):
+    event: ProcessEvent
+
+
+# plain HTTP
+
+
+class WrittenFile(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
+    """One element of the answer of ``POST /files`` (interface 4.5) and ``/files/compose`` (4.6)."""
+
+    path: str
+    name: str
+    type: str
+    metadata: dict[str, str] | None = None
+
+
+class ComposeRequest(msgspec.Struct, kw_only=True, frozen=True):
+    source_paths: list[str]
+    destination: str
+    username: str | None = None
+
+
+class Reading(msgspec.Struct, kw_only=True, frozen=True):
+    """One set of metrics, as ``GET /metrics`` answers it (interface 4.3); sizes in bytes."""
+
+    ts: int
+    cpu_count: int
+    cpu_used_pct: float
+    mem_total_mib: int
+    mem_used_mib: int
+    mem_total: int
+    mem_used: int
+    mem_cache: int
+    disk_used: int
+    disk_total: int
