@@ -1,0 +1,20 @@
+#!/bin/sh
+# Install the system packages that the tests use, where we may; else say what is missing, in one line.
+set -eu
+
+missing=""
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
+command -v bwrap >/dev/null 2>&1 || missing="$missing bubblewrap"
+for pair in git:git curl:curl sudo:sudo ss:iproute2 pgrep:procps setpriv:util-linux; do
+  command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  echo "Installing system packages:$missing"
+  apt-get update -qq
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+else
+  echo "Missing system packages; install them with: sudo apt-get install --no-install-recommends$missing" >&2
+fi
