@@ -1,0 +1,75 @@
+"""Isolated sandboxes inside Jupyter; every public name is imported when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client import (
+        AsyncSandbox,
+        CommandHandle,
+        CommandResult,
+        ConnectionConfig,
+        Sandbox,
+    )
+    from sbx_jupyter.errors import SbxError
+    from sbx_jupyter.widgets import FileBrowser, MetricsChart, Terminal
+
+_HOMES = {
+    "AsyncSandbox": "sbx_jupyter.client",
+    "CommandHandle": "sbx_jupyter.client",
+    "CommandResult": "sbx_jupyter.client",
+    "ConnectionConfig": "sbx_jupyter.client",
+    "FileBrowser": "sbx_jupyter.widgets",
+    "MetricsChart": "sbx_jupyter.widgets",
+    "Sandbox": "sbx_jupyter.client",
+    "SbxError": "sbx_jupyter.errors",
+    "Terminal": "sbx_jupyter.widgets",
+}
+
+__all__ = [
+    "AsyncSandbox",
+    "CommandHandle",
+    "CommandResult",
+    "ConnectionConfig",
+    "FileBrowser",
+    "MetricsChart",
+    "Sandbox",
+    "SbxError",
+    "Terminal",
+]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    """Where Jupyter Server finds the extension."""
+    from sbx_jupyter.server.extension import SbxExtension
+
+    return [{"module": "sbx_jupyter.server.extension", "app": SbxExtension}]
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Where JupyterLab finds the built labextension."""
+    return [{"src": "labextension", "dest": "sbx-jupyter"}]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, "__version__"])
+
+
+def _version() -> str:
+    """The version of the installed distribution; a bare checkout has none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("sbx-jupyter")
+    except PackageNotFoundError:
+        return "0+checkout"
