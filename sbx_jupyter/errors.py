@@ -77,7 +77,7 @@ class FailedPreconditionError(SbxError):
 
 
 class IsolationError(FailedPreconditionError):
-    """This machine cannot give the isolation that was asked for; the message says what is missing."""
+    """This machine cannot isolate as asked; the message says what is missing."""
 
 
 class AbortedError(SbxError):
