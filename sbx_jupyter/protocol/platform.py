@@ -23,13 +23,13 @@ class Record(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
     """Base of the platform API's records: fields that are ``None`` are left out."""
 
 
-class Error(Record):
+class Error(Record, frozen=True):
     code: int
     message: str
     error_code: str | None = None
 
 
-class VolumeMount(Record):
+class VolumeMount(Record, frozen=True):
     name: str
     path: str
 
@@ -39,24 +39,24 @@ class Lifecycle(msgspec.Struct, kw_only=True, frozen=True):
     on_timeout: Literal["kill", "pause"] = field(name="onTimeout", default="kill")
 
 
-class AutoResume(Record):
+class AutoResume(Record, frozen=True):
     enabled: bool
 
 
-class EgressTls(Record):
+class EgressTls(Record, frozen=True):
     enabled: bool
     server_name: str | None = field(name="serverName", default=None)
     ca_cert: str | None = field(name="caCert", default=None)
 
 
-class EgressProxy(Record):
+class EgressProxy(Record, frozen=True):
     address: str
     username: str | None = None
     password: str | None = None
     tls: EgressTls | None = None
 
 
-class NetworkConfig(Record):
+class NetworkConfig(Record, frozen=True):
     """``SandboxNetworkConfig`` and its update form (interface 8.1)."""
 
     allow_public_traffic: bool | None = field(name="allowPublicTraffic", default=None)
@@ -70,7 +70,7 @@ class NetworkConfig(Record):
     allow_internet_access: bool | None = None
 
 
-class NewSandbox(Record):
+class NewSandbox(Record, frozen=True):
     """The body of create, v1 and v2 (interface 1.2)."""
 
     template_id: str = field(name="templateID")
@@ -88,7 +88,7 @@ class NewSandbox(Record):
     secure: bool | None = None
 
 
-class Sandbox(Record):
+class Sandbox(Record, frozen=True):
     """What create, connect, resume and fork answer."""
 
     template_id: str = field(name="templateID")
@@ -101,7 +101,7 @@ class Sandbox(Record):
     domain: str | None = None
 
 
-class ListedSandbox(Record):
+class ListedSandbox(Record, frozen=True):
     template_id: str = field(name="templateID")
     sandbox_id: str = field(name="sandboxID")
     client_id: str = field(name="clientID")
@@ -118,7 +118,7 @@ class ListedSandbox(Record):
     pause_mode: Literal["full", "filesystem"] | None = field(name="pauseMode", default=None)
 
 
-class SandboxDetail(ListedSandbox):
+class SandboxDetail(ListedSandbox, frozen=True, kw_only=True):
     envd_access_token: str | None = field(name="envdAccessToken", default=None)
     allow_internet_access: bool | None = field(name="allowInternetAccess", default=None)
     domain: str | None = None
@@ -126,35 +126,35 @@ class SandboxDetail(ListedSandbox):
     lifecycle: Lifecycle | None = None
 
 
-class ConnectSandbox(Record):
+class ConnectSandbox(Record, frozen=True):
     timeout: int | None = None
     memory: bool | None = None
 
 
-class PauseRequest(Record):
+class PauseRequest(Record, frozen=True):
     memory: bool = True
     require_healthy_guest: bool = field(name="requireHealthyGuest", default=False)
 
 
-class ForkRequest(Record):
+class ForkRequest(Record, frozen=True):
     timeout: int = DEFAULT_TIMEOUT_V1
     count: int = 1
 
 
-class ForkResult(Record):
+class ForkResult(Record, frozen=True):
     sandbox: Sandbox | None = None
     error: Error | None = None
 
 
-class TimeoutRequest(Record):
+class TimeoutRequest(Record, frozen=True):
     timeout: int
 
 
-class RefreshRequest(Record):
+class RefreshRequest(Record, frozen=True):
     duration: int | None = None
 
 
-class SnapshotRequest(Record):
+class SnapshotRequest(Record, frozen=True):
     name: str | None = None
     memory: bool | None = None
 

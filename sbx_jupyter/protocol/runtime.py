@@ -23,14 +23,14 @@ EVENT_RENAME: Final = "EVENT_TYPE_RENAME"
 EVENT_CHMOD: Final = "EVENT_TYPE_CHMOD"
 
 
-class Empty(Message):
+class Empty(Message, frozen=True):
     """The message without fields."""
 
 
 # filesystem.Filesystem
 
 
-class EntryInfo(Message):
+class EntryInfo(Message, frozen=True):
     """One file, directory or link (interface 3.4, "EntryInfo values")."""
 
     name: str
@@ -47,156 +47,156 @@ class EntryInfo(Message):
     is_symlink: bool = False
 
 
-class PathRequest(Message):
+class PathRequest(Message, frozen=True):
     path: str = ""
 
 
-class ListDirRequest(Message):
+class ListDirRequest(Message, frozen=True):
     path: str = ""
     depth: int = 0
 
 
-class MoveRequest(Message):
+class MoveRequest(Message, frozen=True):
     source: str = ""
     destination: str = ""
 
 
-class EntryResponse(Message):
+class EntryResponse(Message, frozen=True):
     entry: EntryInfo
 
 
-class ListDirResponse(Message):
+class ListDirResponse(Message, frozen=True):
     entries: list[EntryInfo] = []
 
 
-class WatchDirRequest(Message):
+class WatchDirRequest(Message, frozen=True):
     path: str = ""
     recursive: bool = False
     include_entry: bool = False
     allow_network_mounts: bool = False
 
 
-class FilesystemEvent(Message):
+class FilesystemEvent(Message, frozen=True):
     name: str
     type: str
     entry: EntryInfo | None = None
 
 
-class WatchDirResponse(Message):
+class WatchDirResponse(Message, frozen=True):
     start: Empty | None = None
     filesystem: FilesystemEvent | None = None
     keepalive: Empty | None = None
 
 
-class CreateWatcherResponse(Message):
+class CreateWatcherResponse(Message, frozen=True):
     watcher_id: str
 
 
-class WatcherRequest(Message):
+class WatcherRequest(Message, frozen=True):
     watcher_id: str = ""
 
 
-class WatcherEventsResponse(Message):
+class WatcherEventsResponse(Message, frozen=True):
     events: list[FilesystemEvent] = []
 
 
 # process.Process
 
 
-class ProcessConfig(Message):
+class ProcessConfig(Message, frozen=True):
     cmd: str = ""
     args: list[str] = []
     envs: dict[str, str] = {}
     cwd: str | None = None
 
 
-class PtySize(Message):
+class PtySize(Message, frozen=True):
     cols: int = 0
     rows: int = 0
 
 
-class Pty(Message):
+class Pty(Message, frozen=True):
     size: PtySize = PtySize()
 
 
-class ProcessSelector(Message):
+class ProcessSelector(Message, frozen=True):
     pid: int | None = None
     tag: str | None = None
 
 
-class ProcessInfo(Message):
+class ProcessInfo(Message, frozen=True):
     config: ProcessConfig
     pid: int
     tag: str | None = None
 
 
-class ListProcessesResponse(Message):
+class ListProcessesResponse(Message, frozen=True):
     processes: list[ProcessInfo] = []
 
 
-class StartRequest(Message):
+class StartRequest(Message, frozen=True):
     process: ProcessConfig = ProcessConfig()
     pty: Pty | None = None
     tag: str | None = None
     stdin: bool | None = None
 
 
-class ConnectRequest(Message):
+class ConnectRequest(Message, frozen=True):
     process: ProcessSelector = ProcessSelector()
 
 
-class UpdateRequest(Message):
+class UpdateRequest(Message, frozen=True):
     process: ProcessSelector = ProcessSelector()
     pty: Pty | None = None
 
 
-class ProcessInput(Message):
+class ProcessInput(Message, frozen=True):
     stdin: bytes | None = None
     pty: bytes | None = None
 
 
-class SendInputRequest(Message):
+class SendInputRequest(Message, frozen=True):
     process: ProcessSelector = ProcessSelector()
     input: ProcessInput = ProcessInput()
 
 
-class SendSignalRequest(Message):
+class SendSignalRequest(Message, frozen=True):
     process: ProcessSelector = ProcessSelector()
     signal: str | int = 0
 
 
-class StreamInputStart(Message):
+class StreamInputStart(Message, frozen=True):
     process: ProcessSelector = ProcessSelector()
 
 
-class StreamInputData(Message):
+class StreamInputData(Message, frozen=True):
     input: ProcessInput = ProcessInput()
 
 
-class StreamInputRequest(Message):
+class StreamInputRequest(Message, frozen=True):
     start: StreamInputStart | None = None
     data: StreamInputData | None = None
     keepalive: Empty | None = None
 
 
-class StartEvent(Message):
+class StartEvent(Message, frozen=True):
     pid: int
 
 
-class DataEvent(Message):
+class DataEvent(Message, frozen=True):
     stdout: bytes | None = None
     stderr: bytes | None = None
     pty: bytes | None = None
 
 
-class EndEvent(Message):
+class EndEvent(Message, frozen=True):
     exit_code: int = 0
     exited: bool = False
     status: str = ""
     error: str | None = None
 
 
-class ProcessEvent(Message):
+class ProcessEvent(Message, frozen=True):
     """Exactly one member is set."""
 
     start: StartEvent | None = None
@@ -205,7 +205,7 @@ class ProcessEvent(Message):
     keepalive: Empty | None = None
 
 
-class ProcessEventResponse(Message):
+class ProcessEventResponse(Message, frozen=True):
     event: ProcessEvent
 
 
