@@ -1,0 +1,1 @@
+"""How a sandbox is fenced on this kernel: namespaces, or Landlock, and limits."""
