@@ -1,0 +1,34 @@
+"""Run the benchmarks: ``python -m tests.benchmarks [name ...]``; each prints ratios of one run."""
+
+from __future__ import annotations
+
+import argparse
+
+from tests.benchmarks import capacity, create, echo, lifecycle, listing, streaming, transfer
+from tests.benchmarks.harness import running_engine
+
+BENCHMARKS = {
+    "create": create.run,
+    "listing": listing.run,
+    "transfer": transfer.run,
+    "streaming": streaming.run,
+    "echo": echo.run,
+    "lifecycle": lifecycle.run,
+    "capacity": capacity.run,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(BENCHMARKS)} (default all)")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(BENCHMARKS):
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+
+    with running_engine() as engine:
+        for name in arguments.names or BENCHMARKS:
+            print(f"\n{name}", flush=True)
+            BENCHMARKS[name](engine)
+
+
+main()
