@@ -16,6 +16,8 @@ ACCESS_TOKEN_HEADER: Final = "X-Access-Token"
 TRAFFIC_TOKEN_HEADER: Final = "E2B-Traffic-Access-Token"
 SANDBOX_ID_HEADER: Final = "E2b-Sandbox-Id"
 SANDBOX_PORT_HEADER: Final = "E2b-Sandbox-Port"
+REPLAY_FROM_HEADER: Final = "Sbx-Replay-From"
+"""Our addition: replay a terminal's output from this sequence number, and number what follows."""
 
 _ID_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SANDBOX_ID: Final = re.compile(r"[a-z0-9]+\Z")

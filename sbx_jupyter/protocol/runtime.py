@@ -197,12 +197,17 @@ class EndEvent(Message, frozen=True):
 
 
 class ProcessEvent(Message, frozen=True):
-    """Exactly one member is set."""
+    """Exactly one member is set, and ``sequence`` beside ``data`` of a replayed terminal.
+
+    ``sequence`` is the number of bytes that the terminal had produced before this piece; it is sent
+    only to those who ask with ``Sbx-Replay-From``.
+    """
 
     start: StartEvent | None = None
     data: DataEvent | None = None
     end: EndEvent | None = None
     keepalive: Empty | None = None
+    sequence: int | None = None
 
 
 class ProcessEventResponse(Message, frozen=True):
