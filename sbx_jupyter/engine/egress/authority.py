@@ -1,0 +1,114 @@
+"""The certificate authority that lets the proxy add headers to a sandbox's HTTPS requests.
+
+One key per data directory, made on first use. Only sandboxes with header rules are told to trust
+it, and only names that such a rule matches are ever certified.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import ssl
+import tempfile
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LIFETIME: Final = dt.timedelta(days=3650)
+_LEAF_LIFETIME: Final = dt.timedelta(days=30)
+_MAX_CONTEXTS: Final = 256
+
+
+class CertificateAuthority:
+    """Issues a short-lived certificate for a name, and remembers the TLS context made of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        key_file, certificate_file = folder / "egress-ca.key", folder / "egress-ca.pem"
+        if not (key_file.exists() and certificate_file.exists()):
+            _make_authority(key_file, certificate_file)
+        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise TypeError(f"{key_file} does not hold an elliptic curve key")
+        self._key = key
+        self._certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+
+    @property
+    def certificate_pem(self) -> str:
+        """What a sandbox must trust, as PEM."""
+        return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    def context_for(self, name: str) -> ssl.SSLContext:
+        """A server-side TLS context for ``name`` that offers HTTP/1.1."""
+        if name not in self._contexts:
+            if len(self._contexts) >= _MAX_CONTEXTS:
+                self._contexts.pop(next(iter(self._contexts)))
+            self._contexts[name] = self._issue(name)
+        return self._contexts[name]
+
+    def _issue(self, name: str) -> ssl.SSLContext:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(name, key.public_key(), self._certificate.subject, _LEAF_LIFETIME)
+        certificate = (
+            builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        # The ssl module loads keys from files only; this one lives for a moment with mode 0600.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(_private_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+
+def _make_authority(key_file: Path, certificate_file: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = "sbx-jupyter egress proxy"
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        _builder(name, key.public_key(), subject, _LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _write_private(key_file, _private_pem(key))
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _builder(
+    name: str, public_key: ec.EllipticCurvePublicKey, issuer: x509.Name, lifetime: dt.timedelta
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        # A common name holds at most 64 characters; names are matched by the alternative name.
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])]))
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + lifetime)
+    )
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

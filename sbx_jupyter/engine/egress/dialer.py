@@ -1,0 +1,122 @@
+"""Connects to what a policy allows: resolve, judge each address, dial the judged one."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.engine.egress.policy import EgressPolicy
+from sbx_jupyter.engine.egress.upstream import UpstreamProxy, connect_through
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    SbxError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    import ssl
+
+    from sbx_jupyter.engine.egress.policy import Address
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+RESOLVE_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 15.0
+
+
+@dataclass(slots=True)
+class Dialer:
+    """Opens connections to the outside for one sandbox.
+
+    ``policy`` and ``upstream`` may be replaced while connections run; open ones that the new
+    policy refuses are the proxy's to close.
+    """
+
+    policy: EgressPolicy = field(default_factory=EgressPolicy)
+    upstream: UpstreamProxy | None = None
+
+    async def dial(
+        self, host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[Stream, Address]:
+        """Connect to ``host``, a name or an address.
+
+        Raises ``PermissionDeniedError`` when the policy refuses every address of it,
+        ``UnavailableError`` when none answers, ``DeadlineExceededError``.
+        """
+        name, addresses = await self.resolve(host, port)
+        allowed = self._allowed(name, addresses)
+        problem: Exception | None = None
+        for address in allowed:
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    return await self._connect(address, port, name, tls), address
+            except TimeoutError:
+                problem = DeadlineExceededError(f"{host}:{port} did not answer in time")
+            except SbxError as error:
+                problem = error
+            except OSError as error:
+                problem = UnavailableError(f"cannot connect to {host}:{port}: {error.strerror}")
+        assert problem is not None
+        raise problem
+
+    async def resolve(self, host: str, port: int) -> tuple[str | None, list[Address]]:
+        """The name (``None`` for a literal address) and its addresses, at least one."""
+        literal = host.strip("[]")
+        try:
+            return None, [ipaddress.ip_address(literal)]
+        except ValueError:
+            pass
+        try:
+            async with asyncio.timeout(RESOLVE_TIMEOUT):
+                found = await asyncio.get_running_loop().getaddrinfo(
+                    host, port, type=socket.SOCK_STREAM
+                )
+        except TimeoutError as error:
+            raise DeadlineExceededError(f"the name {host} was not resolved in time") from error
+        except (OSError, UnicodeError) as error:
+            raise UnavailableError(f"the name {host} cannot be resolved") from error
+        unique = dict.fromkeys(ipaddress.ip_address(item[4][0]) for item in found)
+        return host, list(unique)
+
+    def _allowed(self, name: str | None, addresses: list[Address]) -> list[Address]:
+        allowed: list[Address] = []
+        refusal: SbxError = InvalidArgumentError("no address")
+        for address in addresses:
+            try:
+                self.policy.check(name, address)
+            except SbxError as error:
+                refusal = error
+            else:
+                allowed.append(address)
+        if not allowed:
+            raise refusal
+        return allowed
+
+    async def _connect(
+        self, address: Address, port: int, name: str | None, tls: ssl.SSLContext | None
+    ) -> Stream:
+        server_name = (name or str(address)) if tls else None
+        if self.upstream is None:
+            return await asyncio.open_connection(
+                str(address), port, ssl=tls, server_hostname=server_name
+            )
+        reader, writer = await self._connect_upstream(self.upstream, address, port)
+        if tls:
+            await writer.start_tls(tls, server_hostname=server_name)
+        return reader, writer
+
+    async def _connect_upstream(
+        self, upstream: UpstreamProxy, address: Address, port: int
+    ) -> Stream:
+        _, addresses = await self.resolve(upstream.host, upstream.port)
+        # The proxy's own address must be reachable by the same base rules, else it would be a way
+        # into the machine's network; the sandbox's entries do not apply to it.
+        base = EgressPolicy(
+            exceptions=self.policy.exceptions, own_addresses=self.policy.own_addresses
+        )
+        base.check(None, addresses[0])
+        return await connect_through(upstream, str(addresses[0]), str(address), port)

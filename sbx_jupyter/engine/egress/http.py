@@ -1,0 +1,102 @@
+"""HTTP proxying for a sandbox: CONNECT tunnels and plain requests in absolute form (RFC 9110)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from sbx_jupyter.engine.egress.relay import GREETING_TIMEOUT, relay
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    SbxError,
+)
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.egress.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy import EgressProxy
+
+MAX_HEAD: Final = 64 * 1024
+_END: Final = b"\r\n\r\n"
+_HOP_BY_HOP: Final = {b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"}
+_STATUS: Final = {
+    PermissionDeniedError: "403 Forbidden",
+    DeadlineExceededError: "504 Gateway Timeout",
+    InvalidArgumentError: "400 Bad Request",
+}
+
+
+async def serve(proxy: EgressProxy, inside: Stream, first: bytes) -> None:
+    """Serve one connection whose first byte has been read."""
+    try:
+        method, target, head = await _read_head(inside[0], first)
+        host, port = _split_target(method, target)
+    except SbxError as error:
+        _refuse(inside[1], error)
+        return
+    if method == b"CONNECT" and proxy.interceptor is not None and proxy.interceptor.wants(host):
+        await proxy.interceptor.serve(proxy, inside, host, port)
+        return
+    try:
+        outside, address = await proxy.dialer.dial(host, port)
+    except SbxError as error:
+        proxy.refused(f"{host}:{port}", error.message)
+        _refuse(inside[1], error)
+        return
+    proxy.tunnel_opened(host if str(address) != host else None, address)
+    if method == b"CONNECT":
+        inside[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    else:
+        outside[1].write(_origin_form(method, target, head))
+    await relay(inside, outside)
+
+
+async def _read_head(reader: asyncio.StreamReader, first: bytes) -> tuple[bytes, bytes, bytes]:
+    """Method, target and header lines of a request."""
+    try:
+        async with asyncio.timeout(GREETING_TIMEOUT):
+            raw = first + await reader.readuntil(_END)
+    except asyncio.LimitOverrunError as error:
+        raise InvalidArgumentError(f"the request head is larger than {MAX_HEAD} bytes") from error
+    line, _, head = raw.partition(b"\r\n")
+    parts = line.split(b" ")
+    if len(parts) != 3 or not parts[2].startswith(b"HTTP/1."):
+        raise InvalidArgumentError("this is an HTTP proxy; the request line is not HTTP/1")
+    return parts[0], parts[1], head
+
+
+def _split_target(method: bytes, target: bytes) -> tuple[str, int]:
+    try:
+        text = target.decode("ascii")
+        parts = urlsplit(f"//{text}" if method == b"CONNECT" else text)
+        port = parts.port or (443 if method == b"CONNECT" else 80)
+    except ValueError as error:
+        raise InvalidArgumentError("the target is not a host and port") from error
+    if not parts.hostname or (method != b"CONNECT" and parts.scheme != "http"):
+        raise InvalidArgumentError("the target is not an http URL; use CONNECT for others")
+    return parts.hostname, port
+
+
+def _origin_form(method: bytes, target: bytes, head: bytes) -> bytes:
+    """The request as its server expects it; one request a connection keeps the target fixed."""
+    parts = urlsplit(target.decode("ascii"))
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [
+        line
+        for line in head.removesuffix(_END).split(b"\r\n")
+        if line.partition(b":")[0].strip().lower() not in _HOP_BY_HOP
+    ]
+    first = b" ".join([method, path.encode("ascii"), b"HTTP/1.1"])
+    return b"\r\n".join([first, *filter(None, lines), b"Connection: close"]) + _END
+
+
+def _refuse(writer: asyncio.StreamWriter, error: SbxError) -> None:
+    status = _STATUS.get(type(error), "502 Bad Gateway")
+    body = f"{error.message}\n".encode()
+    writer.write(
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+        + body
+    )

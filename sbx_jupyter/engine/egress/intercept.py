@@ -1,0 +1,172 @@
+"""Adds headers to a sandbox's HTTPS requests outside of it (``rules`` of interface 8.1).
+
+A CONNECT to a name that a rule matches is answered with a certificate of our own; each request
+inside gets the rule's headers and goes on over TLS to the real server, whose certificate is
+checked. Secrets in header values are put in here, so that the sandbox never holds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import h11
+
+from sbx_jupyter.engine.egress.policy import matches_domain
+from sbx_jupyter.engine.egress.relay import relay
+from sbx_jupyter.errors import SbxError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sbx_jupyter.engine.egress.authority import CertificateAuthority
+    from sbx_jupyter.engine.egress.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy import EgressProxy
+
+SECRET: Final = re.compile(r"\$\{e2b\.secrets\.([A-Za-z0-9_-]+)\}")
+_CHUNK: Final = 64 * 1024
+
+
+@dataclass(slots=True)
+class Interceptor:
+    """The header rules of one sandbox.
+
+    ``headers`` maps a domain pattern to the headers to set; an exact name beats the longest
+    wildcard, and sets are not merged. ``secret(name)`` gives a secret's value or ``None``.
+    """
+
+    authority: CertificateAuthority
+    headers: Mapping[str, Mapping[str, str]]
+    secret: Callable[[str], str | None] = lambda name: None
+    trust: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+
+    def wants(self, host: str) -> bool:
+        """Whether a rule matches the host."""
+        return self._pattern(host) is not None
+
+    def headers_for(self, host: str) -> list[tuple[bytes, bytes]]:
+        """The headers to set on requests to ``host``, secrets filled in.
+
+        Raises ``UnavailableError`` when a secret that is named does not exist: a request must
+        not leave with a placeholder in place of a credential.
+        """
+        pattern = self._pattern(host)
+        rules = self.headers[pattern] if pattern else {}
+        return [
+            (name.lower().encode(), self._fill(value).encode()) for name, value in rules.items()
+        ]
+
+    async def serve(self, proxy: EgressProxy, inside: Stream, host: str, port: int) -> None:
+        """Serve one CONNECT whose head has been read."""
+        try:
+            added = self.headers_for(host)
+            outside, address = await proxy.dialer.dial(host, port, tls=self.trust)
+        except (SbxError, ssl.SSLError) as error:
+            proxy.refused(f"{host}:{port}", str(error))
+            inside[1].write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            return
+        proxy.tunnel_opened(host, address)
+        try:
+            inside[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await inside[1].drain()
+            await inside[1].start_tls(self.authority.context_for(host.lower()))
+            await _Exchange(inside, outside, added).run()
+        finally:
+            outside[1].close()
+
+    def _pattern(self, host: str) -> str | None:
+        found = [pattern for pattern in self.headers if matches_domain(host, pattern)]
+        return max(found, key=lambda item: (not item.startswith("*."), len(item)), default=None)
+
+    def _fill(self, value: str) -> str:
+        def replace(match: re.Match[str]) -> str:
+            secret = self.secret(match[1])
+            if secret is None:
+                raise UnavailableError(f"the secret {match[1]} does not exist")
+            return secret
+
+        return SECRET.sub(replace, value)
+
+
+class _Exchange:
+    """The requests of one connection, each passed on with the added headers."""
+
+    def __init__(self, inside: Stream, outside: Stream, added: list[tuple[bytes, bytes]]) -> None:
+        self._inside, self._outside = inside, outside
+        self._added = added
+        self._server = h11.Connection(h11.SERVER)
+        self._client = h11.Connection(h11.CLIENT)
+
+    async def run(self) -> None:
+        """Pass requests on until a side closes or switches protocols."""
+        while True:
+            request = await self._next(self._server, self._inside)
+            if not isinstance(request, h11.Request):
+                return
+            await self._send(self._client, self._outside, self._with_headers(request))
+            body = asyncio.create_task(self._pass_request_body())
+            try:
+                if not await self._pass_response():
+                    await self._switch()
+                    return
+                await body
+            finally:
+                body.cancel()
+                await asyncio.gather(body, return_exceptions=True)
+            if self._server.states != {h11.SERVER: h11.DONE, h11.CLIENT: h11.DONE}:
+                return
+            if self._client.our_state is not h11.DONE:
+                return
+            self._server.start_next_cycle()
+            self._client.start_next_cycle()
+
+    def _with_headers(self, request: h11.Request) -> h11.Request:
+        names = {name for name, _ in self._added}
+        kept = [(name, value) for name, value in request.headers if name not in names]
+        return h11.Request(
+            method=request.method, target=request.target, headers=[*kept, *self._added]
+        )
+
+    async def _pass_request_body(self) -> None:
+        while True:
+            event = await self._next(self._server, self._inside)
+            if isinstance(event, h11.Data | h11.EndOfMessage):
+                await self._send(self._client, self._outside, event)
+            if not isinstance(event, h11.Data):
+                return
+
+    async def _pass_response(self) -> bool:
+        """Pass one response on; ``False`` when it switches protocols."""
+        while True:
+            event = await self._next(self._client, self._outside)
+            if not isinstance(event, h11.Event) or isinstance(event, h11.ConnectionClosed):
+                return False
+            await self._send(self._server, self._inside, event)
+            if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+                return False
+            if isinstance(event, h11.EndOfMessage):
+                return True
+
+    async def _switch(self) -> None:
+        """After an upgrade the rest is bytes, beginning with what was read too far."""
+        self._inside[1].write(self._client.trailing_data[0])
+        self._outside[1].write(self._server.trailing_data[0])
+        await relay(self._inside, self._outside)
+
+    @staticmethod
+    async def _next(connection: h11.Connection, stream: Stream) -> h11.Event | type[h11.PAUSED]:
+        while True:
+            event = connection.next_event()
+            if event is not h11.NEED_DATA:
+                return event  # pyright: ignore[reportReturnType]
+            connection.receive_data(await stream[0].read(_CHUNK))
+
+    @staticmethod
+    async def _send(connection: h11.Connection, stream: Stream, event: h11.Event) -> None:
+        data = connection.send(event)
+        if data:
+            stream[1].write(data)
+            await stream[1].drain()
