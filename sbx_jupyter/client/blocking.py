@@ -1,0 +1,108 @@
+"""The portal: one background thread with an event loop, through which blocking code calls."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+_CLOSE_PATIENCE: Final = 2.0
+
+
+class Portal:
+    """An event loop on a thread of its own. ``Portal.current()`` gives the one of this process.
+
+    Works inside a running event loop (a notebook's), which it blocks like any blocking call. After
+    a fork the child gets a portal of its own when it asks for one.
+    """
+
+    _current: ClassVar[Portal | None] = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._platforms: dict[ConnectionConfig, PlatformClient] = {}
+        self._thread = threading.Thread(target=self._run, name="sbx-jupyter-portal", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def current(cls) -> Portal:
+        with cls._lock:
+            if cls._current is None or cls._current._loop.is_closed():
+                cls._current = cls()
+                atexit.register(cls._current.close)
+            return cls._current
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the portal's loop and wait for it; an interrupt cancels it.
+
+        Raises what it raises, and ``UnavailableError`` when the portal stayed behind in a parent
+        process.
+        """
+        if self._pid != os.getpid():
+            coroutine.close()
+            raise UnavailableError("this connection belongs to the process before the fork")
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError("a blocking call from the portal's own thread would never return")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # An interrupt of the waiting thread: let the coroutine clean up as when cancelled.
+            if not future.done():
+                future.cancel()
+            raise
+
+    def platform(self, config: ConnectionConfig | None) -> PlatformClient:
+        """The one client of a deployment that everything on this portal shares."""
+        config = config or self.call(ConnectionConfig.default())
+        with self._lock:
+            return self._platforms.setdefault(config, PlatformClient(config))
+
+    def close(self) -> None:
+        """End every connection and the thread."""
+        if self._pid != os.getpid() or self._loop.is_closed():
+            return
+        with contextlib.suppress(concurrent.futures.TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_CLOSE_PATIENCE)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_PATIENCE)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    async def _end(self) -> None:
+        me = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not me]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for platform in self._platforms.values():
+            await platform.aclose()
+        await self._loop.shutdown_asyncgens()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+
+def _forget_after_fork() -> None:
+    Portal._current = None
+    Portal._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,172 @@
+"""The user's shared engine: found by its connection file, started when there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.protocol.locations import (
+    ConnectionFile,
+    connection_file_of,
+    default_data_dir,
+    log_file_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START_TIMEOUT: Final = 30.0
+_POLL_INTERVAL: Final = 0.02
+_LOST_RACE_PATIENCE: Final = 3.0
+_LOG_TAIL: Final = 2000
+
+_children: set[int] = set()
+"""Engines that this process started and must reap when they end."""
+
+
+def find_engine(data_dir: Path | None = None) -> ConnectionFile | None:
+    """The running engine of ``data_dir``, or ``None``; a file left by a dead one counts as none."""
+    _reap()
+    found = read_connection_file(connection_file_of(data_dir or default_data_dir()))
+    return found if found is not None and _answers(found) else None
+
+
+def ensure_engine(data_dir: Path | None = None, timeout: float = START_TIMEOUT) -> ConnectionFile:
+    """The running engine of ``data_dir``, started if there is none.
+
+    Blocks for as long as the start takes. Raises ``UnavailableError`` with the end of the log when
+    the engine does not start, and after ``timeout`` seconds.
+    """
+    data_dir = data_dir or default_data_dir()
+    if (found := find_engine(data_dir)) is not None:
+        return found
+    deadline = time.monotonic() + timeout
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _starting(data_dir, deadline):
+        if (found := find_engine(data_dir)) is not None:
+            return found
+        pid = _spawn(data_dir)
+        return _wait_ready(data_dir, pid, deadline)
+
+
+def read_connection_file(path: Path) -> ConnectionFile | None:
+    """The record in ``path``; ``None`` when it is missing or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ConnectionFile)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+@contextlib.contextmanager
+def _starting(data_dir: Path, deadline: float) -> Iterator[None]:
+    """Let one client at a time start the engine of ``data_dir``; the next ones then find it."""
+    descriptor = os.open(data_dir / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise UnavailableError(
+                        f"another process has been starting the engine of {data_dir} for too long"
+                    ) from None
+                time.sleep(_POLL_INTERVAL)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _spawn(data_dir: Path) -> int:
+    """Start the engine in a session of its own, so that it outlives this process."""
+    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine"]
+    command += ["--port", "0", "--data-dir", str(data_dir)]
+    command += ["--connection-file", str(connection_file_of(data_dir))]
+    log = str(log_file_of(data_dir))
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    pid = os.posix_spawn(
+        sys.executable,
+        command,
+        _environment(),
+        setsid=True,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+    )
+    _children.add(pid)
+    return pid
+
+
+def _environment() -> dict[str, str]:
+    """Our environment, with the place that this package was imported from."""
+    environment = dict(os.environ)
+    home = str(Path(__file__).resolve().parents[2])
+    known = environment.get("PYTHONPATH", "").split(os.pathsep)
+    if "site-packages" not in home and home not in known:
+        environment["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
+    return environment
+
+
+def _wait_ready(data_dir: Path, pid: int, deadline: float) -> ConnectionFile:
+    """Wait for the connection file of the engine that we, or somebody else meanwhile, started."""
+    ended = False
+    while time.monotonic() < deadline:
+        if (found := find_engine(data_dir)) is not None:
+            return found
+        if not ended and pid not in _children:
+            # Ours ended. If it lost the race for the directory's lock, the winner will be ready.
+            ended = True
+            deadline = min(deadline, time.monotonic() + _LOST_RACE_PATIENCE)
+        time.sleep(_POLL_INTERVAL)
+    log = log_file_of(data_dir)
+    raise UnavailableError(f"the engine did not start; its log is {log}:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
+            return file.read().decode("utf-8", "replace").strip()
+    except OSError as error:
+        return f"(cannot be read: {error})"
+
+
+def _answers(connection: ConnectionFile) -> bool:
+    """Whether the engine that wrote the file is still there and serves."""
+    try:
+        os.kill(connection.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    parts = urlsplit(connection.url)
+    probe = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=2)
+    try:
+        probe.request("GET", "/health")
+        return probe.getresponse().status < 300
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        probe.close()
+
+
+def _reap() -> None:
+    for pid in list(_children):
+        try:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            ended = pid
+        if ended:
+            _children.discard(pid)

@@ -1,0 +1,302 @@
+"""Commands in a sandbox: run and wait, or run in the background behind a handle."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import shlex
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+
+from sbx_jupyter.client.output import CommandResult, OutputBuffer
+from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
+from sbx_jupyter.protocol.runtime import (
+    ConnectRequest,
+    Empty,
+    EndEvent,
+    ListProcessesResponse,
+    ProcessConfig,
+    ProcessEventResponse,
+    ProcessInfo,
+    ProcessInput,
+    ProcessSelector,
+    SendInputRequest,
+    SendSignalRequest,
+    StartRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from sbx_jupyter.client.connect import MessageStream, RuntimeClient
+
+    Callback = Callable[[str], Awaitable[Any] | Any]
+
+DEFAULT_TIMEOUT: Final = 60.0
+INPUT_PIECE: Final = 256 * 1024
+
+
+class Output(NamedTuple):
+    """A piece of what a command printed: ``kind`` is ``stdout`` or ``stderr``."""
+
+    kind: str
+    text: str
+
+
+class Commands:
+    """The commands of one sandbox (interface 3.5)."""
+
+    def __init__(self, runtime: RuntimeClient) -> None:
+        self._runtime = runtime
+
+    @overload
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        background: Literal[False] = False,
+        envs: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        stdin: bool = False,
+        on_stdout: Callback | None = None,
+        on_stderr: Callback | None = None,
+    ) -> CommandResult: ...
+
+    @overload
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        background: Literal[True],
+        envs: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        stdin: bool = False,
+        on_stdout: Callback | None = None,
+        on_stderr: Callback | None = None,
+    ) -> CommandHandle: ...
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        background: bool = False,
+        envs: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        stdin: bool = False,
+        on_stdout: Callback | None = None,
+        on_stderr: Callback | None = None,
+    ) -> CommandResult | CommandHandle:
+        """Run a command in a login shell, or a list of words without a shell's expansions.
+
+        The command is killed after ``timeout`` seconds (``None`` or 0: never), and when a
+        foreground ``run`` is cancelled. A failing command is a result, not an exception. Raises
+        ``DeadlineExceededError`` when the time ran out, ``InvalidArgumentError`` for a missing
+        ``cwd``, ``UnauthenticatedError`` for an unknown user, ``UnavailableError`` when the sandbox
+        was stopped.
+        """
+        handle = await self.start(
+            command, envs=envs, cwd=cwd, user=user, timeout=timeout, stdin=stdin
+        )
+        if background:
+            handle.read_on(on_stdout, on_stderr)
+            return handle
+        try:
+            return await handle.wait(on_stdout, on_stderr)
+        except asyncio.CancelledError:
+            await handle.kill()
+            raise
+        finally:
+            await handle.disconnect()
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        envs: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        stdin: bool = False,
+    ) -> CommandHandle:
+        """Like ``run(background=True)``, but nothing is read until the caller reads."""
+        text = command if isinstance(command, str) else shlex.join(command)
+        config = ProcessConfig(
+            cmd="/bin/bash", args=["-l", "-c", text], envs=dict(envs or {}), cwd=cwd
+        )
+        request = StartRequest(process=config, stdin=stdin)
+        stream = await self._runtime.stream(
+            "process.Process/Start", request, ProcessEventResponse, user=user, deadline=timeout
+        )
+        return await self._handle(stream)
+
+    async def connect(self, pid: int, *, timeout: float | None = None) -> CommandHandle:
+        """A handle on a running command: its output from now on. Raises ``NotFoundError``."""
+        request = ConnectRequest(process=ProcessSelector(pid=pid))
+        stream = await self._runtime.stream(
+            "process.Process/Connect", request, ProcessEventResponse, deadline=timeout
+        )
+        return await self._handle(stream)
+
+    async def list(self) -> list[ProcessInfo]:
+        """The running commands and terminals."""
+        answer = await self._runtime.call("process.Process/List", Empty(), ListProcessesResponse)
+        return answer.processes
+
+    async def kill(self, pid: int) -> bool:
+        """Kill a command at once; false when it is gone."""
+        return await self.send_signal(pid, "SIGNAL_SIGKILL")
+
+    async def send_signal(self, pid: int, signal: str) -> bool:
+        """``SIGNAL_SIGTERM`` or ``SIGNAL_SIGKILL``; false when the process is gone."""
+        request = SendSignalRequest(process=ProcessSelector(pid=pid), signal=signal)
+        try:
+            await self._runtime.call("process.Process/SendSignal", request, Empty)
+        except NotFoundError:
+            return False
+        return True
+
+    async def send_stdin(self, pid: int, text: str | bytes) -> None:
+        """Write all of ``text`` to a command that was started with ``stdin=True``."""
+        raw = memoryview(text.encode() if isinstance(text, str) else text)
+        for start in range(0, len(raw), INPUT_PIECE):
+            request = SendInputRequest(
+                process=ProcessSelector(pid=pid),
+                input=ProcessInput(stdin=bytes(raw[start : start + INPUT_PIECE])),
+            )
+            await self._runtime.call("process.Process/SendInput", request, Empty, timeout=0)
+
+    async def close_stdin(self, pid: int) -> None:
+        """Let the command read the end of its input."""
+        request = ConnectRequest(process=ProcessSelector(pid=pid))
+        await self._runtime.call("process.Process/CloseStdin", request, Empty)
+
+    async def _handle(self, stream: MessageStream[ProcessEventResponse]) -> CommandHandle:
+        return CommandHandle(self, stream, await started_pid(stream))
+
+
+async def started_pid(stream: MessageStream[ProcessEventResponse]) -> int:
+    """The pid in the first event; closes the stream when that is something else."""
+    try:
+        async for message in stream:
+            if message.event.start is not None:
+                return message.event.start.pid
+        raise UnavailableError("the process stream ended before it began")
+    except BaseException:
+        await stream.aclose()
+        raise
+
+
+class CommandHandle:
+    """One running command. ``wait`` for its end, or ``disconnect`` and let it run."""
+
+    def __init__(
+        self, commands: Commands, stream: MessageStream[ProcessEventResponse], pid: int
+    ) -> None:
+        self.pid = pid
+        self._commands = commands
+        self._stream = stream
+        self._buffers = {"stdout": OutputBuffer(), "stderr": OutputBuffer()}
+        self._end: EndEvent | None = None
+        self._reader: asyncio.Task[CommandResult] | None = None
+
+    def __repr__(self) -> str:
+        return f"CommandHandle(pid={self.pid})"
+
+    @property
+    def stdout(self) -> str:
+        """What it has printed so far."""
+        return self._buffers["stdout"].text
+
+    @property
+    def stderr(self) -> str:
+        """What it has printed to stderr so far."""
+        return self._buffers["stderr"].text
+
+    @property
+    def exit_code(self) -> int | None:
+        """``None`` while it runs."""
+        return None if self._end is None else self._end.exit_code
+
+    async def receive(self) -> Output | None:
+        """The next piece of output, ``None`` at the end. Not while another call is reading."""
+        while self._end is None:
+            try:
+                message = await anext(self._stream)
+            except StopAsyncIteration:
+                raise UnavailableError("the process stream ended without an end event") from None
+            event = message.event
+            if event.end is not None:
+                self._end = event.end
+                await self._stream.aclose()
+                break
+            if event.data is not None and (output := self._take(event.data.stdout, "stdout")):
+                return output
+            if event.data is not None and (output := self._take(event.data.stderr, "stderr")):
+                return output
+        for kind, buffer in self._buffers.items():
+            if text := buffer.feed(b"", final=True):
+                return Output(kind, text)
+        return None
+
+    def read_on(self, on_stdout: Callback | None = None, on_stderr: Callback | None = None) -> None:
+        """Read the output in the background from now on, so that the command never waits for us."""
+        self._reader = asyncio.get_running_loop().create_task(self._read(on_stdout, on_stderr))
+        # Whoever waits gets the outcome; without a waiter it must not be reported as forgotten.
+        self._reader.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def wait(
+        self, on_stdout: Callback | None = None, on_stderr: Callback | None = None
+    ) -> CommandResult:
+        """Wait for the end. Raises like ``Commands.run``."""
+        if self._reader is None:
+            return await self._read(on_stdout, on_stderr)
+        return await asyncio.shield(self._reader)
+
+    async def kill(self) -> bool:
+        """Kill it at once; false when it is gone."""
+        return await self._commands.kill(self.pid)
+
+    async def send_stdin(self, text: str | bytes) -> None:
+        await self._commands.send_stdin(self.pid, text)
+
+    async def close_stdin(self) -> None:
+        await self._commands.close_stdin(self.pid)
+
+    async def disconnect(self) -> None:
+        """Stop reading; the command runs on."""
+        if self._reader is not None and not self._reader.done():
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        await self._stream.aclose()
+
+    def result(self) -> CommandResult:
+        """The outcome of a command that has ended. Raises ``SbxError`` before that."""
+        if self._end is None:
+            raise SbxError(f"process {self.pid} has not ended")
+        error = self._end.error if self._end.exit_code else None
+        return CommandResult(
+            stdout=self.stdout,
+            stderr=self.stderr,
+            exit_code=self._end.exit_code,
+            error=error,
+            truncated=any(buffer.truncated for buffer in self._buffers.values()),
+        )
+
+    async def _read(self, on_stdout: Callback | None, on_stderr: Callback | None) -> CommandResult:
+        callbacks = {"stdout": on_stdout, "stderr": on_stderr}
+        while (output := await self.receive()) is not None:
+            if (callback := callbacks[output.kind]) is not None:
+                answer = callback(output.text)
+                if inspect.isawaitable(answer):
+                    await answer
+        return self.result()
+
+    def _take(self, chunk: bytes | None, kind: str) -> Output | None:
+        if not chunk or not (text := self._buffers[kind].feed(chunk)):
+            return None
+        return Output(kind, text)

@@ -1,0 +1,59 @@
+"""What a process printed: decoded as it comes, and kept up to a limit."""
+
+from __future__ import annotations
+
+import codecs
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+OUTPUT_LIMIT: Final = 64 * 1024 * 1024
+"""How much of one stream is kept, in characters; of more, the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. ``exit_code`` is -1 when a signal ended it; ``error`` then names it."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    error: str | None = None
+    truncated: bool = False
+
+
+class OutputBuffer:
+    """Text of one stream: bytes in, whole characters out, the newest ``limit`` of them kept."""
+
+    def __init__(self, limit: int = OUTPUT_LIMIT) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pieces: deque[str] = deque()
+        self._size = 0
+        self._limit = limit
+        self.truncated = False
+
+    def feed(self, chunk: bytes, *, final: bool = False) -> str:
+        """Take a chunk; return the characters that it completes."""
+        text = self._decoder.decode(chunk, final)
+        if text:
+            self._pieces.append(text)
+            self._size += len(text)
+            self._trim()
+        return text
+
+    @property
+    def text(self) -> str:
+        if len(self._pieces) > 1:
+            self._pieces = deque(["".join(self._pieces)])
+        return self._pieces[0] if self._pieces else ""
+
+    def _trim(self) -> None:
+        while self._size > self._limit:
+            self.truncated = True
+            excess = self._size - self._limit
+            first = self._pieces.popleft()
+            if len(first) > excess:
+                self._pieces.appendleft(first[excess:])
+                self._size -= excess
+            else:
+                self._size -= len(first)

@@ -1,0 +1,263 @@
+"""The platform API from the caller's side: sandboxes, their metrics, logs and snapshots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.transport import Transport, raise_for_status
+from sbx_jupyter.errors import AbortedError, AlreadyExistsError, NotFoundError, UnavailableError
+from sbx_jupyter.protocol import platform as records
+from sbx_jupyter.protocol.access import API_KEY_HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+    from sbx_jupyter.client.transport import Params
+
+T = TypeVar("T")
+
+PAGE_SIZE: Final = 100
+START_TIMEOUT: Final = 120.0
+"""Creating and resuming may unpack a template first."""
+
+
+class PlatformClient:
+    """Every call of the platform API that sandboxes need (interface 1).
+
+    Use as an asynchronous context manager, or call ``aclose``.
+    """
+
+    def __init__(self, config: ConnectionConfig, transport: Transport | None = None) -> None:
+        self.config = config
+        self.transport = transport or Transport(config)
+
+    @classmethod
+    async def default(cls) -> PlatformClient:
+        """For the deployment that the environment names, or the user's shared engine."""
+        return cls(await ConnectionConfig.default())
+
+    async def __aenter__(self) -> PlatformClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self.transport.aclose()
+
+    async def create(
+        self, request: records.NewSandbox, *, idempotency_key: str | None = None
+    ) -> records.Sandbox:
+        """Start a sandbox. Raises what the deployment answers, ``NotFoundError`` for a template."""
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        response = await self._send(
+            "POST", "/v2/sandboxes", body=request, headers=headers, timeout=START_TIMEOUT
+        )
+        return _decoded(response, records.Sandbox)
+
+    async def get(self, sandbox_id: str) -> records.SandboxDetail:
+        """Raises ``NotFoundError``."""
+        response = await self._send("GET", f"/sandboxes/{_segment(sandbox_id)}")
+        return _decoded(response, records.SandboxDetail)
+
+    async def list(
+        self,
+        *,
+        metadata: dict[str, str] | None = None,
+        states: tuple[str, ...] = (),
+        template: str | None = None,
+        page_size: int = PAGE_SIZE,
+    ) -> AsyncIterator[records.ListedSandbox]:
+        """Every sandbox that matches, newest first, fetched page by page."""
+        params: dict[str, str] = {"limit": str(page_size)}
+        if states:
+            params["state"] = ",".join(states)
+        if metadata:
+            pairs = urlencode({quote(k): quote(v) for k, v in metadata.items()}, safe="%")
+            params["metadata"] = quote(pairs)
+        if template is not None:
+            params["template"] = template
+        async for response in self._pages("/v2/sandboxes", params):
+            for sandbox in _decoded(response, list[records.ListedSandbox]):
+                yield sandbox
+
+    async def kill(self, sandbox_id: str) -> bool:
+        """Stop and forget a sandbox; false when there is none."""
+        return await self._done("DELETE", f"/sandboxes/{_segment(sandbox_id)}")
+
+    async def connect(
+        self, sandbox_id: str, *, timeout: int | None = None, memory: bool | None = None
+    ) -> records.Sandbox:
+        """The credentials of a sandbox, resumed if it was paused; never shortens its time."""
+        response = await self._send(
+            "POST",
+            f"/v2/sandboxes/{_segment(sandbox_id)}/connect",
+            body=records.ConnectSandbox(timeout=timeout, memory=memory),
+            timeout=START_TIMEOUT,
+        )
+        return _decoded(response, records.Sandbox)
+
+    async def pause(self, sandbox_id: str, *, memory: bool = True) -> bool:
+        """Keep the state and free the machine; false when it was paused already."""
+        path = f"/sandboxes/{_segment(sandbox_id)}/pause"
+        body = msgspec.json.encode({} if memory else {"memory": False})
+        try:
+            await self._send("POST", path, body=msgspec.Raw(body), timeout=START_TIMEOUT)
+        except AbortedError as error:
+            if "already paused" in error.message:
+                return False
+            raise
+        return True
+
+    async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
+        """Let the sandbox end in ``timeout`` seconds from now, be that sooner or later."""
+        path = f"/sandboxes/{_segment(sandbox_id)}/timeout"
+        await self._send("POST", path, body=records.TimeoutRequest(timeout=timeout))
+
+    async def refresh(self, sandbox_id: str, duration: int) -> None:
+        """Keep the sandbox for at least ``duration`` seconds more."""
+        path = f"/sandboxes/{_segment(sandbox_id)}/refreshes"
+        await self._send("POST", path, body=records.RefreshRequest(duration=duration))
+
+    async def set_network(self, sandbox_id: str, network: records.NetworkConfig) -> None:
+        """Replace the whole egress configuration."""
+        await self._send("PUT", f"/sandboxes/{_segment(sandbox_id)}/network", body=network)
+
+    async def fork(
+        self, sandbox_id: str, *, count: int = 1, timeout: int = records.DEFAULT_TIMEOUT
+    ) -> list[records.ForkResult]:
+        """Copies of a running sandbox; each element is a sandbox or an error."""
+        response = await self._send(
+            "POST",
+            f"/sandboxes/{_segment(sandbox_id)}/fork",
+            body=msgspec.Raw(msgspec.json.encode({"count": count, "timeout": timeout})),
+            timeout=START_TIMEOUT,
+        )
+        return _decoded(response, list[records.ForkResult])
+
+    async def metrics(
+        self, sandbox_id: str, *, start: int | None = None, end: int | None = None
+    ) -> list[records.SandboxMetric]:
+        """The recorded history between two unix times in seconds."""
+        given = {"start": start, "end": end}
+        params: Params = {name: str(time) for name, time in given.items() if time is not None}
+        path = f"/sandboxes/{_segment(sandbox_id)}/metrics"
+        response = await self._send("GET", path, params=params)
+        return _decoded(response, list[records.SandboxMetric])
+
+    async def logs(
+        self, sandbox_id: str, *, limit: int = 1000, direction: str = "forward"
+    ) -> list[records.SandboxLogEntry]:
+        """What happened to the sandbox, oldest first unless ``direction`` is ``backward``."""
+        response = await self._send(
+            "GET",
+            f"/v2/sandboxes/{_segment(sandbox_id)}/logs",
+            params={"limit": str(limit), "direction": direction},
+        )
+        return _decoded(response, _Logs).logs
+
+    async def snapshot(self, sandbox_id: str, name: str | None = None) -> records.SnapshotInfo:
+        """Capture a running sandbox; the snapshot's id is a template to create from."""
+        response = await self._send(
+            "POST",
+            f"/sandboxes/{_segment(sandbox_id)}/snapshots",
+            body=records.SnapshotRequest(name=name),
+            timeout=START_TIMEOUT,
+        )
+        return _decoded(response, records.SnapshotInfo)
+
+    async def snapshots(
+        self, *, sandbox_id: str | None = None, name: str | None = None
+    ) -> AsyncIterator[records.SnapshotInfo]:
+        """Every snapshot, newest first."""
+        params = {"limit": str(PAGE_SIZE)}
+        if sandbox_id is not None:
+            params["sandboxID"] = sandbox_id
+        if name is not None:
+            params["name"] = name
+        async for response in self._pages("/snapshots", params):
+            for snapshot in _decoded(response, list[records.SnapshotInfo]):
+                yield snapshot
+
+    async def remove_snapshot(self, snapshot_id: str) -> bool:
+        """False when there is none."""
+        return await self._done("DELETE", f"/templates/{_segment(snapshot_id)}")
+
+    async def templates(self) -> list[dict[str, Any]]:
+        """The templates of the deployment, as it describes them (interface 1.5)."""
+        return _decoded(await self._send("GET", "/templates"), list[dict[str, Any]])
+
+    async def engine_info(self) -> dict[str, Any] | None:
+        """What ``GET /engine/info`` says; ``None`` for deployments that are not our engine."""
+        try:
+            return _decoded(await self._send("GET", "/engine/info"), dict[str, Any])
+        except NotFoundError:
+            return None
+
+    async def _pages(self, path: str, params: dict[str, str]) -> AsyncIterator[httpx.Response]:
+        token: str | None = None
+        while True:
+            more = {} if token is None else {"nextToken": token}
+            response = await self._send("GET", path, params=params | more)
+            yield response
+            if not (token := response.headers.get("X-Next-Token")):
+                return
+
+    async def _done(self, method: str, path: str) -> bool:
+        try:
+            await self._send(method, path)
+        except NotFoundError:
+            return False
+        return True
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: msgspec.Struct | msgspec.Raw | None = None,
+        params: Params = None,
+        headers: dict[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> httpx.Response:
+        all_headers = {API_KEY_HEADER: self.config.api_key} | (headers or {})
+        content: bytes | None = None
+        if body is not None:
+            content = msgspec.json.encode(body)
+            all_headers["Content-Type"] = "application/json"
+        response = await self.transport.request(
+            method,
+            self.config.api_url.rstrip("/") + path,
+            headers=all_headers,
+            params=params,
+            content=content,
+            timeout=timeout,
+        )
+        try:
+            return await raise_for_status(response)
+        except AlreadyExistsError as error:
+            # The platform API has one status for every conflict of states (interface 1.0.4).
+            raise AbortedError(error.message) from error
+
+
+class _Logs(msgspec.Struct, kw_only=True, frozen=True):
+    logs: list[records.SandboxLogEntry]
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _decoded(response: httpx.Response, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except msgspec.DecodeError as error:
+        raise UnavailableError(
+            f"{response.request.url.path} answered with something else than expected: {error}"
+        ) from error

@@ -1,0 +1,175 @@
+"""Terminals in a sandbox, with sequence numbers so that a lost connection loses no output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbx_jupyter.client.commands import INPUT_PIECE, started_pid
+from sbx_jupyter.errors import NotFoundError, UnavailableError
+from sbx_jupyter.protocol.access import REPLAY_FROM_HEADER
+from sbx_jupyter.protocol.runtime import (
+    ConnectRequest,
+    Empty,
+    EndEvent,
+    ProcessConfig,
+    ProcessEventResponse,
+    ProcessInput,
+    ProcessSelector,
+    Pty,
+    PtySize,
+    SendInputRequest,
+    SendSignalRequest,
+    StartRequest,
+    UpdateRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sbx_jupyter.client.connect import MessageStream, RuntimeClient
+
+SHELL: Final = ("/bin/bash", "-i", "-l")
+TERMINAL_ENVS: Final = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+
+
+class PtyOutput(NamedTuple):
+    """Bytes of a terminal, and how many the terminal had produced before them."""
+
+    chunk: bytes
+    sequence: int
+
+
+class Ptys:
+    """The terminals of one sandbox."""
+
+    def __init__(self, runtime: RuntimeClient) -> None:
+        self._runtime = runtime
+
+    async def create(
+        self,
+        cols: int = 80,
+        rows: int = 24,
+        *,
+        command: Sequence[str] = SHELL,
+        user: str | None = None,
+        cwd: str | None = None,
+        envs: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        tag: str | None = None,
+    ) -> PtyHandle:
+        """Start a login shell in a terminal, which lives until it exits or ``timeout`` passes."""
+        config = ProcessConfig(
+            cmd=command[0], args=list(command[1:]), envs=TERMINAL_ENVS | dict(envs or {}), cwd=cwd
+        )
+        request = StartRequest(process=config, pty=Pty(size=PtySize(cols=cols, rows=rows)), tag=tag)
+        stream = await self._runtime.stream(
+            "process.Process/Start",
+            request,
+            ProcessEventResponse,
+            user=user,
+            deadline=timeout,
+            headers={REPLAY_FROM_HEADER: "0"},
+        )
+        return PtyHandle(self._runtime, stream, await started_pid(stream), 0)
+
+    async def connect(self, pid: int, *, replay_from: int | None = None) -> PtyHandle:
+        """Attach to a running terminal.
+
+        With ``replay_from``, output from that sequence number on (or the oldest that is kept) comes
+        first. Raises ``NotFoundError`` when there is no such process.
+        """
+        headers = {} if replay_from is None else {REPLAY_FROM_HEADER: str(replay_from)}
+        request = ConnectRequest(process=ProcessSelector(pid=pid))
+        stream = await self._runtime.stream(
+            "process.Process/Connect", request, ProcessEventResponse, headers=headers
+        )
+        return PtyHandle(self._runtime, stream, await started_pid(stream), replay_from or 0)
+
+
+class PtyHandle:
+    """One attached terminal: an asynchronous iterator of ``PtyOutput``.
+
+    Iteration stops when the shell ends (see ``end``), and raises ``UnavailableError`` when the
+    connection breaks; ``Ptys.connect(pid, replay_from=next_sequence)`` then carries on.
+    """
+
+    def __init__(
+        self,
+        runtime: RuntimeClient,
+        stream: MessageStream[ProcessEventResponse],
+        pid: int,
+        sequence: int,
+    ) -> None:
+        self.pid = pid
+        self.end: EndEvent | None = None
+        self.next_sequence = sequence
+        self._runtime = runtime
+        self._stream = stream
+
+    def __repr__(self) -> str:
+        return f"PtyHandle(pid={self.pid})"
+
+    def __aiter__(self) -> PtyHandle:
+        return self
+
+    async def __anext__(self) -> PtyOutput:
+        if (output := await self.receive()) is None:
+            raise StopAsyncIteration
+        return output
+
+    async def __aenter__(self) -> PtyHandle:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.disconnect()
+
+    async def receive(self) -> PtyOutput | None:
+        """The next piece of output, ``None`` when the shell has ended."""
+        while self.end is None:
+            try:
+                event = (await anext(self._stream)).event
+            except StopAsyncIteration:
+                raise UnavailableError("the terminal's stream ended without an end") from None
+            if event.end is not None:
+                self.end = event.end
+                await self._stream.aclose()
+            elif event.data is not None and event.data.pty:
+                sequence = self.next_sequence if event.sequence is None else event.sequence
+                self.next_sequence = sequence + len(event.data.pty)
+                return PtyOutput(event.data.pty, sequence)
+        return None
+
+    async def wait(self) -> int:
+        """Read and drop output until the shell ends; its exit code."""
+        while await self.receive() is not None:
+            pass
+        return 0 if self.end is None else self.end.exit_code
+
+    async def send(self, keys: bytes | str) -> None:
+        """Type into the terminal."""
+        raw = memoryview(keys.encode() if isinstance(keys, str) else keys)
+        for start in range(0, len(raw), INPUT_PIECE):
+            request = SendInputRequest(
+                process=ProcessSelector(pid=self.pid),
+                input=ProcessInput(pty=bytes(raw[start : start + INPUT_PIECE])),
+            )
+            await self._runtime.call("process.Process/SendInput", request, Empty)
+
+    async def resize(self, cols: int, rows: int) -> None:
+        request = UpdateRequest(
+            process=ProcessSelector(pid=self.pid), pty=Pty(size=PtySize(cols=cols, rows=rows))
+        )
+        await self._runtime.call("process.Process/Update", request, Empty)
+
+    async def kill(self) -> bool:
+        """Kill the shell; false when it is gone."""
+        request = SendSignalRequest(process=ProcessSelector(pid=self.pid), signal="SIGNAL_SIGKILL")
+        try:
+            await self._runtime.call("process.Process/SendSignal", request, Empty)
+        except NotFoundError:
+            return False
+        return True
+
+    async def disconnect(self) -> None:
+        """Drop the connection; the shell runs on."""
+        await self._stream.aclose()

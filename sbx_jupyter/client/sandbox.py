@@ -1,0 +1,221 @@
+"""One sandbox, asynchronously: its life on the platform, and its files, commands and terminals."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from sbx_jupyter.client.commands import Commands
+from sbx_jupyter.client.connect import RuntimeClient
+from sbx_jupyter.client.files import Files
+from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.pty import Ptys
+from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.errors import NotFoundError, UnavailableError
+from sbx_jupyter.protocol import platform as records
+from sbx_jupyter.protocol.runtime import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from sbx_jupyter.client.config import ConnectionConfig
+
+
+class AsyncSandbox:
+    """A sandbox. Leaving its context kills it; ``aclose`` only drops the connections."""
+
+    def __init__(
+        self, platform: PlatformClient, record: records.Sandbox, *, owns_platform: bool = False
+    ) -> None:
+        self.sandbox_id = record.sandbox_id
+        self.template_id = record.template_id
+        self.record = record
+        self.platform = platform
+        self._owns_platform = owns_platform
+        self._domain = record.domain
+        self._runtime = RuntimeClient(
+            platform.transport,
+            record.sandbox_id,
+            access_token=record.envd_access_token,
+            traffic_token=record.traffic_access_token,
+            domain=record.domain,
+        )
+        self.files = Files(self._runtime)
+        self.commands = Commands(self._runtime)
+        self.pty = Ptys(self._runtime)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.sandbox_id!r})"
+
+    @classmethod
+    async def create(
+        cls,
+        template: str = "base",
+        *,
+        timeout: int = records.DEFAULT_TIMEOUT,
+        metadata: Mapping[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
+        allow_internet_access: bool | None = None,
+        network: records.NetworkConfig | None = None,
+        on_timeout: Literal["kill", "pause"] = "kill",
+        auto_resume: bool = False,
+        volumes: Mapping[str, str] | None = None,
+        config: ConnectionConfig | None = None,
+        platform: PlatformClient | None = None,
+    ) -> AsyncSandbox:
+        """Start a sandbox that ends, or pauses, ``timeout`` seconds from now.
+
+        ``volumes`` maps mount points to names of volumes. With neither ``config`` nor ``platform``
+        the deployment is the one that the environment names, else the user's shared engine, which
+        is started when none is running. Raises ``NotFoundError`` for an unknown template and
+        ``ResourceExhaustedError`` when there are too many sandboxes.
+        """
+        request = records.NewSandbox(
+            template_id=template,
+            timeout=timeout,
+            metadata=dict(metadata or {}),
+            env_vars=dict(envs or {}),
+            allow_internet_access=allow_internet_access,
+            network=network,
+            auto_pause=on_timeout == "pause",
+            auto_resume=records.AutoResume(enabled=True) if auto_resume else None,
+            volume_mounts=[
+                records.VolumeMount(name=name, path=path) for path, name in (volumes or {}).items()
+            ]
+            or None,
+        )
+        async with _platform_for(config, platform) as (client, owned):
+            return cls(client, await client.create(request), owns_platform=owned)
+
+    @classmethod
+    async def connect(
+        cls,
+        sandbox_id: str,
+        *,
+        timeout: int | None = None,
+        config: ConnectionConfig | None = None,
+        platform: PlatformClient | None = None,
+    ) -> AsyncSandbox:
+        """A sandbox that exists, resumed if it was paused. Raises ``NotFoundError``."""
+        async with _platform_for(config, platform) as (client, owned):
+            record = await client.connect(sandbox_id, timeout=timeout)
+            return cls(client, record, owns_platform=owned)
+
+    @classmethod
+    async def list(
+        cls,
+        *,
+        metadata: dict[str, str] | None = None,
+        states: tuple[str, ...] = (),
+        config: ConnectionConfig | None = None,
+        platform: PlatformClient | None = None,
+    ) -> list[records.ListedSandbox]:
+        """The sandboxes of the deployment, newest first."""
+        async with _platform_for(config, platform) as (client, owned):
+            found = [item async for item in client.list(metadata=metadata, states=states)]
+            if owned:
+                await client.aclose()
+            return found
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self.kill()
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Drop the connections; the sandbox lives on."""
+        if self._owns_platform:
+            await self.platform.aclose()
+
+    async def kill(self) -> bool:
+        """End the sandbox and everything in it; false when it is gone already."""
+        return await self.platform.kill(self.sandbox_id)
+
+    async def pause(self, *, memory: bool = True) -> bool:
+        """Keep the sandbox without using the machine; false when it was paused already."""
+        return await self.platform.pause(self.sandbox_id, memory=memory)
+
+    async def resume(self, *, timeout: int | None = None) -> None:
+        """Wake a paused sandbox; a running one only gets its time extended."""
+        await self.platform.connect(self.sandbox_id, timeout=timeout)
+
+    async def set_timeout(self, timeout: int) -> None:
+        """Let the sandbox end ``timeout`` seconds from now."""
+        await self.platform.set_timeout(self.sandbox_id, timeout)
+
+    async def info(self) -> records.SandboxDetail:
+        """What the platform knows of it. Raises ``NotFoundError``."""
+        return await self.platform.get(self.sandbox_id)
+
+    async def is_running(self) -> bool:
+        """Whether the sandbox answers. Asking wakes one that resumes by itself."""
+        response = await self._runtime.transport.request(
+            "GET", self._runtime.url("/health"), headers=self._runtime.headers(), timeout=10
+        )
+        try:
+            await raise_for_status(response)
+        except (NotFoundError, UnavailableError):
+            return False
+        return True
+
+    async def metrics(self) -> Reading:
+        """How much of the machine the sandbox uses now."""
+        response = await self._runtime.transport.request(
+            "GET", self._runtime.url("/metrics"), headers=self._runtime.headers()
+        )
+        await raise_for_status(response)
+        return msgspec.json.decode(response.content, type=Reading)
+
+    async def metrics_history(
+        self, *, start: int | None = None, end: int | None = None
+    ) -> list[records.SandboxMetric]:
+        """The readings that the platform recorded, between two unix times in seconds."""
+        return await self.platform.metrics(self.sandbox_id, start=start, end=end)
+
+    async def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
+        """Capture the sandbox; its ``snapshot_id`` is a template to create from."""
+        return await self.platform.snapshot(self.sandbox_id, name)
+
+    async def fork(
+        self, count: int = 1, *, timeout: int = records.DEFAULT_TIMEOUT
+    ) -> list[AsyncSandbox]:
+        """Copies of this sandbox as it is now. Raises ``UnavailableError`` if one cannot start."""
+        results = await self.platform.fork(self.sandbox_id, count=count, timeout=timeout)
+        copies = [AsyncSandbox(self.platform, r.sandbox) for r in results if r.sandbox is not None]
+        failures = [r.error.message for r in results if r.error is not None]
+        if failures:
+            for copy in copies:
+                await copy.kill()
+            raise UnavailableError(f"{len(failures)} of {count} copies failed: {failures[0]}")
+        return copies
+
+    async def isolation(self) -> dict[str, Any] | None:
+        """How the engine fences its sandboxes; ``None`` where the deployment does not say."""
+        described = await self.platform.engine_info()
+        return None if described is None else described.get("isolation", described)
+
+    def get_host(self, port: int) -> str:
+        """The host name under which one port of the sandbox is served."""
+        return self.platform.config.port_host(self.sandbox_id, port, self._domain)
+
+
+@contextlib.asynccontextmanager
+async def _platform_for(
+    config: ConnectionConfig | None, platform: PlatformClient | None
+) -> AsyncIterator[tuple[PlatformClient, bool]]:
+    """The given platform, or one of our own, which is closed if the block fails."""
+    if platform is not None:
+        yield platform, False
+        return
+    own = PlatformClient(config) if config is not None else await PlatformClient.default()
+    try:
+        yield own, True
+    except BaseException:
+        await own.aclose()
+        raise

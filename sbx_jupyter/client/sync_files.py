@@ -1,0 +1,182 @@
+"""The blocking face of a sandbox's files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from sbx_jupyter.client.blocking import Portal
+    from sbx_jupyter.client.files import FileContent, Files, FileStream
+    from sbx_jupyter.client.watch import Watch
+    from sbx_jupyter.protocol.runtime import EntryInfo, FilesystemEvent, WrittenFile
+
+
+class SyncFiles:
+    """Like ``Files``, for code that waits."""
+
+    def __init__(self, connected: Callable[[], tuple[Portal, Files]]) -> None:
+        self._connected = connected
+
+    @overload
+    def read(
+        self, path: str, format: Literal["text"] = "text", *, user: str | None = None
+    ) -> str: ...
+
+    @overload
+    def read(self, path: str, format: Literal["bytes"], *, user: str | None = None) -> bytes: ...
+
+    @overload
+    def read(
+        self, path: str, format: Literal["stream"], *, user: str | None = None
+    ) -> SyncFileStream: ...
+
+    def read(
+        self,
+        path: str,
+        format: Literal["text", "bytes", "stream"] = "text",
+        *,
+        user: str | None = None,
+    ) -> str | bytes | SyncFileStream:
+        """See ``Files.read``."""
+        portal, files = self._connected()
+        if format == "stream":
+            return SyncFileStream(portal, portal.call(files.read(path, format, user=user)))
+        return portal.call(files.read(path, format, user=user))
+
+    def download(self, path: str, target: str | Path, *, user: str | None = None) -> int:
+        """See ``Files.download``."""
+        portal, files = self._connected()
+        return portal.call(files.download(path, target, user=user))
+
+    def write(
+        self,
+        path: str,
+        content: FileContent,
+        *,
+        user: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> WrittenFile:
+        """See ``Files.write``."""
+        portal, files = self._connected()
+        return portal.call(files.write(path, content, user=user, metadata=metadata))
+
+    def write_files(
+        self, files: Mapping[str, FileContent], *, user: str | None = None
+    ) -> list[WrittenFile]:
+        """See ``Files.write_files``."""
+        portal, inner = self._connected()
+        return portal.call(inner.write_files(files, user=user))
+
+    def upload(self, source: str | Path, path: str, *, user: str | None = None) -> WrittenFile:
+        """See ``Files.upload``."""
+        portal, files = self._connected()
+        return portal.call(files.upload(source, path, user=user))
+
+    def list(self, path: str = "", depth: int = 1, *, user: str | None = None) -> list[EntryInfo]:
+        """See ``Files.list``."""
+        portal, files = self._connected()
+        return portal.call(files.list(path, depth, user=user))
+
+    def info(self, path: str, *, user: str | None = None) -> EntryInfo:
+        """See ``Files.info``."""
+        portal, files = self._connected()
+        return portal.call(files.info(path, user=user))
+
+    def exists(self, path: str, *, user: str | None = None) -> bool:
+        """See ``Files.exists``."""
+        portal, files = self._connected()
+        return portal.call(files.exists(path, user=user))
+
+    def make_dir(self, path: str, *, user: str | None = None) -> bool:
+        """See ``Files.make_dir``."""
+        portal, files = self._connected()
+        return portal.call(files.make_dir(path, user=user))
+
+    def rename(self, source: str, destination: str, *, user: str | None = None) -> EntryInfo:
+        """See ``Files.rename``."""
+        portal, files = self._connected()
+        return portal.call(files.rename(source, destination, user=user))
+
+    def remove(self, path: str, *, user: str | None = None) -> None:
+        """See ``Files.remove``."""
+        portal, files = self._connected()
+        portal.call(files.remove(path, user=user))
+
+    def watch(
+        self,
+        path: str,
+        recursive: bool = False,
+        *,
+        include_entry: bool = False,
+        user: str | None = None,
+    ) -> SyncWatch:
+        """See ``Files.watch``."""
+        portal, files = self._connected()
+        watching = files.watch(path, recursive, include_entry=include_entry, user=user)
+        return SyncWatch(portal, portal.call(watching))
+
+    def download_url(
+        self, path: str, *, user: str | None = None, expires_in: int | None = None
+    ) -> str:
+        """See ``Files.download_url``."""
+        return self._connected()[1].download_url(path, user=user, expires_in=expires_in)
+
+    def upload_url(
+        self, path: str = "", *, user: str | None = None, expires_in: int | None = None
+    ) -> str:
+        """See ``Files.upload_url``."""
+        return self._connected()[1].upload_url(path, user=user, expires_in=expires_in)
+
+
+class SyncFileStream:
+    """A file being read: an iterator of bytes, closed at its end or by ``close``."""
+
+    def __init__(self, portal: Portal, stream: FileStream) -> None:
+        self._portal = portal
+        self._stream = stream
+        self.size = stream.size
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (chunk := self._portal.call(_next_or_none(self._stream))) is not None:
+            yield chunk
+
+    def __enter__(self) -> SyncFileStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._portal.call(self._stream.aclose())
+
+
+class SyncWatch:
+    """The events of one directory: an iterator that waits for the next, and must be closed."""
+
+    def __init__(self, portal: Portal, watch: Watch) -> None:
+        self._portal = portal
+        self._watch = watch
+
+    def __iter__(self) -> Iterator[FilesystemEvent]:
+        while (event := self._portal.call(_next_event(self._watch))) is not None:
+            yield event
+
+    def __enter__(self) -> SyncWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._portal.call(self._watch.aclose())
+
+
+async def _next_or_none(stream: FileStream) -> bytes | None:
+    return await anext(stream, None)
+
+
+async def _next_event(watch: Watch) -> FilesystemEvent | None:
+    return await anext(watch, None)

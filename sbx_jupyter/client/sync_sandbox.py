@@ -1,0 +1,164 @@
+"""The blocking face of a sandbox, for scripts, notebooks and magics."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.client.sandbox import AsyncSandbox
+from sbx_jupyter.client.sync_commands import SyncCommands, SyncPtys
+from sbx_jupyter.client.sync_files import SyncFiles
+from sbx_jupyter.protocol import platform as records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.protocol.runtime import Reading
+
+    Metrics = list[records.SandboxMetric]
+
+T = TypeVar("T")
+
+
+class Sandbox:
+    """A sandbox, for code that waits. Leaving its context kills it.
+
+    Everything runs on the process's portal; see ``AsyncSandbox`` for what each call does and
+    raises.
+    """
+
+    def __init__(self, portal: Portal, config: ConnectionConfig, record: records.Sandbox) -> None:
+        self.sandbox_id = record.sandbox_id
+        self.template_id = record.template_id
+        self._config = config
+        self._record = record
+        self._portal = portal
+        self._inner = AsyncSandbox(portal.platform(config), record)
+        self._pid = os.getpid()
+        self.files = SyncFiles(lambda: (self._here(), self._inner.files))
+        self.commands = SyncCommands(lambda: (self._here(), self._inner.commands))
+        self.pty = SyncPtys(lambda: (self._here(), self._inner.pty))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.sandbox_id!r})"
+
+    @classmethod
+    def create(
+        cls,
+        template: str = "base",
+        *,
+        timeout: int = records.DEFAULT_TIMEOUT,
+        metadata: Mapping[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
+        allow_internet_access: bool | None = None,
+        network: records.NetworkConfig | None = None,
+        on_timeout: Literal["kill", "pause"] = "kill",
+        auto_resume: bool = False,
+        volumes: Mapping[str, str] | None = None,
+        config: ConnectionConfig | None = None,
+    ) -> Sandbox:
+        """See ``AsyncSandbox.create``."""
+        portal = Portal.current()
+        platform = portal.platform(config)
+        creating = AsyncSandbox.create(
+            template,
+            timeout=timeout,
+            metadata=metadata,
+            envs=envs,
+            allow_internet_access=allow_internet_access,
+            network=network,
+            on_timeout=on_timeout,
+            auto_resume=auto_resume,
+            volumes=volumes,
+            platform=platform,
+        )
+        return cls(portal, platform.config, portal.call(creating).record)
+
+    @classmethod
+    def connect(
+        cls, sandbox_id: str, *, timeout: int | None = None, config: ConnectionConfig | None = None
+    ) -> Sandbox:
+        """See ``AsyncSandbox.connect``."""
+        portal = Portal.current()
+        platform = portal.platform(config)
+        return cls(
+            portal, platform.config, portal.call(platform.connect(sandbox_id, timeout=timeout))
+        )
+
+    @classmethod
+    def list(
+        cls,
+        *,
+        metadata: dict[str, str] | None = None,
+        states: tuple[str, ...] = (),
+        config: ConnectionConfig | None = None,
+    ) -> list[records.ListedSandbox]:
+        """See ``AsyncSandbox.list``."""
+        portal = Portal.current()
+        platform = portal.platform(config)
+        return portal.call(AsyncSandbox.list(metadata=metadata, states=states, platform=platform))
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def isolation(self) -> dict[str, Any] | None:
+        """See ``AsyncSandbox.isolation``."""
+        return self._call(lambda s: s.isolation())
+
+    def kill(self) -> bool:
+        """See ``AsyncSandbox.kill``."""
+        return self._call(lambda s: s.kill())
+
+    def pause(self, *, memory: bool = True) -> bool:
+        """See ``AsyncSandbox.pause``."""
+        return self._call(lambda s: s.pause(memory=memory))
+
+    def resume(self, *, timeout: int | None = None) -> None:
+        """See ``AsyncSandbox.resume``."""
+        self._call(lambda s: s.resume(timeout=timeout))
+
+    def set_timeout(self, timeout: int) -> None:
+        """See ``AsyncSandbox.set_timeout``."""
+        self._call(lambda s: s.set_timeout(timeout))
+
+    def info(self) -> records.SandboxDetail:
+        """See ``AsyncSandbox.info``."""
+        return self._call(lambda s: s.info())
+
+    def is_running(self) -> bool:
+        """See ``AsyncSandbox.is_running``."""
+        return self._call(lambda s: s.is_running())
+
+    def metrics(self) -> Reading:
+        """See ``AsyncSandbox.metrics``."""
+        return self._call(lambda s: s.metrics())
+
+    def metrics_history(self, *, start: int | None = None, end: int | None = None) -> Metrics:
+        """See ``AsyncSandbox.metrics_history``."""
+        return self._call(lambda s: s.metrics_history(start=start, end=end))
+
+    def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
+        """See ``AsyncSandbox.snapshot``."""
+        return self._call(lambda s: s.snapshot(name))
+
+    def get_host(self, port: int) -> str:
+        """See ``AsyncSandbox.get_host``."""
+        return self._inner.get_host(port)
+
+    def _call(self, act: Callable[[AsyncSandbox], Coroutine[Any, Any, T]]) -> T:
+        portal = self._here()
+        return portal.call(act(self._inner))
+
+    def _here(self) -> Portal:
+        """This process's portal; after a fork, with connections of our own."""
+        if self._pid != os.getpid():
+            self._portal = Portal.current()
+            self._inner = AsyncSandbox(self._portal.platform(self._config), self._record)
+            self._pid = os.getpid()
+        return self._portal

@@ -1,0 +1,194 @@
+"""The client's seam to the network: requests, retries, and failures as our own errors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from sbx_jupyter.client.config import is_loopback
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    NoSpaceError,
+    NotFoundError,
+    SbxError,
+    UnavailableError,
+)
+from sbx_jupyter.protocol.connect import error_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Iterator, Mapping
+
+    from sbx_jupyter.client.config import ConnectionConfig
+
+CONNECT_TIMEOUT: Final = 10.0
+_FIRST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 10.0
+_ERROR_BODY_LIMIT: Final = 64 * 1024
+_RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
+
+Params = dict[str, str] | None
+
+
+class Transport:
+    """One pool of connections for a deployment, used by any number of sandboxes.
+
+    Belongs to the event loop that uses it first. ``aclose`` ends it.
+    """
+
+    def __init__(self, config: ConnectionConfig) -> None:
+        self.config = config
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Params = None,
+        content: bytes | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+    ) -> httpx.Response:
+        """Send a request and read its whole answer, whatever its status.
+
+        Raises ``UnavailableError`` when there is no connection, ``DeadlineExceededError`` when it
+        takes longer than ``timeout`` (default: the configuration's; 0 = no limit).
+        """
+        response = await self.open(
+            method, url, headers=headers, params=params, content=content, timeout=timeout
+        )
+        try:
+            with translated_errors():
+                await response.aread()
+        finally:
+            await response.aclose()
+        return response
+
+    async def open(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Params = None,
+        content: bytes | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+    ) -> httpx.Response:
+        """Like ``request``, but the body is still to be read, and the response to be closed."""
+        client = self._client_for(url)
+        repeatable = content is None or isinstance(content, bytes)
+        for attempt in range(1, self.config.attempts + 1):
+            last = attempt == self.config.attempts or not repeatable
+            request = client.build_request(
+                method,
+                url,
+                headers=dict(headers or {}),
+                params=params,
+                content=content,
+                timeout=self._timeout(timeout),
+            )
+            try:
+                with translated_errors():
+                    response = await client.send(request, stream=True)
+            except UnavailableError as error:
+                if last or not isinstance(error.__cause__, httpx.ConnectError):
+                    raise
+                await asyncio.sleep(_delay(attempt, None))
+                continue
+            if last or not _wants_retry(response):
+                return response
+            await response.aclose()
+            await asyncio.sleep(_delay(attempt, response.headers.get("Retry-After")))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def aclose(self) -> None:
+        """Close every connection; open streams end with ``UnavailableError``."""
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
+
+    def _client_for(self, url: str) -> httpx.AsyncClient:
+        """A client that obeys the proxy settings of the environment, but never for loopback."""
+        parts = urlsplit(url)
+        local = is_loopback(parts.hostname or "")
+        if (client := self._clients.get(local)) is None:
+            client = httpx.AsyncClient(
+                trust_env=not local,
+                # A TLS context takes 20 ms to make, and loopback is plain HTTP.
+                verify=not (local and parts.scheme == "http"),
+                headers={"User-Agent": "sbx-jupyter", **dict(self.config.headers)},
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+                follow_redirects=False,
+            )
+            self._clients[local] = client
+        return client
+
+    def _timeout(self, timeout: float | None) -> httpx.Timeout:
+        if timeout is None:
+            timeout = self.config.request_timeout
+        return httpx.Timeout(timeout or None, connect=CONNECT_TIMEOUT)
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Raise httpx's failures as ours."""
+    try:
+        yield
+    except httpx.ConnectTimeout as error:
+        raise UnavailableError(f"no connection to {_place(error)} in time") from error
+    except httpx.TimeoutException as error:
+        raise DeadlineExceededError(f"no answer from {_place(error)} in time") from error
+    except httpx.ConnectError as error:
+        raise UnavailableError(f"cannot connect to {_place(error)}: {error}") from error
+    except (httpx.TransportError, httpx.StreamError) as error:
+        raise UnavailableError(f"the connection broke: {error or type(error).__name__}") from error
+
+
+async def raise_for_status(response: httpx.Response) -> httpx.Response:
+    """Return a successful response, else raise what its body says; closes a failed one."""
+    if response.status_code < 400:
+        return response
+    raw = bytearray()
+    try:
+        with translated_errors():
+            async for chunk in response.aiter_bytes():
+                raw += chunk
+                if len(raw) > _ERROR_BODY_LIMIT:
+                    break
+    finally:
+        await response.aclose()
+    raise status_error(bytes(raw), response.status_code)
+
+
+def status_error(raw: bytes, status: int) -> SbxError:
+    """The error that a failed answer stands for (interface 1.0.4, 2.4, 3.2 and 4.1)."""
+    error = error_from_json(raw, status)
+    if status == 502 and "was not found" in error.message:
+        return NotFoundError(error.message)
+    if status == 507:
+        return NoSpaceError(error.message)
+    return error
+
+
+def _place(error: httpx.RequestError) -> str:
+    try:
+        return f"{error.request.url.host}:{error.request.url.port or ''}".rstrip(":")
+    except RuntimeError:
+        return "the server"
+
+
+def _wants_retry(response: httpx.Response) -> bool:
+    stated = response.headers.get("Should-Retry", "").lower()
+    return response.status_code in _RETRY_STATUSES and stated == "true"
+
+
+def _delay(attempt: int, retry_after: str | None) -> float:
+    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
+        return min(float(retry_after), _LONGEST_DELAY)
+    longest = min(_FIRST_DELAY * 2 ** (attempt - 1), _LONGEST_DELAY)
+    return longest * random.uniform(0.5, 1.0)
