@@ -81,7 +81,7 @@ async def test_every_request_of_a_connection_gets_the_headers(intercepting) -> N
 async def test_a_server_that_cannot_prove_its_name_gets_no_headers(
     intercepting, tmp_path_factory, serve
 ) -> None:
-    running, _, trust = intercepting
+    running, _, _ = intercepting
     other = CertificateAuthority(tmp_path_factory.mktemp("other"))
     seen: list[bytes] = []
 
