@@ -1,0 +1,1 @@
+"""Sandboxes on this machine: their life, their files and processes; no HTTP."""

@@ -1,0 +1,88 @@
+"""What a request for a new sandbox must satisfy before anything is made (interface 1.2)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from sbx_jupyter.engine.networks import check_network
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT, DEFAULT_TIMEOUT_V1
+
+if TYPE_CHECKING:
+    from sbx_jupyter.protocol.platform import NetworkConfig, NewSandbox
+
+_MAX_TOKENS: Final = 5
+_ENV_NAME: Final = re.compile(r"[^=\0]+\Z")
+_HOUR: Final = 3600
+
+
+def check_timeout(timeout: int, maximum: int) -> int:
+    """A timeout of create, connect, resume or fork; raises ``InvalidArgumentError``."""
+    if timeout > maximum:
+        hours = maximum // _HOUR if maximum % _HOUR == 0 else round(maximum / _HOUR, 2)
+        raise InvalidArgumentError(f"Timeout cannot be greater than {hours} hours")
+    return timeout
+
+
+def check_request(request: NewSandbox, *, version: int, max_timeout: int) -> int:
+    """Raise ``InvalidArgumentError`` for what cannot be; give the timeout in seconds."""
+    default = DEFAULT_TIMEOUT if version >= 2 else DEFAULT_TIMEOUT_V1
+    timeout = default if request.timeout is None else request.timeout
+    if timeout <= 0:
+        raise InvalidArgumentError("Timeout must be greater than 0")
+    check_timeout(timeout, max_timeout)
+    _check_lifecycle(request)
+    _check_envs(request.env_vars or {})
+    if request.iam is not None:
+        _check_identity(request.iam)
+    for mount in request.volume_mounts or ():
+        if not mount.path.startswith("/") or "\0" in mount.path or ".." in mount.path.split("/"):
+            raise InvalidArgumentError(f"volume mount path '{mount.path}' must be absolute")
+    return timeout
+
+
+def is_secured(request: NewSandbox, version: int) -> bool:
+    """Whether the sandbox gets an access token: always from version 2 on."""
+    return version >= 2 or bool(request.secure)
+
+
+def check_request_network(request: NewSandbox, *, secured: bool) -> NetworkConfig | None:
+    """The network configuration to store; raises ``InvalidArgumentError``."""
+    if request.network is None:
+        return None
+    if request.network.allow_public_traffic is False and not secured:
+        raise InvalidArgumentError(
+            "allowPublicTraffic can only be disabled for a secured sandbox; set secure to true"
+        )
+    return check_network(request.network)
+
+
+def _check_lifecycle(request: NewSandbox) -> None:
+    resumes = request.auto_resume is not None and request.auto_resume.enabled
+    if not request.auto_pause_memory and not request.auto_pause:
+        raise InvalidArgumentError("autoPauseMemory: false needs autoPause: true")
+    if not request.auto_pause_memory and resumes:
+        raise InvalidArgumentError(
+            "autoResume cannot be enabled with autoPauseMemory: false, a paused file system is "
+            "not resumed by traffic"
+        )
+
+
+def _check_envs(envs: dict[str, str]) -> None:
+    for name, value in envs.items():
+        if not _ENV_NAME.match(name) or "\0" in value:
+            raise InvalidArgumentError(f"envVars: '{name[:80]}' cannot be an environment variable")
+
+
+def _check_identity(iam: dict[str, Any]) -> None:
+    tokens = iam.get("tokens")
+    if not isinstance(tokens, dict):
+        raise InvalidArgumentError("iam: tokens must be an object")
+    if len(tokens) > _MAX_TOKENS:
+        raise InvalidArgumentError(f"iam: at most {_MAX_TOKENS} tokens are allowed")
+    for name, token in tokens.items():
+        if not isinstance(token, dict) or not isinstance(token.get("audience"), str):
+            raise InvalidArgumentError(f"iam: token '{name}' needs an audience")
+        if token.get("tokenType") != "JWT-SVID":
+            raise InvalidArgumentError(f"iam: tokenType of '{name}' must be JWT-SVID")

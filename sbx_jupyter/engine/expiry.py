@@ -1,0 +1,74 @@
+"""The one timer of all sandboxes: a heap of end times and a task that waits for the first."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LONGEST_SLEEP: Final = 30.0
+"""Seconds; the wall clock may be set while we sleep on the monotonic one."""
+
+
+class Expiry:
+    """Calls back when a sandbox reaches its end time."""
+
+    def __init__(self, on_expired: Callable[[str], None]) -> None:
+        self._on_expired = on_expired
+        self._heap: list[tuple[float, str]] = []
+        self._due: dict[str, float] = {}
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="sbx-expiry")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def schedule(self, sandbox_id: str, at: float) -> None:
+        """Expire the sandbox at unix time ``at``, whatever was scheduled before."""
+        self._due[sandbox_id] = at
+        heapq.heappush(self._heap, (at, sandbox_id))
+        if self._heap[0] == (at, sandbox_id):
+            self._changed.set()
+        if len(self._heap) > 64 + 4 * len(self._due):
+            # Superseded entries are dropped when they come up; here when they are most of it.
+            self._heap = [(at, sandbox_id) for sandbox_id, at in self._due.items()]
+            heapq.heapify(self._heap)
+
+    def cancel(self, sandbox_id: str) -> None:
+        """Forget the sandbox."""
+        self._due.pop(sandbox_id, None)
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            delay = self._fire_due()
+            try:
+                async with asyncio.timeout(delay):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _fire_due(self) -> float | None:
+        """Call back for all that is due; give the seconds until the next, ``None`` for never."""
+        while self._heap:
+            at, sandbox_id = self._heap[0]
+            if self._due.get(sandbox_id) != at:
+                heapq.heappop(self._heap)
+                continue
+            remaining = at - time.time()
+            if remaining > 0:
+                return min(remaining, _LONGEST_SLEEP)
+            heapq.heappop(self._heap)
+            del self._due[sandbox_id]
+            self._on_expired(sandbox_id)
+        return None

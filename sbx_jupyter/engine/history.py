@@ -1,0 +1,137 @@
+"""Metrics over time: one bounded file of fixed-size readings per sandbox, mirrored in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import struct
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.platform import SandboxMetric
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_READING: Final = struct.Struct("<dqdqqqqq")
+_MAX_READINGS: Final = 17280
+"""A day at one reading per 5 s: 1.1 MB."""
+
+_SLACK: Final = 1024
+
+
+class History:
+    """The readings of all sandboxes; files are written by ``flush``, not by ``add``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._readings: dict[str, bytearray] = {}
+        self._unwritten: dict[str, bytearray] = {}
+
+    def load(self, known: set[str]) -> None:
+        """Read the files of known sandboxes and remove the others; blocking, once, at start."""
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        for path in self._directory.iterdir():
+            if path.name not in known:
+                path.unlink(missing_ok=True)
+                continue
+            stored = path.read_bytes()
+            whole = len(stored) - len(stored) % _READING.size
+            if whole != len(stored):
+                os.truncate(path, whole)
+            self._readings[path.name] = bytearray(stored[:whole])
+
+    def add(self, sandbox_id: str, metric: SandboxMetric) -> None:
+        packed = _READING.pack(
+            metric.timestamp.timestamp(),
+            metric.cpu_count,
+            metric.cpu_used_pct,
+            metric.mem_used,
+            metric.mem_total,
+            metric.mem_cache,
+            metric.disk_used,
+            metric.disk_total,
+        )
+        self._readings.setdefault(sandbox_id, bytearray()).extend(packed)
+        self._unwritten.setdefault(sandbox_id, bytearray()).extend(packed)
+
+    def take_unwritten(self) -> dict[str, tuple[bytes, bool]]:
+        """What ``write`` has to do: per sandbox the bytes, and whether they replace the file."""
+        work: dict[str, tuple[bytes, bool]] = {}
+        for sandbox_id, unwritten in self._unwritten.items():
+            readings = self._readings.get(sandbox_id)
+            if readings is None:
+                continue
+            work[sandbox_id] = (bytes(unwritten), False)
+            if len(readings) > (_MAX_READINGS + _SLACK) * _READING.size:
+                del readings[: len(readings) - _MAX_READINGS * _READING.size]
+                work[sandbox_id] = (bytes(readings), True)
+        self._unwritten.clear()
+        return work
+
+    def write(self, work: dict[str, tuple[bytes, bool]]) -> None:
+        """Write the files; blocking, for a thread. Raises ``OSError``."""
+        for sandbox_id, (packed, replaces) in work.items():
+            path = self._directory / sandbox_id
+            if replaces:
+                temporary = self._directory / f"{sandbox_id}.new"
+                temporary.write_bytes(packed)
+                temporary.replace(path)
+            else:
+                with path.open("ab") as file:
+                    file.write(packed)
+
+    def forget(self, sandbox_id: str) -> None:
+        """Drop a sandbox that is gone."""
+        self._unwritten.pop(sandbox_id, None)
+        if self._readings.pop(sandbox_id, None) is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._directory / sandbox_id)
+
+    def latest(self, sandbox_id: str) -> SandboxMetric | None:
+        readings = self._readings.get(sandbox_id)
+        return _unpack(readings, len(readings) // _READING.size - 1) if readings else None
+
+    def between(
+        self, sandbox_id: str, start: int | None = None, end: int | None = None
+    ) -> list[SandboxMetric]:
+        """Readings from ``start`` to ``end``, unix seconds, both inclusive, in order of time.
+
+        Raises ``InvalidArgumentError`` when start is after end.
+        """
+        if start is not None and end is not None and start > end:
+            raise InvalidArgumentError("start cannot be after end")
+        readings = self._readings.get(sandbox_id, bytearray())
+        first = 0 if start is None else _find(readings, start)
+        last = len(readings) // _READING.size if end is None else _find(readings, end + 1)
+        return [_unpack(readings, number) for number in range(first, last)]
+
+
+def _find(readings: bytearray, at: float) -> int:
+    """The number of the first reading at or after ``at``."""
+    low, high = 0, len(readings) // _READING.size
+    while low < high:
+        middle = (low + high) // 2
+        if _READING.unpack_from(readings, middle * _READING.size)[0] < at:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _unpack(readings: bytearray, number: int) -> SandboxMetric:
+    at, cpu_count, cpu_used_pct, mem_used, mem_total, mem_cache, disk_used, disk_total = (
+        _READING.unpack_from(readings, number * _READING.size)
+    )
+    return SandboxMetric(
+        timestamp=dt.datetime.fromtimestamp(at, dt.UTC),
+        timestamp_unix=int(at),
+        cpu_count=cpu_count,
+        cpu_used_pct=cpu_used_pct,
+        mem_used=mem_used,
+        mem_total=mem_total,
+        mem_cache=mem_cache,
+        disk_used=disk_used,
+        disk_total=disk_total,
+    )

@@ -1,0 +1,237 @@
+"""What the engine remembers: one frozen record per row of its store."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.protocol.platform import (
+    CLIENT_ID,
+    RUNTIME_VERSION,
+    Lifecycle,
+    ListedSandbox,
+    NetworkConfig,
+    Sandbox,
+    SandboxDetail,
+    SandboxLogEntry,
+    VolumeMount,
+)
+
+EVENTS_ADDRESS: Final = "http://192.0.2.1"
+"""``E2B_EVENTS_ADDRESS`` as hosted sandboxes have it; nobody listens there."""
+
+BuildStatus = Literal["waiting", "building", "ready", "error"]
+PauseMode = Literal["full", "filesystem"]
+
+
+def now() -> dt.datetime:
+    """The time of day in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+class Row(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """Base of the stored records; a field added later needs a default, and then no migration."""
+
+
+class SandboxRow(Row):
+    """All that is stored of one sandbox."""
+
+    sandbox_id: str
+    template_id: str
+    build_id: str
+    state: State
+    started_at: dt.datetime
+    end_at: dt.datetime
+    timeout: int
+    """Seconds asked for at creation; a resume by traffic uses it again (interface 9.4)."""
+
+    window_start: dt.datetime
+    """Where the maximum life is counted from: the creation or the last resume."""
+
+    cpu_count: int
+    memory_mb: int
+    disk_size_mb: int
+    alias: str | None = None
+    access_token: str | None = None
+    traffic_token: str | None = None
+    metadata: dict[str, str] = {}
+    envs: dict[str, str] = {}
+    network: NetworkConfig | None = None
+    allow_internet_access: bool | None = None
+    volume_mounts: list[VolumeMount] = []
+    mcp: dict[str, Any] | None = None
+    iam: dict[str, Any] | None = None
+    auto_pause: bool = False
+    auto_pause_memory: bool = True
+    auto_resume: bool = False
+    pause_mode: PauseMode | None = None
+    base: str = "host"
+    layers: tuple[str, ...] = ()
+    """Directories below the data directory, topmost first."""
+
+    default_user: str = "user"
+    default_cwd: str = ""
+    template_envs: dict[str, str] = {}
+    start_command: str | None = None
+    ready_command: str | None = None
+    cage: dict[str, Any] | None = None
+    """``Cage.to_state()`` of the processes, while there are any."""
+
+    boot_id: str | None = None
+    """The boot of the machine that ``cage`` belongs to."""
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(
+            auto_resume=self.auto_resume, on_timeout="pause" if self.auto_pause else "kill"
+        )
+
+    @property
+    def is_public(self) -> bool:
+        """Whether its ports are open to callers without the traffic token."""
+        return self.traffic_token is None
+
+    def global_envs(self) -> dict[str, str]:
+        """The environment of every process in it (interface 3.3)."""
+        return {
+            **self.template_envs,
+            **self.envs,
+            "E2B_SANDBOX": "true",
+            "E2B_SANDBOX_ID": self.sandbox_id,
+            "E2B_TEMPLATE_ID": self.template_id,
+            "E2B_EVENTS_ADDRESS": EVENTS_ADDRESS,
+        }
+
+    def to_sandbox(self, domain: str | None = None) -> Sandbox:
+        """What create, connect, resume and fork answer."""
+        return Sandbox(
+            template_id=self.template_id,
+            sandbox_id=self.sandbox_id,
+            client_id=CLIENT_ID,
+            envd_version=RUNTIME_VERSION,
+            alias=self.alias,
+            envd_access_token=self.access_token,
+            traffic_access_token=self.traffic_token,
+            domain=domain,
+        )
+
+    def to_listed(self) -> ListedSandbox:
+        """One element of a list."""
+        return ListedSandbox(**self._listed())
+
+    def to_detail(self, domain: str | None = None) -> SandboxDetail:
+        """What get answers."""
+        return SandboxDetail(
+            **self._listed(),
+            envd_access_token=self.access_token,
+            allow_internet_access=self.allow_internet_access,
+            domain=domain,
+            network=None if self.network is None else _redact(self.network),
+            lifecycle=self.lifecycle,
+        )
+
+    def _listed(self) -> dict[str, Any]:
+        is_paused = self.state.reported == "paused"
+        return {
+            "template_id": self.template_id,
+            "sandbox_id": self.sandbox_id,
+            "client_id": CLIENT_ID,
+            "envd_version": RUNTIME_VERSION,
+            "started_at": self.started_at,
+            "end_at": self.end_at,
+            "cpu_count": self.cpu_count,
+            "memory_mb": self.memory_mb,
+            "disk_size_mb": self.disk_size_mb,
+            "state": self.state.reported,
+            "alias": self.alias,
+            "metadata": self.metadata,
+            "volume_mounts": self.volume_mounts or None,
+            "pause_mode": self.pause_mode if is_paused else None,
+        }
+
+
+def _redact(network: NetworkConfig) -> NetworkConfig:
+    """Without what is never given back: the egress proxy's password and certificate."""
+    proxy = network.egress_proxy
+    if proxy is None:
+        return network
+    tls = None if proxy.tls is None else msgspec.structs.replace(proxy.tls, ca_cert=None)
+    proxy = msgspec.structs.replace(proxy, password=None, tls=tls)
+    return msgspec.structs.replace(network, egress_proxy=proxy)
+
+
+class TemplateRow(Row):
+    """A template: a name for builds. A snapshot is a template too."""
+
+    template_id: str
+    aliases: tuple[str, ...] = ()
+    public: bool = False
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    spawn_count: int = 0
+    last_spawned_at: dt.datetime | None = None
+    is_stock: bool = False
+    is_snapshot: bool = False
+    source_sandbox_id: str | None = None
+    tags: dict[str, TagAssignment] = {}
+
+
+class TagAssignment(Row):
+    """Which build a tag of a template means."""
+
+    build_id: str
+    created_at: dt.datetime
+
+
+class BuildRow(Row):
+    """One making of a template: the layers and settings that a sandbox starts from."""
+
+    build_id: str
+    template_id: str
+    status: BuildStatus = "waiting"
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    finished_at: dt.datetime | None = None
+    cpu_count: int
+    memory_mb: int
+    disk_size_mb: int
+    base: str = "host"
+    layers: tuple[str, ...] = ()
+    default_user: str = "user"
+    default_cwd: str = ""
+    envs: dict[str, str] = {}
+    start_command: str | None = None
+    ready_command: str | None = None
+    reason: str | None = None
+
+
+class RequestRow(Row):
+    """An idempotency key that made a sandbox (interface 1.2)."""
+
+    key: str
+    fingerprint: str
+    sandbox_id: str
+
+
+class LogRow(Row):
+    """Something that happened to a sandbox."""
+
+    sandbox_id: str
+    timestamp: dt.datetime
+    level: Literal["debug", "info", "warn", "error"]
+    message: str
+    fields: dict[str, str] = {}
+
+    def to_entry(self) -> SandboxLogEntry:
+        return SandboxLogEntry(
+            timestamp=self.timestamp, message=self.message, level=self.level, fields=self.fields
+        )
+
+
+def layer_paths(data_dir: Path, layers: tuple[str, ...]) -> tuple[Path, ...]:
+    """Where the layers of a row are."""
+    return tuple(data_dir / layer for layer in layers)

@@ -1,0 +1,99 @@
+"""Which build a template reference means, and the stock templates that are always there."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.records import BuildRow, TagAssignment, TemplateRow, now
+from sbx_jupyter.engine.references import DEFAULT_TAG, NAMESPACE, Reference, parse_reference
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.store import Batch, Store
+    from sbx_jupyter.isolation.fence import Limits
+
+_STOCK_IDS: Final = {
+    "base": "base0000000000000000",
+    "code-interpreter-v1": "codeinterpreter00001",
+}
+_STOCK_SPACE: Final = uuid.UUID("7e2f1b0a-50d4-4c35-9d7c-3d8d3f0c2f11")
+
+
+class Catalog:
+    """Finds templates and builds in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def find(self, reference: Reference) -> TemplateRow:
+        """The template of a reference, whatever its tag; raises ``NotFoundError``."""
+        if reference.namespace in (None, NAMESPACE):
+            for template in self._store.templates:
+                if reference.name in template.aliases:
+                    return template
+            template = self._store.templates.get(reference.name)
+            if template is not None and reference.namespace is None:
+                return template
+        raise NotFoundError(f"template '{reference}' not found")
+
+    def resolve(self, text: str) -> tuple[TemplateRow, BuildRow]:
+        """The ready build that a sandbox is made from.
+
+        Raises ``InvalidArgumentError`` for a malformed reference, ``NotFoundError`` for an unknown
+        template or tag.
+        """
+        reference = parse_reference(text)
+        template = self.find(reference)
+        assignment = template.tags.get(reference.tag or DEFAULT_TAG)
+        build = None if assignment is None else self._store.builds.get(assignment.build_id)
+        if build is None or build.status != "ready":
+            raise NotFoundError(
+                f"tag '{reference.tag or DEFAULT_TAG}' does not exist for template "
+                f"'{reference.without_tag}'"
+            )
+        return template, build
+
+    def find_for_filter(self, text: str) -> TemplateRow | None:
+        """The template that a list is filtered by, ``None`` when unknown.
+
+        Raises ``InvalidArgumentError`` for a malformed reference or one with a tag.
+        """
+        reference = parse_reference(text)
+        if ":" in text:
+            raise InvalidArgumentError("Invalid template reference: a filter takes no tag")
+        try:
+            return self.find(reference)
+        except NotFoundError:
+            return None
+
+    def add_stock(self, batch: Batch, limits: Limits) -> None:
+        """Put the stock templates that are missing, or whose limits were configured anew."""
+        for alias, template_id in _STOCK_IDS.items():
+            build_id = str(uuid.uuid5(_STOCK_SPACE, alias))
+            at = now()
+            before = self._store.builds.get(build_id)
+            build = BuildRow(
+                build_id=build_id,
+                template_id=template_id,
+                status="ready",
+                created_at=at if before is None else before.created_at,
+                updated_at=at,
+                finished_at=at if before is None else before.finished_at,
+                cpu_count=limits.cpu_count,
+                memory_mb=limits.memory_mb,
+                disk_size_mb=limits.disk_mb,
+            )
+            batch.put(build)
+            if template_id not in self._store.templates:
+                batch.put(
+                    TemplateRow(
+                        template_id=template_id,
+                        aliases=(alias,),
+                        public=True,
+                        created_at=at,
+                        updated_at=at,
+                        is_stock=True,
+                        tags={DEFAULT_TAG: TagAssignment(build_id=build_id, created_at=at)},
+                    )
+                )
