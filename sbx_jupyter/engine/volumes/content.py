@@ -1,0 +1,297 @@
+"""Files of one volume, reached from outside of any sandbox (interface 1.6.2).
+
+A volume is written by hostile code too, so every path is resolved by the kernel inside the
+volume's own root (``openat2`` with ``RESOLVE_IN_ROOT``): no link and no ``..`` leads out of it.
+All calls here may block on the disk; callers run them in threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import errno
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import (
+    AlreadyExistsError,
+    InternalError,
+    InvalidArgumentError,
+    NoSpaceError,
+    NotFoundError,
+    PermissionDeniedError,
+    SbxError,
+)
+from sbx_jupyter.isolation.syscalls import RESOLVE_IN_ROOT, openat2
+from sbx_jupyter.protocol.volumes import VolumeEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_DEPTH: Final = 10
+DEFAULT_OWNER: Final = 9090
+DEFAULT_DIRECTORY_MODE: Final = 0o777
+DEFAULT_FILE_MODE: Final = 0o666
+_MAX_PATH: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Owner and mode that a call asks for; ``None`` means the interface's default."""
+
+    uid: int | None = None
+    gid: int | None = None
+    mode: int | None = None
+
+
+def clean_path(path: str) -> PurePosixPath:
+    """The absolute path without ``.`` and ``..``; raises ``InvalidArgumentError``."""
+    if not path or "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
+        raise InvalidArgumentError("path must have 1 to 4096 bytes and no NUL")
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            if parts:
+                parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return PurePosixPath("/", *parts)
+
+
+class VolumeContent:
+    """The tree of one volume. Every method raises the errors of ``sbx_jupyter.errors``."""
+
+    def __init__(self, root: Path, *, real_ids: bool) -> None:
+        self._root = root
+        self._real_ids = real_ids
+
+    def stat(self, path: str) -> VolumeEntry:
+        """The entry at a path, not following a link in its last part."""
+        cleaned = clean_path(path)
+        with self._parent(cleaned) as (parent, name):
+            return _entry(parent, name, cleaned)
+
+    def change(self, path: str, ownership: Ownership) -> VolumeEntry:
+        """Set owner and mode; what is ``None`` or negative stays."""
+        cleaned = clean_path(path)
+        with self._parent(cleaned) as (parent, name), _open(parent, name, os.O_PATH) as entry:
+            self._own(entry, _keep(ownership.uid), _keep(ownership.gid))
+            if ownership.mode is not None and ownership.mode >= 0:
+                if stat.S_ISLNK(os.fstat(entry).st_mode):
+                    raise InvalidArgumentError("a symbolic link has no mode of its own")
+                os.chmod(f"/proc/self/fd/{entry}", ownership.mode & 0o7777)
+            return _entry(parent, name, cleaned)
+
+    def remove(self, path: str) -> None:
+        """Remove an entry, recursively."""
+        cleaned = clean_path(path)
+        if cleaned.name == "":
+            raise InvalidArgumentError("cannot delete root")
+        with self._parent(cleaned) as (parent, name):
+            mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                shutil.rmtree(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
+
+    def list_dir(self, path: str, depth: int = 1) -> list[VolumeEntry]:
+        """What is below a directory, at most ``depth`` levels: parents first, names sorted."""
+        if not 0 <= depth <= MAX_DEPTH:
+            raise InvalidArgumentError(f"depth must be between 0 and {MAX_DEPTH}")
+        cleaned = clean_path(path)
+        with self._parent(cleaned) as (parent, name), _open(parent, name, os.O_DIRECTORY) as folder:
+            return list(_walk(folder, cleaned, depth or 1))
+
+    def make_dir(self, path: str, ownership: Ownership, *, force: bool) -> VolumeEntry:
+        """Make a directory; with ``force`` its parents too, and an existing one is fine."""
+        cleaned = clean_path(path)
+        if force:
+            self._make_parents(cleaned)
+        with self._parent(cleaned) as (parent, name):
+            try:
+                if name == ".":
+                    raise FileExistsError(errno.EEXIST, "exists")
+                self._make_one(parent, name, ownership)
+            except FileExistsError as error:
+                mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+                if not force or not stat.S_ISDIR(mode):
+                    raise AlreadyExistsError(f"path '{cleaned}' already exists") from error
+            return _entry(parent, name, cleaned)
+
+    def open_read(self, path: str) -> tuple[int, int]:
+        """A descriptor of a regular file, and its size; the caller closes it."""
+        cleaned = clean_path(path)
+        with _translated(cleaned), self._opened_root() as root:
+            flags = os.O_RDONLY | os.O_NONBLOCK
+            descriptor = openat2(root, str(cleaned), flags, resolve=RESOLVE_IN_ROOT)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(descriptor)
+            kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+            raise InvalidArgumentError(f"path '{cleaned}' is {kind}")
+        return descriptor, found.st_size
+
+    def open_write(self, path: str, ownership: Ownership, *, force: bool) -> int:
+        """A descriptor of a new, empty file; the caller closes it.
+
+        Without ``force`` the file must not exist and its parent must; with it, parents are made
+        and an existing file is emptied and given the owner and mode anew.
+        """
+        cleaned = clean_path(path)
+        if cleaned.name == "":
+            raise InvalidArgumentError("path '/' is a directory")
+        if force:
+            self._make_parents(cleaned)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+        flags |= 0 if force else os.O_EXCL
+        with self._parent(cleaned) as (parent, name):
+            descriptor = openat2(parent, name, flags, mode=0o600, resolve=RESOLVE_IN_ROOT)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise InvalidArgumentError(f"path '{cleaned}' is not a regular file")
+                os.ftruncate(descriptor, 0)
+                self._own(descriptor, _or_default(ownership.uid), _or_default(ownership.gid))
+                os.fchmod(descriptor, _mode(ownership, DEFAULT_FILE_MODE))
+            except BaseException:
+                os.close(descriptor)
+                raise
+        return descriptor
+
+    def _make_parents(self, path: PurePosixPath) -> None:
+        for parent in reversed(path.parents[:-1]):
+            with self._parent(parent) as (folder, name), contextlib.suppress(FileExistsError):
+                self._make_one(folder, name, Ownership())
+
+    def _make_one(self, parent: int, name: str, ownership: Ownership) -> None:
+        os.mkdir(name, 0o700, dir_fd=parent)
+        with _open(parent, name, os.O_RDONLY | os.O_DIRECTORY) as made:
+            self._own(made, _or_default(ownership.uid), _or_default(ownership.gid))
+            os.fchmod(made, _mode(ownership, DEFAULT_DIRECTORY_MODE))
+
+    def _own(self, descriptor: int, uid: int, gid: int) -> None:
+        # Where all ids of a sandbox are one id of the host, an owner is only a name.
+        if self._real_ids and (uid, gid) != (-1, -1):
+            os.chown(f"/proc/self/fd/{descriptor}", uid, gid)
+
+    @contextlib.contextmanager
+    def _opened_root(self) -> Iterator[int]:
+        root = os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    @contextlib.contextmanager
+    def _parent(self, path: PurePosixPath) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder that holds the path's last part, and that part's name."""
+        with _translated(path):
+            with self._opened_root() as root:
+                flags = os.O_PATH | os.O_DIRECTORY
+                parent = openat2(root, str(path.parent), flags, resolve=RESOLVE_IN_ROOT)
+            try:
+                yield parent, path.name or "."
+            finally:
+                os.close(parent)
+
+
+@contextlib.contextmanager
+def _open(parent: int, name: str, flags: int) -> Iterator[int]:
+    """The entry itself, never what a link of that name leads to."""
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=parent)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _translated(path: PurePosixPath) -> Iterator[None]:
+    """Turn the system's errors into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise _error_for(error, path) from error
+
+
+def _error_for(error: OSError, path: PurePosixPath) -> SbxError:
+    match error.errno:
+        case errno.ENOENT:
+            return NotFoundError(f"path '{path}' not found")
+        case errno.EEXIST:
+            return AlreadyExistsError(f"path '{path}' already exists")
+        case errno.ENOTDIR:
+            return InvalidArgumentError(f"a part of '{path}' is not a directory")
+        case errno.EISDIR:
+            return InvalidArgumentError(f"path '{path}' is a directory")
+        case errno.ELOOP | errno.ENXIO | errno.EXDEV:
+            return InvalidArgumentError(f"path '{path}' is a link or a special file")
+        case errno.ENAMETOOLONG:
+            return InvalidArgumentError("a part of the path is too long")
+        case errno.ENOSPC | errno.EDQUOT:
+            return NoSpaceError("no space left for the volume")
+        case errno.EACCES | errno.EPERM:
+            return PermissionDeniedError(f"path '{path}': {error.strerror}")
+    return InternalError(f"path '{path}': {error.strerror}")
+
+
+def _walk(folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]:
+    for name in sorted(os.listdir(folder), key=os.fsencode):
+        try:
+            entry = _entry(folder, name, path / name)
+        except FileNotFoundError:
+            continue
+        yield entry
+        if entry.type == "directory" and depth > 1:
+            # It may have been removed, or swapped for a link, since it was listed.
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                _open(folder, name, os.O_RDONLY | os.O_DIRECTORY) as inner,
+            ):
+                yield from _walk(inner, path / name, depth - 1)
+
+
+def _entry(parent: int, name: str, path: PurePosixPath) -> VolumeEntry:
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    kind, target = "unknown", None
+    if stat.S_ISREG(found.st_mode):
+        kind = "file"
+    elif stat.S_ISDIR(found.st_mode):
+        kind = "directory"
+    elif stat.S_ISLNK(found.st_mode):
+        kind, target = "symlink", os.readlink(name, dir_fd=parent)
+    return VolumeEntry(
+        name=_text(path.name or "/"),
+        type=kind,
+        path=_text(str(path)),
+        size=found.st_size,
+        mode=stat.S_IMODE(found.st_mode),
+        uid=found.st_uid,
+        gid=found.st_gid,
+        atime=dt.datetime.fromtimestamp(found.st_atime, dt.UTC),
+        mtime=dt.datetime.fromtimestamp(found.st_mtime, dt.UTC),
+        ctime=dt.datetime.fromtimestamp(found.st_ctime, dt.UTC),
+        target=None if target is None else _text(target),
+    )
+
+
+def _text(name: str) -> str:
+    """A name as JSON can carry it: bytes that are not UTF-8 become replacement characters."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _keep(value: int | None) -> int:
+    return -1 if value is None or value < 0 else value
+
+
+def _or_default(value: int | None) -> int:
+    return DEFAULT_OWNER if value is None or value < 0 else value
+
+
+def _mode(ownership: Ownership, default: int) -> int:
+    return default if ownership.mode is None or ownership.mode < 0 else ownership.mode & 0o7777

@@ -1,0 +1,224 @@
+"""Files of a volume from outside, with a hostile writer inside (interface 1.6.2)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.engine.volumes.content import Ownership, VolumeContent, clean_path
+from sbx_jupyter.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    NotFoundError,
+    SbxError,
+)
+
+PLAIN = Ownership()
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners can be set by root alone")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("outside")
+    return folder
+
+
+@pytest.fixture
+def content(root: Path) -> VolumeContent:
+    return VolumeContent(root, real_ids=os.geteuid() == 0)
+
+
+@pytest.fixture(autouse=True)
+def no_descriptor_is_left() -> Iterator[None]:
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def write(content: VolumeContent, path: str, data: bytes, *, force: bool = False) -> None:
+    descriptor = content.open_write(path, PLAIN, force=force)
+    os.write(descriptor, data)
+    os.close(descriptor)
+
+
+def read(content: VolumeContent, path: str) -> bytes:
+    descriptor, size = content.open_read(path)
+    try:
+        return os.read(descriptor, size + 1)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("path", "cleaned"),
+    [("a", "/a"), ("/a//b/./c/", "/a/b/c"), ("../../x", "/x"), ("/a/../..", "/"), (".", "/")],
+)
+def test_paths_are_cleaned_and_cannot_climb(path: str, cleaned: str) -> None:
+    assert str(clean_path(path)) == cleaned
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000])
+def test_paths_that_are_none_are_refused(path: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        clean_path(path)
+
+
+def test_a_file_is_written_once_and_replaced_only_by_force(content: VolumeContent) -> None:
+    write(content, "a.txt", b"one")
+    with pytest.raises(AlreadyExistsError):
+        write(content, "a.txt", b"two")
+    assert read(content, "/a.txt") == b"one"
+
+    write(content, "a.txt", b"2", force=True)
+    assert read(content, "/a.txt") == b"2"
+
+
+def test_parents_are_made_by_force_alone(content: VolumeContent) -> None:
+    with pytest.raises(NotFoundError):
+        write(content, "x/y/z.txt", b"")
+    with pytest.raises(NotFoundError):
+        content.make_dir("x/y", PLAIN, force=False)
+
+    write(content, "x/y/z.txt", b"deep", force=True)
+
+    assert [entry.path for entry in content.list_dir("/", 3)] == ["/x", "/x/y", "/x/y/z.txt"]
+    assert [entry.path for entry in content.list_dir("/", 0)] == ["/x"]
+
+
+def test_an_existing_directory_is_fine_by_force_alone(content: VolumeContent) -> None:
+    made = content.make_dir("d", Ownership(mode=0o750), force=False)
+    assert (made.type, made.mode, made.path) == ("directory", 0o750, "/d")
+
+    with pytest.raises(AlreadyExistsError):
+        content.make_dir("d", PLAIN, force=False)
+    assert content.make_dir("d", Ownership(mode=0o777), force=True).mode == 0o750
+    assert content.make_dir("/", PLAIN, force=True).path == "/"
+
+    write(content, "f", b"")
+    with pytest.raises(AlreadyExistsError):
+        content.make_dir("f", PLAIN, force=True)
+
+
+@needs_root
+def test_owners_and_modes_have_the_interface_defaults(content: VolumeContent) -> None:
+    write(content, "f", b"")
+    content.make_dir("d", PLAIN, force=False)
+
+    file, folder = content.stat("f"), content.stat("d")
+    assert (file.uid, file.gid, file.mode) == (9090, 9090, 0o666)
+    assert (folder.uid, folder.gid, folder.mode) == (9090, 9090, 0o777)
+
+
+@needs_root
+def test_only_what_is_named_is_changed(content: VolumeContent) -> None:
+    write(content, "f", b"")
+
+    changed = content.change("f", Ownership(uid=7, gid=-1, mode=0o600))
+
+    assert (changed.uid, changed.gid, changed.mode) == (7, 9090, 0o600)
+
+
+def test_removing_is_recursive_and_never_the_root(content: VolumeContent) -> None:
+    write(content, "a/b/c", b"", force=True)
+
+    content.remove("a")
+
+    assert content.list_dir("/") == []
+    with pytest.raises(NotFoundError):
+        content.remove("a")
+    with pytest.raises(InvalidArgumentError, match="cannot delete root"):
+        content.remove("/x/..")
+
+
+def test_a_link_is_shown_and_never_followed_out(
+    content: VolumeContent, root: Path, tmp_path: Path
+) -> None:
+    (root / "up").symlink_to("../secret")
+    (root / "absolute").symlink_to(tmp_path / "secret")
+    (root / "folder").symlink_to(tmp_path)
+    (root / "proc").symlink_to("/proc/self/root")
+
+    assert content.stat("up").target == "../secret"
+    for path in ["up", "absolute", "folder/secret", "proc/etc/passwd"]:
+        with pytest.raises((NotFoundError, InvalidArgumentError)):
+            content.open_read(path)
+        with pytest.raises(SbxError):
+            content.open_write(path, PLAIN, force=False)
+    content.remove("folder")
+    assert (tmp_path / "secret").read_text() == "outside"
+
+
+def test_a_link_inside_the_volume_is_followed_for_reading(
+    content: VolumeContent, root: Path
+) -> None:
+    write(content, "real", b"data")
+    (root / "link").symlink_to("/real")
+
+    assert read(content, "link") == b"data"
+
+
+def test_special_files_are_not_opened(content: VolumeContent, root: Path) -> None:
+    os.mkfifo(root / "fifo")
+    content.make_dir("d", PLAIN, force=False)
+
+    for path in ["fifo", "d"]:
+        with pytest.raises(InvalidArgumentError):
+            content.open_read(path)
+        with pytest.raises(SbxError):
+            content.open_write(path, PLAIN, force=True)
+    assert content.stat("fifo").type == "unknown"
+
+
+def test_a_file_in_the_middle_of_a_path_is_an_invalid_argument(content: VolumeContent) -> None:
+    write(content, "f", b"")
+
+    for call in (content.stat, content.list_dir, content.open_read, content.remove):
+        with pytest.raises(InvalidArgumentError):
+            call("f/below")
+    with pytest.raises(InvalidArgumentError):
+        content.list_dir("f")
+
+
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
+    content: VolumeContent, root: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    spare = root / "spare"
+    spare.symlink_to(outside)
+    (root / "d").mkdir()
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            os.rename(root / "d", root / "held")
+            os.rename(spare, root / "d")
+            os.rename(root / "d", spare)
+            os.rename(root / "held", root / "d")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for index in range(2000):
+            try:
+                os.close(content.open_write(f"d/{index}", PLAIN, force=False))
+            except SbxError:
+                continue
+    finally:
+        stop.set()
+        thread.join()
+
+    assert list(outside.iterdir()) == []
+
+
+def test_names_that_are_not_text_are_listed(content: VolumeContent, root: Path) -> None:
+    with open(os.fsencode(root) + b"/\xff", "wb"):
+        pass
+
+    assert [entry.name for entry in content.list_dir("/")] == ["\ufffd"]
