@@ -1,0 +1,277 @@
+"""The files of one sandbox: entries by the agent, bytes through descriptors (interface 3.4, 4.4
+to 4.6)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from sbx_jupyter.engine import descriptors
+from sbx_jupyter.errors import InternalError, NoSpaceError
+from sbx_jupyter.protocol import agent as ops
+from sbx_jupyter.protocol.runtime import EntryInfo, WrittenFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.isolation.channel import Reply
+
+T = TypeVar("T")
+
+_FLUSH_SIZE: Final = 1024 * 1024
+_COPY_TIMEOUT: Final = 600.0
+_TREE_TIMEOUT: Final = 120.0
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+_disk = ThreadPoolExecutor(max_workers=8, thread_name_prefix="sbx-disk")
+"""Where writes happen: one write can wait long for a full page cache or a slow disk."""
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    entry: EntryInfo
+
+
+class _Entries(msgspec.Struct, frozen=True):
+    entries: list[EntryInfo]
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    size: int
+    mtime_ns: int
+    streamed: bool = False
+
+
+class _Created(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    metadata: dict[str, str] | None = None
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """A regular file that is open for reading; whoever holds it must close it."""
+
+    fd: int
+    path: str
+    name: str
+    size: int
+    mtime_ns: int
+    streamed: bool
+    """The size says nothing, read to the end: a file of procfs or sysfs."""
+
+    def close(self) -> None:
+        """Close the descriptor; may be called more than once."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class WritableFile:
+    """A truncated file that is open for writing; must be closed, on failure too.
+
+    Bytes are collected to a megabyte and written in a thread while the next ones arrive. What was
+    written before a failure stays.
+    """
+
+    def __init__(self, fd: int, path: str, name: str, metadata: dict[str, str] | None) -> None:
+        self.path = path
+        self.name = name
+        self.metadata = metadata
+        self._fd = fd
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+        self._flushing: Future[None] | None = None
+
+    @property
+    def written(self) -> WrittenFile:
+        """The file as the answer of an upload names it."""
+        return WrittenFile(path=self.path, name=self.name, type="file", metadata=self.metadata)
+
+    async def write(self, content: bytes | bytearray | memoryview) -> None:
+        """Add bytes at the end.
+
+        Raises ``NoSpaceError`` when the disk or a quota is full, also for bytes of an earlier
+        call, and ``InternalError`` for other failures.
+        """
+        if self._fd < 0:
+            raise InternalError(f"the file '{self.path}' is closed")
+        chunk = content if isinstance(content, bytes) else bytes(content)
+        self._pending.append(chunk)
+        self._pending_size += len(chunk)
+        if self._pending_size >= _FLUSH_SIZE:
+            await self._finish_flush()
+            self._start_flush()
+
+    async def close(self) -> None:
+        """Write the rest and close; raises as ``write`` does, with the file closed all the same."""
+        if self._fd < 0:
+            return
+        try:
+            await self._finish_flush()
+            self._start_flush()
+            await self._finish_flush()
+        finally:
+            self._drop()
+
+    async def __aenter__(self) -> WritableFile:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _start_flush(self) -> None:
+        if self._pending:
+            chunks, self._pending, self._pending_size = self._pending, [], 0
+            self._flushing = _disk.submit(_write_all, self._fd, chunks)
+
+    async def _finish_flush(self) -> None:
+        if self._flushing is None:
+            return
+        try:
+            await asyncio.wrap_future(self._flushing)
+        except OSError as error:
+            self._pending, self._pending_size = [], 0
+            raise _write_error(error, self.path) from error
+        finally:
+            if self._flushing.done():
+                self._flushing = None
+
+    def _drop(self) -> None:
+        """Close the descriptor, but not under a thread that still writes to it."""
+        fd, self._fd = self._fd, -1
+        self._pending.clear()
+        if self._flushing is None:
+            os.close(fd)
+        else:
+            self._flushing.add_done_callback(lambda _: os.close(fd))
+
+
+class Files:
+    """The file operations of one sandbox.
+
+    ``user`` decides how paths are resolved and who owns what is made; ``None`` is the default
+    user. Each raises what the agent names, as listed in interface 3.4 and 4.4 to 4.6, and
+    ``UnavailableError`` when the sandbox does not answer.
+    """
+
+    def __init__(self, agent: Caller) -> None:
+        self._agent = agent
+
+    async def stat(self, path: str, user: str | None = None) -> EntryInfo:
+        """The entry at a path; raises ``NotFoundError``."""
+        reply = await self._call(ops.STAT, path=path, user=user)
+        return _convert(reply, _Entry).entry
+
+    async def list_dir(self, path: str, depth: int = 1, user: str | None = None) -> list[EntryInfo]:
+        """The entries down to ``depth`` levels, parents first, sorted by name."""
+        reply = await self._call(
+            ops.LIST_DIR, timeout=_TREE_TIMEOUT, path=path, user=user, depth=max(1, depth)
+        )
+        return _convert(reply, _Entries).entries
+
+    async def make_dir(self, path: str, user: str | None = None) -> EntryInfo:
+        """Make a directory and its parents; raises ``AlreadyExistsError``."""
+        reply = await self._call(ops.MAKE_DIR, path=path, user=user)
+        return _convert(reply, _Entry).entry
+
+    async def move(self, source: str, destination: str, user: str | None = None) -> EntryInfo:
+        """Rename; replaces a file at the destination."""
+        reply = await self._call(ops.MOVE, source=source, destination=destination, user=user)
+        return _convert(reply, _Entry).entry
+
+    async def remove(self, path: str, user: str | None = None) -> None:
+        """Remove a file or a whole directory; a missing path is fine."""
+        await self._call(ops.REMOVE, timeout=_TREE_TIMEOUT, path=path, user=user)
+
+    async def open_read(self, path: str, user: str | None = None) -> OpenFile:
+        """Open a regular file for reading (interface 4.4)."""
+        reply = await self._agent.call(ops.OPEN, path=path, user=user)
+        (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
+        try:
+            opened = _convert(reply, _Opened)
+        except InternalError:
+            os.close(fd)
+            raise
+        size = 0 if opened.streamed else os.fstat(fd).st_size
+        return OpenFile(fd, opened.path, opened.name, size, opened.mtime_ns, opened.streamed)
+
+    async def open_write(
+        self, path: str, user: str | None = None, metadata: dict[str, str] | None = None
+    ) -> WritableFile:
+        """Create or truncate a file for writing; ``metadata`` replaces what it had (4.5)."""
+        reply = await self._agent.call(ops.CREATE, path=path, user=user, metadata=metadata or {})
+        (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
+        try:
+            created = _convert(reply, _Created)
+        except InternalError:
+            os.close(fd)
+            raise
+        return WritableFile(fd, created.path, created.name, created.metadata or None)
+
+    async def compose(
+        self, sources: Sequence[str], destination: str, user: str | None = None
+    ) -> WrittenFile:
+        """Join files into one at ``destination`` and remove them (interface 4.6)."""
+        reply = await self._call(
+            ops.COMPOSE,
+            timeout=_COPY_TIMEOUT,
+            sources=list(sources),
+            destination=destination,
+            user=user,
+        )
+        created = _convert(reply, _Created)
+        return WrittenFile(path=created.path, name=created.name, type="file")
+
+    async def _call(self, op: str, *, timeout: float = 30, **fields: Any) -> Reply:
+        """Ask for something that comes without descriptors."""
+        reply = await self._agent.call(op, timeout=timeout, **fields)
+        descriptors.close_all(reply.fds)
+        return reply
+
+
+def _convert(reply: Reply, kind: type[T]) -> T:
+    """The reply as a record; raises ``InternalError`` when the agent made something up."""
+    try:
+        return msgspec.convert(reply.body, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+
+
+def _write_all(fd: int, chunks: list[bytes]) -> None:
+    """Write every chunk; runs in a thread."""
+    for chunk in chunks:
+        view = memoryview(chunk)
+        while view:
+            view = view[os.write(fd, view) :]
+
+
+def _write_error(error: OSError, path: str) -> NoSpaceError | InternalError:
+    if error.errno in _NO_SPACE:
+        return NoSpaceError(f"not enough disk space available to write '{path}'")
+    return InternalError(f"writing '{path}' failed: {error.strerror}")

@@ -1,0 +1,168 @@
+"""What one sandbox uses: processor, memory and disk (interface 4.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sbx_jupyter.engine import descriptors
+from sbx_jupyter.engine.tasks import BackgroundTasks
+from sbx_jupyter.errors import InternalError
+from sbx_jupyter.protocol import agent as ops
+from sbx_jupyter.protocol.runtime import Reading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.isolation.fence import Cage, Limits
+
+_log = logging.getLogger(__name__)
+
+_MIB: Final = 1024 * 1024
+_SHORTEST_INTERVAL: Final = 0.2
+"""Seconds below which a difference of processor times is mostly rounding."""
+
+_DISK_INTERVAL: Final = 10.0
+_FIRST_DISK_WAIT: Final = 0.5
+_COUNT_TIMEOUT: Final = 60.0
+
+
+class _AgentUsage(msgspec.Struct, frozen=True):
+    """The agent's own count, for machines without cgroups."""
+
+    cpu_ns: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _DiskUsage:
+    used: int
+    total: int
+
+
+class Meter:
+    """Takes the readings of one sandbox; nothing that is slow happens on the event loop."""
+
+    def __init__(self, agent: Caller, cage: Cage, limits: Limits) -> None:
+        self._agent = agent
+        self._cage = cage
+        self._limits = limits
+        self._cpu_ns: int | None = None
+        self._cpu_time = 0.0
+        self._cpu_pct = 0.0
+        self._disk: _DiskUsage | None = None
+        self._disk_time = 0.0
+        self._disk_count: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+
+    async def start(self) -> None:
+        """Note where the processor time begins, so that the first reading has a difference."""
+        cpu_ns, _, _ = await self._usage()
+        self._set_cpu(cpu_ns, time.monotonic())
+
+    async def read(self) -> Reading:
+        """One reading; raises ``UnavailableError`` when the sandbox does not answer.
+
+        ``cpu_used_pct`` is the share of all cores of the sandbox since the reading before. Memory
+        is without the page cache. Disk is what the writable layer holds, at most some seconds old.
+        """
+        cpu_ns, memory, cache = await self._usage()
+        self._set_cpu(cpu_ns, time.monotonic())
+        disk = await self._read_disk()
+        total = self._limits.memory_mb * _MIB
+        return Reading(
+            ts=int(time.time()),
+            cpu_count=self._limits.cpu_count,
+            cpu_used_pct=self._cpu_pct,
+            mem_total_mib=self._limits.memory_mb,
+            mem_used_mib=memory // _MIB,
+            mem_total=total,
+            mem_used=memory,
+            mem_cache=cache,
+            disk_used=disk.used,
+            disk_total=disk.total,
+        )
+
+    def close(self) -> None:
+        """Stop what runs in the background."""
+        self._tasks.cancel()
+
+    async def _usage(self) -> tuple[int, int, int]:
+        """Processor time in ns, memory without cache, cache."""
+        if (usage := self._cage.usage()) is not None:
+            memory = max(0, usage.memory_bytes - usage.cache_bytes)
+            return usage.cpu_ns, memory, usage.cache_bytes
+        reply = await self._agent.call(ops.USAGE, timeout=5)
+        descriptors.close_all(reply.fds)
+        try:
+            own = msgspec.convert(reply.body, _AgentUsage)
+        except msgspec.ValidationError as error:
+            raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+        return own.cpu_ns, own.memory_bytes, 0
+
+    def _set_cpu(self, cpu_ns: int, now: float) -> None:
+        if self._cpu_ns is not None:
+            elapsed = now - self._cpu_time
+            if elapsed < _SHORTEST_INTERVAL:
+                return
+            share = (cpu_ns - self._cpu_ns) / 1e9 / elapsed / max(1, self._limits.cpu_count)
+            # The counter can go back where it is a sum over processes that end.
+            self._cpu_pct = round(min(max(share * 100, 0.0), 100.0), 2)
+        self._cpu_ns, self._cpu_time = cpu_ns, now
+
+    async def _read_disk(self) -> _DiskUsage:
+        is_stale = self._disk is None or time.monotonic() - self._disk_time > _DISK_INTERVAL
+        if is_stale and self._disk_count is None:
+            self._disk_count = self._tasks.spawn(self._count_disk())
+        if self._disk is None and self._disk_count is not None:
+            await asyncio.wait([self._disk_count], timeout=_FIRST_DISK_WAIT)
+        return self._disk or _DiskUsage(0, self._limits.disk_mb * _MIB)
+
+    async def _count_disk(self) -> None:
+        try:
+            limit = self._limits.disk_mb * _MIB
+            loop = asyncio.get_running_loop()
+            usage = await loop.run_in_executor(None, _disk_usage, self._cage.writable, limit)
+            self._disk = usage or self._disk or _DiskUsage(0, limit)
+            self._disk_time = time.monotonic()
+        finally:
+            self._disk_count = None
+
+
+def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
+    """What the writable layer holds; runs in a thread."""
+    with contextlib.suppress(OSError):
+        if os.stat(writable).st_dev != os.stat(writable.parent).st_dev:
+            # A file system of its own: its numbers are exact and cost nothing.
+            status = os.statvfs(writable)
+            used = (status.f_blocks - status.f_bfree) * status.f_frsize
+            return _DiskUsage(used, status.f_blocks * status.f_frsize)
+    return _count(writable / "upper", limit)
+
+
+def _count(folder: Path, limit: int) -> _DiskUsage | None:
+    """Count by ``du``: outside of this process, since a big tree would hold the interpreter lock,
+    and safe against directories that become links meanwhile."""
+    command: list[Any] = ["du", "-sxB1", "--", folder]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_COUNT_TIMEOUT,
+            check=False,
+        )
+        return _DiskUsage(int(done.stdout.split(maxsplit=1)[0]), limit)
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        _log.info("the disk usage of %s is unknown: %s", folder, error)
+        return None

@@ -1,0 +1,98 @@
+"""Connections from the engine to TCP ports inside one sandbox.
+
+A socket keeps the network namespace that it was made in, so the agent makes unconnected ones ahead
+of time and the engine connects them itself: no hop, and nothing to ask per connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine import descriptors
+from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
+from sbx_jupyter.protocol import agent as ops
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.process import Caller
+
+_POOL_SIZE: Final = 16
+_POOL_SIZE_V6: Final = 4
+_CONNECT_TIMEOUT: Final = 10.0
+_HOSTS: Final = {4: "127.0.0.1", 6: "::1"}
+
+
+class Ports:
+    """Connects to ports of one sandbox and listens on them."""
+
+    def __init__(self, agent: Caller) -> None:
+        self._agent = agent
+        self._pools: dict[int, list[socket.socket]] = {4: [], 6: []}
+        self._locks = {4: asyncio.Lock(), 6: asyncio.Lock()}
+        self._is_closed = False
+
+    async def connect(self, port: int) -> socket.socket:
+        """A non-blocking connection to 127.0.0.1, else ::1.
+
+        Raises ``UnavailableError`` when nothing listens there.
+        """
+        for family in (4, 6):
+            try:
+                return await self._connect(family, port)
+            except OSError as error:
+                refused = error.errno in (errno.ECONNREFUSED, errno.EADDRNOTAVAIL)
+                if not refused and family == 4:
+                    raise UnavailableError(f"port {port} does not answer") from error
+            except SbxError:
+                if family == 4:
+                    raise
+        raise UnavailableError("port is not open")
+
+    async def listen(self, port: int, host: str = "127.0.0.1") -> socket.socket:
+        """A listening, non-blocking socket in the network namespace of the sandbox."""
+        reply = await self._agent.call(ops.LISTEN, host=host, port=port)
+        (fd,) = descriptors.take(reply.fds, descriptors.is_tcp_socket)
+        sock = socket.socket(fileno=fd)
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            sock.close()
+            raise InternalError("the sandbox answered with a socket that does not listen")
+        return sock
+
+    def close(self) -> None:
+        """Close the sockets that nobody took."""
+        self._is_closed = True
+        for pool in self._pools.values():
+            while pool:
+                pool.pop().close()
+
+    async def _connect(self, family: int, port: int) -> socket.socket:
+        sock = await self._take(family)
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(sock, (_HOSTS[family], port))
+        except BaseException:
+            sock.close()
+            raise
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    async def _take(self, family: int) -> socket.socket:
+        pool = self._pools[family]
+        async with self._locks[family]:
+            if not pool:
+                await self._refill(family)
+            return pool.pop()
+
+    async def _refill(self, family: int) -> None:
+        count = _POOL_SIZE if family == 4 else _POOL_SIZE_V6
+        reply = await self._agent.call(ops.SOCKETS, count=count, family=family)
+        fds = descriptors.take(reply.fds, *[descriptors.is_tcp_socket] * count)
+        if self._is_closed:
+            descriptors.close_all(fds)
+            raise UnavailableError("the sandbox is not running any more")
+        self._pools[family].extend(socket.socket(fileno=fd) for fd in fds)

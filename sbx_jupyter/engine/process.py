@@ -1,0 +1,306 @@
+"""One process that was started through the API: its output, its input and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal as signals
+import struct
+import termios
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sbx_jupyter.engine.pumps import InputWriter, OutputPump
+from sbx_jupyter.engine.subscriptions import Audience, Ended, Output, Subscription
+from sbx_jupyter.engine.terminals import SCROLLBACK_SIZE
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    SbxError,
+    UnimplementedError,
+    UnknownError,
+)
+from sbx_jupyter.protocol import agent as ops
+from sbx_jupyter.protocol.runtime import EndEvent, ProcessConfig, ProcessInfo, ProcessInput, PtySize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sbx_jupyter.engine.terminals import Scrollback
+    from sbx_jupyter.isolation.channel import Reply
+
+_log = logging.getLogger(__name__)
+
+_MAX_SIZE: Final = 0xFFFF
+_KILL_GRACE: Final = 2.0
+"""Seconds that a killed process has to be reported as ended before its stream ends without it."""
+
+_SIGNAL_NAMES: Final = {
+    1: "hangup",
+    2: "interrupt",
+    3: "quit",
+    4: "illegal instruction",
+    5: "trace/breakpoint trap",
+    6: "aborted",
+    7: "bus error",
+    8: "floating point exception",
+    9: "killed",
+    10: "user defined signal 1",
+    11: "segmentation fault",
+    12: "user defined signal 2",
+    13: "broken pipe",
+    14: "alarm clock",
+    15: "terminated",
+}
+"""The names that clients know; any other signal is called by its number."""
+
+
+class Caller(Protocol):
+    """What can ask the agent of a sandbox; raises the error that the agent names."""
+
+    async def call(
+        self, op: str, *, fds: Sequence[int] = (), timeout: float = 30, **fields: Any
+    ) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """How long things wait, in seconds."""
+
+    stall_limit: float = 30
+    """A subscriber that reads nothing while others wait is sent away after this."""
+    retention: float = 30
+    """An ended process can be connected to for this long."""
+    start_hold: float = 2
+    """The first output waits this long for the first subscriber."""
+    adoption_hold: float = 10
+    """As ``start_hold``, after a restart of the engine, when clients have to come back first."""
+    scrollback_size: int = SCROLLBACK_SIZE
+
+
+def end_event(status: int) -> EndEvent:
+    """The end of a process, in the words that clients compare (interface 3.5).
+
+    ``status`` is the exit code, or minus the signal.
+    """
+    if status >= 0:
+        text = f"exit status {status}"
+        return EndEvent(exit_code=status, exited=True, status=text, error=text if status else None)
+    text = f"signal: {_SIGNAL_NAMES.get(-status, f'signal {-status}')}"
+    return EndEvent(exit_code=-1, exited=False, status=text, error=text)
+
+
+class Process:
+    """A process of a sandbox; it lives on whether anybody listens or not."""
+
+    def __init__(
+        self,
+        agent: Caller,
+        pid: int,
+        config: ProcessConfig,
+        *,
+        tag: str | None,
+        settings: ProcessSettings,
+        on_end: Callable[[Process], None],
+    ) -> None:
+        self.pid = pid
+        self.config = config
+        self.tag = tag
+        self.end: EndEvent | None = None
+        self._agent = agent
+        self._on_end = on_end
+        self._audience = Audience(stall_limit=settings.stall_limit, on_room=self._resume)
+        self._pumps: list[OutputPump] = []
+        self._input: InputWriter | None = None
+        self._scrollback: Scrollback | None = None
+        self._sequences: dict[str, int] = {}
+        self._status: int | None = None
+        self._ends_at_exit = False
+        self._is_expired = False
+        self._hold_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_pty(self) -> bool:
+        return self._scrollback is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it exited and everything that it wrote was delivered."""
+        return self.end is not None
+
+    @property
+    def info(self) -> ProcessInfo:
+        return ProcessInfo(config=self.config, pid=self.pid, tag=self.tag)
+
+    def attach(
+        self, outputs: dict[str, int], stdin: int | None, scrollback: Scrollback | None, hold: float
+    ) -> None:
+        """Take over the descriptors; reading starts with the first subscriber or after ``hold``."""
+        self._pumps = [
+            OutputPump(fd, kind, self._deliver, self._on_output_end) for kind, fd in outputs.items()
+        ]
+        self._input = InputWriter(stdin) if stdin is not None else None
+        self._scrollback = scrollback
+        self._hold_timer = asyncio.get_running_loop().call_later(hold, self._stop_holding)
+
+    def subscribe(self, *, replay_from: int | None = None) -> Subscription:
+        """Listen from now on; for a pty, from byte ``replay_from`` or the oldest that is kept.
+
+        An ended process gives its end at once. The subscription must be closed.
+        """
+        replay = None
+        if replay_from is not None and self._scrollback is not None:
+            replay = self._scrollback.replay(replay_from)
+        subscription = self._audience.join(replay)
+        if self.end is not None:
+            self._audience.finish(Ended(self.end))
+        self._stop_holding()
+        return subscription
+
+    async def send_input(self, data: ProcessInput) -> None:
+        """Write to stdin or the pty; returns when all of it is taken.
+
+        Raises ``InternalError`` for the wrong kind of input or a closed one, ``UnimplementedError``
+        for neither kind.
+        """
+        if data.stdin is not None:
+            if self.is_pty:
+                raise InternalError("the process has a pty: send pty input instead of stdin")
+            content = data.stdin
+        elif data.pty is not None:
+            if not self.is_pty:
+                raise InternalError("the process has no pty: send stdin instead of pty input")
+            content = data.pty
+        else:
+            raise UnimplementedError("the input is neither stdin nor pty")
+        if self._input is None or self._input.is_closed:
+            raise InternalError("the stdin of the process is not open")
+        await self._input.write(content)
+
+    async def close_stdin(self) -> None:
+        """End of input; repeating it is fine. Raises ``UnknownError`` for a pty."""
+        if self.is_pty:
+            raise UnknownError("cannot close the stdin of a pty: send byte 0x04 instead")
+        if self._input is not None and not self._input.is_closed:
+            self._input.close()
+            await self._agent.call(ops.CLOSE_STDIN, pid=self.pid)
+
+    def resize(self, size: PtySize) -> None:
+        """Tell the terminal its size. Raises ``InternalError`` without a pty."""
+        if not self.is_pty or not self._pumps:
+            raise InternalError("the process has no pty")
+        check_size(size)
+        window = struct.pack("HHHH", size.rows, size.cols, 0, 0)
+        self._pumps[0].control(termios.TIOCSWINSZ, window)
+
+    async def signal(self, signal: int) -> None:
+        """Send SIGTERM or SIGKILL to the whole process group.
+
+        The scope is wider than the leader alone so that no grandchild stays behind; what the end
+        event says does not change. Raises ``UnimplementedError`` for other signals.
+        """
+        if signal not in (signals.SIGTERM, signals.SIGKILL):
+            raise UnimplementedError(f"signal {signal} is not supported")
+        self._ends_at_exit = True
+        try:
+            await self._agent.call(ops.SIGNAL, pid=self.pid, signal=int(signal), group=True)
+        except NotFoundError as error:
+            if self._status is None:
+                raise NotFoundError(f"process with pid {self.pid} not found") from error
+        self._settle()
+
+    async def expire(self) -> None:
+        """The time limit is over: kill the group and end every subscription with that."""
+        self._ends_at_exit = self._is_expired = True
+        try:
+            await self._agent.call(ops.SIGNAL, pid=self.pid, signal=9, group=True, timeout=5)
+        except SbxError as error:
+            _log.info("killing process %d at its time limit: %s", self.pid, error)
+        self._settle()
+        if not self.has_ended:
+            await asyncio.sleep(_KILL_GRACE)
+            self._audience.finish(_expired())
+
+    def exited(self, status: int) -> None:
+        """The agent reports the exit: the code, or minus the signal. Later reports are ignored."""
+        if self._status is None:
+            self._status = status
+            self._settle()
+
+    def abandon(self, error: SbxError) -> None:
+        """End every subscription with ``error`` and drop all descriptors."""
+        self._drop_descriptors()
+        self._audience.finish(error)
+        if self._scrollback is not None:
+            self._scrollback.close()
+
+    def forget(self) -> None:
+        """Delete what is kept of an ended process."""
+        if self._scrollback is not None:
+            self._scrollback.remove()
+
+    def _deliver(self, kind: str, chunk: bytes) -> bool:
+        if self._scrollback is not None:
+            sequence = self._scrollback.end
+            self._scrollback.append(chunk)
+        else:
+            sequence = self._sequences.get(kind, 0)
+            self._sequences[kind] = sequence + len(chunk)
+        if self._audience.publish(Output(kind, chunk, sequence)):
+            return True
+        for pump in self._pumps:
+            pump.pause()
+        return False
+
+    def _resume(self) -> None:
+        if self._hold_timer is None:
+            for pump in self._pumps:
+                pump.resume()
+
+    def _stop_holding(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+            if not self._audience.is_full:
+                self._resume()
+
+    def _on_output_end(self, pump: OutputPump) -> None:
+        self._pumps.remove(pump)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Conclude when the process exited and its output ended, or was cut by a signal."""
+        if self._status is None or self.has_ended:
+            return
+        if self._pumps and not self._ends_at_exit:
+            return
+        for pump in self._pumps:
+            pump.drain()
+        self._drop_descriptors()
+        self.end = end_event(self._status)
+        self._audience.finish(_expired() if self._is_expired else Ended(self.end))
+        self._on_end(self)
+
+    def _drop_descriptors(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+        for pump in self._pumps:
+            pump.close()
+        self._pumps = []
+        if self._input is not None:
+            self._input.close()
+
+
+def check_size(size: PtySize) -> None:
+    """Raise ``InvalidArgumentError`` for a size that no terminal can have."""
+    if not (0 <= size.cols <= _MAX_SIZE and 0 <= size.rows <= _MAX_SIZE):
+        raise InvalidArgumentError(
+            f"a terminal cannot have {size.cols} columns and {size.rows} rows"
+        )
+
+
+def _expired() -> DeadlineExceededError:
+    return DeadlineExceededError("the process ran into its time limit and was killed")

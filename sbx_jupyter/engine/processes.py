@@ -1,0 +1,285 @@
+"""The processes of one sandbox that were started through the API (interface 3.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sbx_jupyter.engine import descriptors
+from sbx_jupyter.engine.process import Process, ProcessSettings, check_size
+from sbx_jupyter.engine.tasks import BackgroundTasks
+from sbx_jupyter.engine.terminals import Scrollback
+from sbx_jupyter.errors import InternalError, NotFoundError, SbxError, UnavailableError
+from sbx_jupyter.protocol import agent as ops
+from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInfo, ProcessSelector, StartRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sbx_jupyter.engine.process import Caller
+
+_log = logging.getLogger(__name__)
+
+_START_TIMEOUT: Final = 30.0
+_UNRELEASED_LIMIT: Final = 32
+"""Ended processes that the agent still remembers, for an engine that restarts just now. Each one
+costs the agent up to three descriptors."""
+
+
+class KnownProcess(msgspec.Struct, frozen=True):
+    """What the agent says about a process that it started for an engine before this one."""
+
+    pid: int
+    cmd: str = ""
+    args: list[str] = []
+    envs: dict[str, str] = {}
+    cwd: str | None = None
+    tag: str | None = None
+    stdin: bool = False
+    pty: tuple[int, int] | None = None
+    status: int | None = None
+
+
+class Processes:
+    """Starts, finds and lists the processes of one sandbox."""
+
+    def __init__(
+        self, agent: Caller, run_dir: Path, settings: ProcessSettings | None = None
+    ) -> None:
+        self._agent = agent
+        self._scrollback_dir = run_dir / "scrollback"
+        self._deadline_dir = run_dir / "deadlines"
+        self._settings = settings or ProcessSettings()
+        self._alive: dict[int, Process] = {}
+        self._ended: dict[int, Process] = {}
+        self._unreleased: dict[int, None] = {}
+        self._timers: dict[Process, asyncio.TimerHandle] = {}
+        self._starting = 1  # the agent may report exits from its first message on, until adopt()
+        self._early_exits: dict[int, int] = {}
+        self._tasks = BackgroundTasks()
+        self._closed_by: SbxError | None = None
+
+    async def start(
+        self, request: StartRequest, *, user: str | None = None, timeout: float | None = None
+    ) -> Process:
+        """Start a process that is killed after ``timeout`` seconds, if that is given.
+
+        Its output waits a moment for ``Process.subscribe``. The process starts even if the caller
+        is cancelled meanwhile, as it would when a client goes away a little later. Raises
+        ``InvalidArgumentError`` for a bad directory, terminal size or user.
+        """
+        if request.pty is not None:
+            check_size(request.pty.size)
+        # Shielded, since a reply that nobody takes would leave a process that nobody knows.
+        return await asyncio.shield(self._tasks.spawn(self._start(request, user, timeout)))
+
+    def select(self, selector: ProcessSelector, *, ended: bool = False) -> Process:
+        """The process with this pid, or the first living one with this tag.
+
+        With ``ended`` also one that ended a short while ago. Raises ``NotFoundError``.
+        """
+        pools = (self._alive, self._ended) if ended else (self._alive,)
+        if selector.pid is not None:
+            for pool in pools:
+                if (found := pool.get(selector.pid)) is not None:
+                    return found
+            raise NotFoundError(f"process with pid {selector.pid} not found")
+        for pool in pools:
+            for process in pool.values():
+                if process.tag is not None and process.tag == selector.tag:
+                    return process
+        raise NotFoundError(f"process with tag {selector.tag or ''} not found")
+
+    def list(self) -> list[ProcessInfo]:
+        """The living processes, oldest first."""
+        return [process.info for process in self._alive.values()]
+
+    async def adopt(self, known: list[KnownProcess]) -> None:
+        """Carry on with the processes that an engine before this one started; called once."""
+        try:
+            for entry in known:
+                try:
+                    await self._adopt(entry)
+                except SbxError as error:
+                    _log.warning("process %d is not adopted: %s", entry.pid, error)
+        finally:
+            self._started()
+        self._remove_stale_files()
+
+    def exited(self, pid: int, status: int) -> None:
+        """The agent reports an exit: the code, or minus the signal."""
+        if (process := self._alive.get(pid)) is not None:
+            process.exited(status)
+        elif self._starting:
+            # The report can overtake the task that waits for the reply of ``start``.
+            self._early_exits[pid] = status
+
+    def abandon(self, error: SbxError) -> None:
+        """End every subscription with ``error`` and drop all descriptors and timers."""
+        self._closed_by = error
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for process in (*self._alive.values(), *self._ended.values()):
+            process.abandon(error)
+        self._alive.clear()
+        self._ended.clear()
+        self._tasks.cancel()
+
+    async def _start(
+        self, request: StartRequest, user: str | None, timeout: float | None
+    ) -> Process:
+        config = request.process
+        has_stdin = request.pty is None and request.stdin is not False
+        pty = request.pty.size if request.pty is not None else None
+        self._starting += 1
+        try:
+            reply = await self._agent.call(
+                ops.START,
+                timeout=_START_TIMEOUT,
+                cmd=config.cmd,
+                args=config.args,
+                envs=config.envs,
+                cwd=config.cwd,
+                user=user,
+                tag=request.tag,
+                stdin=has_stdin,
+                pty=[pty.cols, pty.rows] if pty is not None else None,
+            )
+            pid = reply.body.get("pid")
+            if not isinstance(pid, int) or pid <= 0:
+                descriptors.close_all(reply.fds)
+                raise InternalError("the sandbox answered without a pid")
+            process = self._make(pid, config, request.tag)
+            self._attach(process, reply.fds, has_stdin, pty is not None, adopted=False)
+            if timeout:
+                self._limit(process, timeout)
+            self._enter(process)
+        finally:
+            self._started()
+        return process
+
+    async def _adopt(self, known: KnownProcess) -> None:
+        reply = await self._agent.call(ops.ADOPT, pid=known.pid)
+        config = ProcessConfig(cmd=known.cmd, args=known.args, envs=known.envs, cwd=known.cwd)
+        process = self._make(known.pid, config, known.tag)
+        has_stdin = known.stdin and known.pty is None
+        self._attach(process, reply.fds, has_stdin, known.pty is not None, adopted=True)
+        self._enter(process)
+        if known.status is not None:
+            process.exited(known.status)
+        if (left := self._read_deadline(known.pid)) is not None and not process.has_ended:
+            self._call_later(process, left, self._expire)
+
+    def _make(self, pid: int, config: ProcessConfig, tag: str | None) -> Process:
+        return Process(
+            self._agent, pid, config, tag=tag, settings=self._settings, on_end=self._on_end
+        )
+
+    def _attach(
+        self, process: Process, fds: list[int], has_stdin: bool, is_pty: bool, *, adopted: bool
+    ) -> None:
+        """Check the descriptors and give them to the process; raises ``InternalError``."""
+        settings = self._settings
+        hold = settings.adoption_hold if adopted else settings.start_hold
+        if is_pty:
+            (master,) = descriptors.take(fds, descriptors.is_pty_master)
+            make = Scrollback.open if adopted else Scrollback.create
+            path = self._scrollback_dir / str(process.pid)
+            try:
+                scrollback = make(path, settings.scrollback_size)
+                stdin = os.dup(master)
+            except OSError as error:
+                os.close(master)
+                raise InternalError(f"the terminal cannot be kept: {error.strerror}") from error
+            process.attach({"pty": master}, stdin, scrollback, hold)
+            return
+        count = 3 if has_stdin else 2
+        stdout, stderr, *stdin = descriptors.take(fds, *[descriptors.is_pipe] * count)
+        outputs = {
+            "stdout": descriptors.own_description(stdout, os.O_RDONLY),
+            "stderr": descriptors.own_description(stderr, os.O_RDONLY),
+        }
+        own_stdin = descriptors.own_description(stdin[0], os.O_WRONLY) if stdin else None
+        process.attach(outputs, own_stdin, None, hold)
+
+    def _enter(self, process: Process) -> None:
+        if self._closed_by is not None:
+            process.abandon(self._closed_by)
+            raise UnavailableError(self._closed_by.message)
+        # A pid comes back when its process is gone; the agent then knows only the new one.
+        if (old := self._ended.get(process.pid)) is not None:
+            self._unreleased.pop(process.pid, None)
+            self._forget(old)
+        self._alive[process.pid] = process
+        if (status := self._early_exits.pop(process.pid, None)) is not None:
+            process.exited(status)
+
+    def _started(self) -> None:
+        self._starting -= 1
+        if not self._starting:
+            self._early_exits.clear()
+
+    def _limit(self, process: Process, timeout: float) -> None:
+        """Kill the process later; the moment is on disk for an engine that comes after this."""
+        self._call_later(process, timeout, self._expire)
+        with contextlib.suppress(OSError):
+            self._deadline_dir.mkdir(mode=0o700, exist_ok=True)
+            path = self._deadline_dir / str(process.pid)
+            path.write_text(str(time.monotonic() + timeout))
+
+    def _read_deadline(self, pid: int) -> float | None:
+        """Seconds until the process must be killed, or ``None`` without a limit."""
+        try:
+            moment = float((self._deadline_dir / str(pid)).read_text())
+        except (OSError, ValueError):
+            return None
+        return max(0.0, moment - time.monotonic())
+
+    def _expire(self, process: Process) -> None:
+        self._timers.pop(process, None)
+        self._tasks.spawn(process.expire())
+
+    def _on_end(self, process: Process) -> None:
+        self._alive.pop(process.pid, None)
+        self._ended[process.pid] = process
+        self._unreleased[process.pid] = None
+        self._call_later(process, self._settings.retention, self._forget)
+        (self._deadline_dir / str(process.pid)).unlink(missing_ok=True)
+        if len(self._unreleased) > _UNRELEASED_LIMIT:
+            self._tasks.spawn(self._release(next(iter(self._unreleased))))
+
+    def _forget(self, process: Process) -> None:
+        if (timer := self._timers.pop(process, None)) is not None:
+            timer.cancel()
+        if self._ended.get(process.pid) is process:
+            del self._ended[process.pid]
+        process.forget()
+        if process.pid in self._unreleased:
+            self._tasks.spawn(self._release(process.pid))
+
+    async def _release(self, pid: int) -> None:
+        if pid in self._unreleased:
+            del self._unreleased[pid]
+            with contextlib.suppress(NotFoundError):
+                await self._agent.call(ops.RELEASE, pid=pid)
+
+    def _call_later(self, process: Process, delay: float, callback: Any) -> None:
+        if (timer := self._timers.pop(process, None)) is not None:
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[process] = loop.call_later(delay, callback, process)
+
+    def _remove_stale_files(self) -> None:
+        """Delete what belongs to processes that no longer exist."""
+        for folder in (self._scrollback_dir, self._deadline_dir):
+            with contextlib.suppress(FileNotFoundError):
+                for path in folder.iterdir():
+                    if not path.name.isdigit() or int(path.name) not in self._alive | self._ended:
+                        path.unlink(missing_ok=True)
