@@ -1,0 +1,331 @@
+"""Changes to the file system, and descriptors of files for the engine to read and write.
+
+Everything runs with the rights of the sandbox's root; the selected user decides where relative
+paths start and who owns what is made (interface 3.3 to 4.6). What is opened is looked at before it
+is used, and nothing is opened in a way that could wait: the files belong to hostile code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+from ..errors import (
+    AlreadyExistsError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from . import entries, paths, trees
+
+if TYPE_CHECKING:
+    from .operation import Answer, Body
+    from .users import User, Users
+
+
+_SAFE: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_COPY_CHUNK: Final = 64 << 20
+_NO_XATTR: Final = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ERANGE)
+_NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_MAGIC_DEVICES: Final = ("/proc", "/sys")
+
+
+class Files:
+    """The operations on files of one sandbox; each returns an answer and its descriptors."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        self.default_cwd = ""
+
+    def resolve(self, body: Body) -> Answer:
+        return {"path": self.locate(body["path"], self._users.find(body.get("user")))}, ()
+
+    def stat(self, body: Body) -> Answer:
+        path = self.locate(body["path"], self._users.find(body.get("user")))
+        return {"entry": entries.read_entry(path, self._users)}, ()
+
+    def list_dir(self, body: Body) -> Answer:
+        path = self.locate(body["path"], self._users.find(body.get("user")))
+        depth = body.get("depth") or 1
+        try:
+            return {"entries": entries.EntryReader(self._users).list(path, depth)}, ()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                raise NotFoundError(f"directory not found: {path}") from error
+            raise paths.failure(error, f"cannot list '{path}'") from error
+
+    def make_dir(self, body: Body) -> Answer:
+        user = self._users.find(body.get("user"))
+        path = self.locate(body["path"], user)
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise InternalError(f"cannot make '{path}': {error.strerror}") from error
+        else:
+            if stat.S_ISDIR(status.st_mode):
+                raise AlreadyExistsError(f"directory already exists: {path}")
+            raise InvalidArgumentError(f"path already exists but it is not a directory: {path}")
+        self._make_dirs(path, user)
+        return {"entry": entries.read_entry(path, self._users)}, ()
+
+    def move(self, body: Body) -> Answer:
+        user = self._users.find(body.get("user"))
+        source = self.locate(body["source"], user)
+        destination = self.locate(body["destination"], user)
+        try:
+            os.lstat(source)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                raise NotFoundError(f"source file not found: {source}") from error
+            raise paths.failure(error, f"cannot look at '{source}'") from error
+        self._make_dirs(os.path.dirname(destination), user)
+        try:
+            trees.rename(source, destination)
+        except FileNotFoundError as error:
+            raise NotFoundError(f"source file not found: {source}") from error
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise paths.failure(error, f"cannot move to '{destination}'") from error
+            text = f"cannot move '{source}' to '{destination}': {error.strerror}"
+            raise InternalError(text) from error
+        return {"entry": entries.read_entry(destination, self._users)}, ()
+
+    def remove(self, body: Body) -> Answer:
+        path = self.locate(body["path"], self._users.find(body.get("user")))
+        try:
+            trees.remove(path)
+        except OSError as error:
+            raise InternalError(f"cannot remove '{path}': {error.strerror}") from error
+        return {}, ()
+
+    def open(self, body: Body) -> Answer:
+        path = self.locate(body["path"], self._users.find(body.get("user")))
+        fd, status = self._open_regular(path, f"path '{path}' is a directory")
+        # The files of procfs and sysfs have no size that says how much there is to read.
+        streamed = status.st_size == 0 and _is_magic(path)
+        return {
+            "path": path,
+            "name": os.path.basename(path),
+            "size": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "mode": stat.S_IMODE(status.st_mode),
+            "streamed": streamed,
+        }, [fd]
+
+    def create(self, body: Body) -> Answer:
+        user = self._users.find(body.get("user"))
+        path = self.locate(body["path"], user)
+        metadata = body.get("metadata") or {}
+        if path == "/":
+            raise InvalidArgumentError(f"path is a directory: {path}")
+        self._make_dirs(os.path.dirname(path), user)
+        fd = self._open_for_writing(path)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidArgumentError(f"path is not a regular file: {path}")
+            os.set_blocking(fd, True)
+            if status.st_size:
+                os.ftruncate(fd, 0)
+            self._users.own(fd, user)
+            stored = _replace_metadata(fd, metadata)
+        except BaseException as error:
+            os.close(fd)
+            if isinstance(error, OSError):
+                raise paths.failure(error, f"cannot write '{path}'") from error
+            raise
+        name = os.path.basename(path)
+        return {"path": path, "name": name, "metadata": stored or None}, [fd]
+
+    def compose(self, body: Body) -> Answer:
+        user = self._users.find(body.get("user"))
+        given, destination = body["sources"], body["destination"]
+        if not given or not destination:
+            raise InvalidArgumentError("source_paths and destination must not be empty")
+        target = self.locate(destination, user)
+        sources = [self.locate(path, user) for path in given]
+        for path, as_given in zip(sources, given, strict=True):
+            self._check_source(path, as_given, target)
+        self._make_dirs(os.path.dirname(target), user)
+        if os.path.isdir(target):
+            raise InvalidArgumentError(f"path is a directory: {target}")
+        try:
+            self._concatenate(sources, target, user)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise paths.failure(error, f"cannot write '{target}'") from error
+            raise InternalError(f"cannot write '{target}': {error.strerror}") from error
+        for path in sources:
+            with contextlib.suppress(OSError):  # the result is complete without it
+                os.unlink(path)
+        return {"path": target, "name": os.path.basename(target)}, ()
+
+    def locate(self, path: str, user: User) -> str:
+        """The absolute path that a request means. Raises ``InvalidArgumentError``."""
+        return paths.resolve(path, user, self.default_cwd)
+
+    def _check_source(self, path: str, as_given: str, target: str) -> None:
+        if path == target:
+            raise InvalidArgumentError(f"source and destination are the same file: {as_given}")
+        try:
+            status = os.stat(path)
+            same = os.path.exists(target) and os.path.samestat(status, os.stat(target))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                raise NotFoundError(f"source file not found: {as_given}") from error
+            raise paths.failure(error, f"cannot look at '{as_given}'") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidArgumentError(f"source is not a regular file: {as_given}")
+        if same:
+            raise InvalidArgumentError(f"source and destination are the same file: {as_given}")
+
+    def _concatenate(self, sources: list[str], target: str, user: User) -> None:
+        directory, name = os.path.split(target)
+        temporary = os.path.join(directory, f".{name[:200]}.{os.urandom(6).hex()}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        output = os.open(temporary, flags, 0o666)
+        try:
+            for path in sources:
+                fd, status = self._open_regular(path, f"source is not a regular file: {path}")
+                try:
+                    _copy(fd, output, status.st_size)
+                finally:
+                    os.close(fd)
+            self._users.own(output, user)
+            os.rename(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(output)
+
+    def _open_regular(self, path: str, directory_text: str) -> tuple[int, os.stat_result]:
+        try:
+            status = os.stat(path)
+            # A look before opening: opening a device can already have an effect.
+            _demand_regular(status, path, directory_text)
+            fd = os.open(path, os.O_RDONLY | _SAFE)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                raise NotFoundError(f"path '{path}' does not exist") from error
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise InvalidArgumentError(f"path '{path}' cannot be opened") from error
+            raise paths.failure(error, f"cannot open '{path}'") from error
+        try:
+            status = os.fstat(fd)
+            _demand_regular(status, path, directory_text)
+            os.set_blocking(fd, True)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, status
+
+    def _open_for_writing(self, path: str) -> int:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                mode = os.stat(path).st_mode
+                if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    raise InvalidArgumentError(f"path is not a regular file: {path}")
+            return os.open(path, os.O_WRONLY | os.O_CREAT | _SAFE, 0o666)
+        except OSError as error:
+            if error.errno == errno.EISDIR:
+                raise InvalidArgumentError(f"path is a directory: {path}") from error
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.ETXTBSY):
+                text = f"path '{path}' cannot be written: {error.strerror}"
+                raise InvalidArgumentError(text) from error
+            raise paths.failure(error, f"cannot write '{path}'") from error
+
+    def _make_dirs(self, path: str, user: User) -> None:
+        """Make a directory and its missing parents, 0755 and owned by the user."""
+        missing: list[str] = []
+        while True:
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                missing.append(path)
+                path = os.path.dirname(path)
+                continue
+            except OSError as error:
+                raise InternalError(f"cannot make '{path}': {error.strerror}") from error
+            if not stat.S_ISDIR(status.st_mode):
+                raise InternalError(f"cannot make a directory: '{path}' is not a directory")
+            break
+        for directory in reversed(missing):
+            try:
+                self._make_one(directory, user)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise paths.failure(error, f"cannot make '{directory}'") from error
+                raise InternalError(f"cannot make '{directory}': {error.strerror}") from error
+
+    def _make_one(self, directory: str, user: User) -> None:
+        try:
+            os.mkdir(directory, 0o755)
+        except FileExistsError:
+            if not os.path.isdir(directory):
+                raise
+            return  # somebody else was faster
+        fd = os.open(directory, _DIRECTORY | os.O_NOFOLLOW)
+        try:
+            self._users.own(fd, user)
+        finally:
+            os.close(fd)
+
+
+def _demand_regular(status: os.stat_result, path: str, directory_text: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InvalidArgumentError(directory_text)
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidArgumentError(f"path '{path}' is not a regular file")
+
+
+def _is_magic(path: str) -> bool:
+    """Whether a file is one of procfs or sysfs, which are devices of their own."""
+    device = os.stat(path).st_dev
+    for root in _MAGIC_DEVICES:
+        with contextlib.suppress(OSError):  # not every sandbox has both
+            if os.stat(root).st_dev == device and device != os.stat("/").st_dev:
+                return True
+    return False
+
+
+def _replace_metadata(fd: int, metadata: dict[str, str]) -> dict[str, str]:
+    """Make ``metadata`` all there is; what was stored, which is nothing without xattrs."""
+    try:
+        for name in os.listxattr(fd):
+            if name.startswith(entries.METADATA_PREFIX):
+                os.removexattr(fd, name)
+        for key, value in metadata.items():
+            os.setxattr(fd, entries.METADATA_PREFIX + key, value.encode())
+    except OSError as error:
+        if error.errno in _NO_XATTR:
+            return entries.read_metadata(fd)
+        raise
+    return metadata
+
+
+def _copy(source: int, output: int, size: int) -> None:
+    """Append ``size`` bytes of one file to another inside the kernel. Raises ``OSError``."""
+    copy = os.copy_file_range
+    while size > 0:
+        try:
+            copied = copy(source, output, min(size, _COPY_CHUNK))
+        except OSError as error:
+            if copy is not os.copy_file_range or error.errno not in _NOT_COPYABLE:
+                raise
+            copy = _send_file
+            continue
+        if not copied:
+            break  # it shrank meanwhile
+        size -= copied
+
+
+def _send_file(source: int, output: int, count: int) -> int:
+    return os.sendfile(output, source, None, count)

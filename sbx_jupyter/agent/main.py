@@ -1,0 +1,333 @@
+"""PID 1 of a sandbox: answers the engine, reaps children, and waits.
+
+The agent is forked from a warm zygote after the root file system was changed, so everything that
+it will ever import is imported here. It has one thread, and no system call that it makes can wait
+for hostile code.
+"""
+
+from __future__ import annotations
+
+# Codecs are modules too, and are otherwise imported when first used.
+import contextlib
+import encodings.ascii
+import encodings.idna
+import encodings.latin_1
+import encodings.utf_8  # noqa: F401
+import linecache  # noqa: F401
+import os
+import select
+import signal
+import socket
+import stringprep  # noqa: F401
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from ..errors import (
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    SbxError,
+    UnimplementedError,
+)
+from ..protocol import agent as protocol
+from . import network, paths, system, wire
+from .files import Files
+from .outbox import Outbox
+from .spawn import Spawner, encode_environment
+from .usage import Census
+from .users import Users
+from .watch import Watches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from .operation import Answer, Body, Operation
+
+
+VERSION: Final = 1
+
+_IGNORED: Final = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGPIPE,
+    signal.SIGALRM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+_KEPT: Final = (protocol.START, protocol.ADOPT, protocol.WATCH)
+"""The requests whose descriptors the agent goes on holding."""
+_MARKERS: Final = ("E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID")
+_MARKER_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Agent:
+    """The loop: one listening socket, at most one channel, and the children's ends."""
+
+    def __init__(self, listener: socket.socket, setup: Body) -> None:
+        self._listener = listener
+        self._channel: Outbox | None = None
+        self._greeted = False
+        self._sandbox_id = setup.get("sandbox_id", "")
+        self._users = Users(virtual=setup.get("users") == "virtual")
+        self._files = Files(self._users)
+        self._spawner = Spawner(self._users, self._files)
+        self._watches = Watches(self._users, self._files)
+        self._census = Census()
+        self._poll = select.poll()
+        self._operations = self._make_operations()
+
+    def _make_operations(self) -> dict[str, Operation]:
+        files, spawner, watches = self._files, self._spawner, self._watches
+        return {
+            protocol.HELLO: self._hello,
+            protocol.CONFIGURE: self._configure,
+            protocol.STAT: files.stat,
+            protocol.LIST_DIR: files.list_dir,
+            protocol.MAKE_DIR: files.make_dir,
+            protocol.MOVE: files.move,
+            protocol.REMOVE: files.remove,
+            protocol.RESOLVE: files.resolve,
+            protocol.OPEN: files.open,
+            protocol.CREATE: files.create,
+            protocol.COMPOSE: files.compose,
+            protocol.START: spawner.start,
+            protocol.ADOPT: spawner.adopt,
+            protocol.CLOSE_STDIN: spawner.close_stdin,
+            protocol.RELEASE: spawner.release,
+            protocol.SIGNAL: spawner.signal,
+            protocol.WATCH: watches.watch,
+            protocol.WATCH_ADD: watches.add,
+            protocol.UNWATCH: watches.remove,
+            protocol.SOCKETS: network.open_sockets,
+            protocol.LISTEN: network.listen,
+            protocol.USAGE: self._census.usage,
+            protocol.FREEZE: self._census.freeze,
+        }
+
+    def serve(self) -> NoReturn:
+        """Answer until the sandbox is killed."""
+        wakeup, wakeup_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._poll.register(wakeup, select.POLLIN)
+        self._poll.register(self._listener, select.POLLIN)
+        self._report_exits()
+        while True:
+            for fd, events in self._poll.poll():
+                if fd == wakeup:
+                    _drain(wakeup)
+                    self._report_exits()
+                elif fd == self._listener.fileno():
+                    self._accept()
+                elif self._channel is not None and fd == self._channel.fileno():
+                    self._serve_channel(events)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return  # it gave up before its turn
+        self._drop_channel()
+        sock.setblocking(False)
+        self._channel = Outbox(sock)
+        self._greeted = False
+        self._poll.register(sock, select.POLLIN)
+
+    def _drop_channel(self) -> None:
+        if self._channel is not None:
+            self._poll.unregister(self._channel.fileno())
+            self._channel.close()
+            self._channel = None
+
+    def _serve_channel(self, events: int) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            if events & select.POLLOUT:
+                channel.flush()
+            if events & ~select.POLLOUT:
+                message = wire.receive(channel.sock)
+                if message is None:
+                    self._drop_channel()
+                    return
+                self._answer(*message)
+        except BlockingIOError:
+            return
+        except (OSError, wire.WireError):
+            self._drop_channel()
+            return
+        self._watch_channel()
+
+    def _watch_channel(self) -> None:
+        """Ask to be told of room in the channel while something waits for it."""
+        if self._channel is not None:
+            waiting = select.POLLOUT if self._channel.is_waiting else 0
+            self._poll.modify(self._channel.fileno(), select.POLLIN | waiting)
+
+    def _answer(self, body: Body, received: list[int]) -> None:
+        number, name = body.get("id"), body.get("op")
+        fds: Sequence[int] = ()
+        try:
+            answer, fds = self._perform(name, body, received)
+            reply = {"id": number, "ok": answer}
+        except SbxError as error:
+            reply = {"id": number, "error": _describe(error)}
+        finally:
+            wire.close_all(received)
+        try:
+            self._send(reply, fds)
+        except wire.WireError:
+            error = ResourceExhaustedError("the answer is too large; ask for less")
+            self._send({"id": number, "error": _describe(error)})
+        finally:
+            if name not in _KEPT:
+                for fd in fds:
+                    os.close(fd)
+        if name == protocol.HELLO:
+            self._greeted = True
+            for process in self._spawner.processes.values():
+                if process.status is not None:
+                    self._send_exit(process.pid, process.status)
+
+    def _perform(self, name: object, body: Body, received: list[int]) -> Answer:
+        """Do what a request asks; whatever goes wrong comes out as an ``SbxError``."""
+        try:
+            if name == protocol.MOUNT:
+                return self._mount(body, received)
+            operation = self._operations.get(name) if isinstance(name, str) else None
+            if operation is None:
+                raise UnimplementedError(f"no such operation: {name}")
+            return operation(body)
+        except SbxError:
+            raise
+        except OSError as error:
+            raise paths.failure(error, f"{name} failed") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"malformed request {name}: {error!r}") from error
+        except Exception as error:
+            # The sandbox must not die of it: an agent that ends takes every process with it.
+            raise InternalError(f"{name} failed: {error!r}") from error
+
+    def _send(self, body: Body, fds: Sequence[int] = ()) -> None:
+        if self._channel is not None:
+            self._channel.send(body, fds)
+
+    def _send_exit(self, pid: int, status: int) -> None:
+        self._send({"event": protocol.EVENT_EXIT, "pid": pid, "status": status})
+
+    def _report_exits(self) -> None:
+        ended = self._spawner.reap()
+        if not self._greeted or self._channel is None:
+            return  # the next engine is told when it says hello
+        try:
+            for process in ended:
+                if process.status is not None:
+                    self._send_exit(process.pid, process.status)
+        except OSError:
+            self._drop_channel()
+            return
+        self._watch_channel()
+
+    def _hello(self, _body: Body) -> Answer:
+        processes = [process.to_json() for process in self._spawner.processes.values()]
+        return {
+            "version": VERSION,
+            "processes": processes,
+            "watches": self._watches.to_json(),
+        }, ()
+
+    def _configure(self, body: Body) -> Answer:
+        envs = body.get("envs") or {}
+        encode_environment(envs)
+        default_cwd = body.get("default_cwd") or ""
+        paths.check(default_cwd)
+        self._spawner.envs = envs
+        self._users.default = body.get("default_user") or "root"
+        self._files.default_cwd = default_cwd
+        if hostname := body.get("hostname"):
+            # Only the owner of the UTS namespace may, and a name is not worth failing for.
+            with contextlib.suppress(OSError):
+                socket.sethostname(hostname)
+        _write_markers(envs)
+        return {}, ()
+
+    def _mount(self, body: Body, received: list[int]) -> Answer:
+        if len(received) != 1:
+            raise InvalidArgumentError("one descriptor of a detached mount is needed")
+        path = self._files.locate(body["path"], self._users.find("root"))
+        os.makedirs(path, 0o755, exist_ok=True)
+        system.attach_mount(received[0], path)
+        return {}, ()
+
+
+def _describe(error: SbxError) -> Body:
+    described: Body = {"code": error.code, "message": error.message}
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno:
+        described["errno"] = cause.errno
+    return described
+
+
+def _drain(fd: int) -> None:
+    try:
+        while os.read(fd, 512):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _write_markers(envs: dict[str, str]) -> None:
+    """The files by which programs see that they run in a sandbox (interface 3.3)."""
+    try:
+        os.makedirs("/run/e2b", 0o755, exist_ok=True)
+        for name in _MARKERS:
+            if (value := envs.get(name)) is None:
+                continue
+            fd = os.open(f"/run/e2b/.{name}", _MARKER_FLAGS, 0o644)
+            try:
+                os.ftruncate(fd, 0)
+                os.write(fd, value.encode())
+            finally:
+                os.close(fd)
+    except OSError:
+        pass  # hostile code may have put other things there; it only deceives itself
+
+
+def _hold_standard_descriptors() -> None:
+    """Make sure that 0, 1 and 2 are taken, so that no pipe of a child ends up there."""
+    while True:
+        fd = os.open("/dev/null", os.O_RDWR)
+        if fd > 2:
+            os.close(fd)
+            return
+
+
+def _ignore_signals() -> None:
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def run(listener_fd: int, setup: Body) -> NoReturn:
+    """Be the agent of a sandbox; ``setup`` says ``sandbox_id``, ``users`` and ``landlock``.
+
+    The descriptor is a listening SEQPACKET socket on which engines come and go.
+    """
+    _ignore_signals()
+    _hold_standard_descriptors()
+    os.umask(0o022)
+    os.set_inheritable(listener_fd, False)
+    listener = socket.socket(fileno=listener_fd)
+    listener.setblocking(False)
+    try:
+        Agent(listener, setup).serve()
+    except BaseException:
+        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+        os._exit(1)

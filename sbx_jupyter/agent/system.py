@@ -1,0 +1,65 @@
+"""The system calls that Python 3.11 does not offer, by their numbers or through the C library."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Final
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+_CLOSE_RANGE: Final = 436
+_MOVE_MOUNT: Final = 429
+_MOVE_MOUNT_F_EMPTY_PATH: Final = 4
+_AT_FDCWD: Final = -100
+_IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
+
+IN_MODIFY: Final = 0x2
+IN_ATTRIB: Final = 0x4
+IN_MOVED_FROM: Final = 0x40
+IN_MOVED_TO: Final = 0x80
+IN_CREATE: Final = 0x100
+IN_DELETE: Final = 0x200
+IN_DELETE_SELF: Final = 0x400
+IN_MOVE_SELF: Final = 0x800
+IN_ONLYDIR: Final = 0x1000000
+IN_DONT_FOLLOW: Final = 0x2000000
+IN_EXCL_UNLINK: Final = 0x4000000
+
+
+def _checked(result: int, path: str | None = None) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return result
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from ``first`` on."""
+    unsigned = ctypes.c_uint
+    if _libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), unsigned(0)) < 0:
+        os.closerange(first, os.sysconf("SC_OPEN_MAX"))  # Linux before 5.9
+
+
+def attach_mount(mount_fd: int, path: str) -> None:
+    """Attach a detached mount at a path. Raises ``OSError``."""
+    arguments = (mount_fd, b"", _AT_FDCWD, os.fsencode(path), _MOVE_MOUNT_F_EMPTY_PATH)
+    _checked(_libc.syscall(_MOVE_MOUNT, *arguments), path)
+
+
+def file_system_kind(path: str) -> int:
+    """The magic number of the file system that holds a path. Raises ``OSError``."""
+    status = (ctypes.c_long * 32)()  # struct statfs: 120 bytes, f_type first
+    _checked(_libc.statfs(os.fsencode(path), status), path)
+    return status[0] & 0xFFFFFFFF
+
+
+def inotify_init() -> int:
+    """A new inotify descriptor, non-blocking. Raises ``OSError``."""
+    return _checked(_libc.inotify_init1(_IN_CLOEXEC_NONBLOCK))
+
+
+def inotify_add_watch(fd: int, path: str, mask: int) -> int:
+    """Watch a path; the same one gives the same number again. Raises ``OSError``."""
+    return _checked(_libc.inotify_add_watch(fd, os.fsencode(path), ctypes.c_uint32(mask)), path)

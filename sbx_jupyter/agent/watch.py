@@ -1,0 +1,178 @@
+"""Watching directories: inotify is armed here, where the paths are, and read by the engine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
+from . import paths, system
+
+if TYPE_CHECKING:
+    from .files import Files
+    from .operation import Answer, Body
+    from .users import Users
+
+
+MAX_WATCHES: Final = 256
+
+_MASK: Final = (
+    system.IN_CREATE
+    | system.IN_MODIFY
+    | system.IN_ATTRIB
+    | system.IN_DELETE
+    | system.IN_MOVED_FROM
+    | system.IN_MOVED_TO
+    | system.IN_DELETE_SELF
+    | system.IN_MOVE_SELF
+    | system.IN_EXCL_UNLINK
+    | system.IN_ONLYDIR
+)
+_NETWORK_FILE_SYSTEMS: Final = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFF534D42: "CIFS",
+    0xFE534D42: "SMB2",
+    0x65735546: "FUSE",
+    0x01021997: "9P",
+    0x00C36400: "Ceph",
+    0x5346414F: "AFS",
+    0x73757245: "Coda",
+    0x564C: "NCP",
+}
+_VANISHED: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    path: str
+    recursive: bool
+    fd: int
+
+
+@dataclass(slots=True)
+class _Armed:
+    """What one round of arming did."""
+
+    wds: dict[int, str] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+
+
+class Watches:
+    """The watches of one sandbox."""
+
+    def __init__(self, users: Users, files: Files) -> None:
+        self._users = users
+        self._files = files
+        self._watches: dict[int, _Watch] = {}
+        self._last_id = 0
+
+    def watch(self, body: Body) -> Answer:
+        """Arm a directory. Raises ``NotFoundError``, ``InvalidArgumentError`` for what is no
+        directory or lies on a network file system, ``ResourceExhaustedError``."""
+        path = self._files.locate(body["path"], self._users.find(body.get("user")))
+        _check_directory(path, allow_network=bool(body.get("allow_network_mounts")))
+        if len(self._watches) >= MAX_WATCHES:
+            raise ResourceExhaustedError(f"a sandbox can have {MAX_WATCHES} watchers at most")
+        try:
+            fd = system.inotify_init()
+        except OSError as error:
+            raise _shortage(error, "fs.inotify.max_user_instances") from error
+        watch = _Watch(path, bool(body.get("recursive")), fd)
+        try:
+            armed = _arm(watch, ".")
+        except BaseException:
+            os.close(fd)
+            raise
+        self._last_id += 1
+        self._watches[self._last_id] = watch
+        return {"watch": self._last_id, "path": path, "wds": armed.wds}, [fd]
+
+    def add(self, body: Body) -> Answer:
+        """Arm a folder that appeared below a watched one, and say what it holds already."""
+        watch = self._find(body["watch"])
+        folder = body["folder"]
+        paths.check(folder)
+        if folder.startswith("/") or ".." in folder.split("/"):
+            raise InvalidArgumentError(f"not a folder below the watched one: {folder}")
+        armed = _arm(watch, folder)
+        return {"wds": armed.wds, "found": armed.found}, ()
+
+    def remove(self, body: Body) -> Answer:
+        watch = self._find(body["watch"])
+        os.close(watch.fd)
+        del self._watches[body["watch"]]
+        return {}, ()
+
+    def to_json(self) -> list[Body]:
+        return [
+            {"watch": number, "path": watch.path, "recursive": watch.recursive}
+            for number, watch in self._watches.items()
+        ]
+
+    def _find(self, number: int) -> _Watch:
+        try:
+            return self._watches[number]
+        except (KeyError, TypeError):
+            raise NotFoundError(f"watcher with id {number} not found") from None
+
+
+def _check_directory(path: str, *, allow_network: bool) -> None:
+    try:
+        status = os.stat(path)
+        kind = system.file_system_kind(path)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise NotFoundError(f"path {path} not found") from error
+        raise paths.failure(error, f"cannot watch '{path}'") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise InvalidArgumentError(f"path {path} is not a directory")
+    if kind in _NETWORK_FILE_SYSTEMS and not allow_network:
+        name = _NETWORK_FILE_SYSTEMS[kind]
+        raise InvalidArgumentError(f"cannot watch path on network filesystem ({name}): {path}")
+
+
+def _arm(watch: _Watch, folder: str) -> _Armed:
+    """Watch a folder, then look at what it holds, so that nothing falls in between."""
+    armed = _Armed()
+    waiting = [folder]
+    while waiting:
+        folder = waiting.pop()
+        is_root = folder == "."
+        path = watch.path if is_root else os.path.join(watch.path, folder)
+        mask = _MASK if is_root else _MASK | system.IN_DONT_FOLLOW
+        try:
+            armed.wds[system.inotify_add_watch(watch.fd, path, mask)] = folder
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.ENOMEM):
+                raise _shortage(error, "fs.inotify.max_user_watches") from error
+            if error.errno in _VANISHED and not is_root:
+                continue
+            raise paths.failure(error, f"cannot watch '{path}'") from error
+        if watch.recursive:
+            prefix = "" if is_root else folder + "/"
+            names, folders = _look(path)
+            armed.found.extend(prefix + name for name in names)
+            waiting.extend(prefix + name for name in reversed(folders))
+    return armed
+
+
+def _look(path: str) -> tuple[list[str], list[str]]:
+    """The names in a folder, and those of them that are folders."""
+    try:
+        with os.scandir(path) as scan:
+            items = [(item.name, item.is_dir(follow_symlinks=False)) for item in scan]
+    except OSError:
+        return [], []  # it vanished: its watch will say so
+    items.sort()
+    return [name for name, _ in items], [name for name, is_dir in items if is_dir]
+
+
+def _shortage(error: OSError, setting: str) -> ResourceExhaustedError:
+    return ResourceExhaustedError(
+        f"the machine has no more inotify watches to give ({error.strerror}); "
+        f"raise the sysctl {setting}"
+    )
