@@ -1,0 +1,1 @@
+"""The Jupyter server extension: the browser's only way to sandboxes."""

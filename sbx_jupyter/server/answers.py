@@ -1,0 +1,103 @@
+"""How answers look: records as JSON, errors as ``{"code", "message"}`` with a fitting status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from tornado import web
+
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    NoSpaceError,
+    ResourceExhaustedError,
+    SbxError,
+)
+from sbx_jupyter.protocol import connect
+
+if TYPE_CHECKING:
+    from sbx_jupyter.server.connections import Connections
+
+T = TypeVar("T")
+
+RESOURCE: Final = "sandboxes"
+MAX_JSON_BODY: Final = 1024 * 1024
+
+# The browser is signed in to Jupyter; that the engine refuses our key is not its fault, and a
+# 401 would make front ends ask the person to sign in again.
+_STATUS: Final = connect.HTTP_STATUS | {"unauthenticated": 502, "failed_precondition": 409}
+
+
+def status_of(error: SbxError) -> int:
+    """The HTTP status that a front end sees for an error."""
+    return 507 if isinstance(error, NoSpaceError) else _STATUS[error.code]
+
+
+def connections_of(handler: JupyterHandler) -> Connections:
+    """The way to sandboxes that the extension of this handler's server holds."""
+    return handler.settings["sbx_jupyter"].connections
+
+
+class SandboxRoute(APIHandler):
+    """Base of the JSON routes; an ``SbxError`` raised in a verb becomes its answer."""
+
+    auth_resource = RESOURCE
+
+    @property
+    def connections(self) -> Connections:
+        return connections_of(self)
+
+    def decode_body(self, kind: type[T]) -> T:
+        """The request's JSON body as a record; an empty body counts as ``{}``.
+
+        Raises ``InvalidArgumentError`` with the field's name, ``ResourceExhaustedError``.
+        """
+        raw = self.request.body or b"{}"
+        if len(raw) > MAX_JSON_BODY:
+            raise ResourceExhaustedError(f"the body is larger than {MAX_JSON_BODY} bytes")
+        try:
+            return msgspec.json.decode(raw, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+            raise InvalidArgumentError(f"cannot decode the body: {e}") from e
+
+    def answer(self, record: object, status: int = 200) -> None:
+        """Finish with a record or a list of records as JSON."""
+        self.set_status(status)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(msgspec.json.encode(record))
+
+    def answer_raw(self, body: bytes) -> None:
+        """Finish with JSON that the deployment wrote."""
+        self.set_header("Cache-Control", "no-store")
+        self.finish(body)
+
+    def answer_empty(self) -> None:
+        """Finish with 204."""
+        self.set_status(204)
+        self.finish()
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answer any failure in the one form that front ends read."""
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        if isinstance(error, SbxError):
+            self.connections.learn(error, self.path_kwargs.get("sandbox_id"))
+            self.set_status(status_of(error))
+            body = connect.error_to_json(error)
+        else:
+            body = _plain_error(status_code, error)
+        self.finish(msgspec.json.encode(body))
+
+    def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
+        """Log an expected error in a line, anything else with its traceback."""
+        if isinstance(value, SbxError):
+            self.log.info("%s %s: %s", self.request.method, self.request.path, value.message)
+        else:
+            super().log_exception(typ, value, tb)
+
+
+def _plain_error(status: int, error: BaseException | None) -> dict[str, str]:
+    """The body for a status that did not come from an ``SbxError``."""
+    stated = getattr(error, "log_message", None) if isinstance(error, web.HTTPError) else None
+    assumed = connect.error_from_json(b"", status)
+    return {"code": assumed.code, "message": stated or assumed.message}

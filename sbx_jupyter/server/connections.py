@@ -1,0 +1,322 @@
+"""The server process's way to sandboxes: which deployment, with which key, started when needed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import httpx
+import msgspec
+
+from sbx_jupyter.client import bundled
+from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.connect import RuntimeClient
+from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.transport import Transport
+from sbx_jupyter.errors import (
+    NotFoundError,
+    SbxError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.protocol.platform import ListedSandbox, NewSandbox, SandboxMetric
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from logging import Logger
+
+    from sbx_jupyter.protocol.locations import ConnectionFile
+
+T = TypeVar("T")
+
+RETRY_START_AFTER: Final = 5.0
+"""A start that failed is not tried again sooner, however often the front end asks."""
+
+MAX_KNOWN_SANDBOXES: Final = 512
+MAX_LISTED_SANDBOXES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """Which deployment to use; no ``api_url`` means the bundled engine of ``data_dir``."""
+
+    api_url: str = ""
+    sandbox_url: str = ""
+    domain: str = ""
+    api_key: str = field(default="", repr=False)
+    data_dir: str = ""
+    auto_start: bool = True
+    engine_timeout: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxDefaults:
+    """What a sandbox gets when the front end does not say."""
+
+    template: str = "base"
+    timeout: int = 300
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class Connections:
+    """Holds the transport to the deployment and what is known about its sandboxes.
+
+    Keys and tokens stay in here: every record that leaves for a front end is a ``ListedSandbox``.
+    """
+
+    def __init__(
+        self, settings: ConnectionSettings, defaults: SandboxDefaults, *, log: Logger
+    ) -> None:
+        self._settings = settings
+        self._defaults = defaults
+        self._log = log
+        self._state = "remote" if settings.api_url else "stopped"
+        self._failure: SbxError | None = None
+        self._failed_at = 0.0
+        self._transport: Transport | None = None
+        self._doubted = False
+        self._starting: asyncio.Task[Transport] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._isolation: dict[str, Any] | None = None
+        self._runtimes: OrderedDict[str, RuntimeClient] = OrderedDict()
+
+    def describe(self) -> dict[str, Any]:
+        """What ``GET sbx/api/info`` answers; waits for nothing."""
+        from sbx_jupyter import __version__
+
+        engine: dict[str, str] = {"state": self._state}
+        if self._state == "failed" and self._failure is not None:
+            engine["message"] = self._failure.message
+        return {
+            "version": __version__,
+            "engine": engine,
+            "isolation": self._isolation,
+            "url_kind": "configured" if self._settings.api_url else "bundled",
+        }
+
+    async def platform(self) -> PlatformClient:
+        """The platform API; the first call starts the bundled engine.
+
+        Raises ``UnavailableError`` when there is no engine and none can be started.
+        """
+        transport = await self.transport()
+        return PlatformClient(transport.config, transport)
+
+    async def transport(self) -> Transport:
+        """The transport to the deployment, whose engine is started or found first."""
+        if self._transport is not None and not self._doubted:
+            return self._transport
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._connect())
+            self._starting.add_done_callback(self._finish_start)
+        return await asyncio.shield(self._starting)
+
+    async def runtime(self, sandbox_id: str) -> RuntimeClient:
+        """The runtime API of one sandbox, without prolonging or resuming it.
+
+        Raises ``NotFoundError`` for an unknown one.
+        """
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        transport = await self.transport()
+        known = self._runtimes.get(sandbox_id)
+        if known is None:
+            detail = await PlatformClient(transport.config, transport).get(sandbox_id)
+            known = RuntimeClient(
+                transport,
+                sandbox_id,
+                access_token=detail.envd_access_token,
+                domain=detail.domain,
+            )
+        self._remember(known)
+        return known
+
+    async def list_sandboxes(self) -> list[ListedSandbox]:
+        """Running and paused sandboxes, newest first."""
+        return await self._call(lambda platform: _collect(platform))
+
+    async def get_sandbox(self, sandbox_id: str) -> ListedSandbox:
+        """One sandbox; raises ``NotFoundError``."""
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        return _view(await self._call(lambda platform: platform.get(sandbox_id)))
+
+    async def create_sandbox(
+        self,
+        *,
+        template: str | None,
+        timeout: int | None,
+        metadata: dict[str, str],
+        envs: dict[str, str],
+    ) -> ListedSandbox:
+        """A new sandbox, with this server's defaults for what is not given."""
+        request = NewSandbox(
+            template_id=template or self._defaults.template,
+            timeout=self._defaults.timeout if timeout is None else timeout,
+            metadata={**self._defaults.metadata, **metadata},
+            env_vars=envs,
+        )
+        created = await self._call(lambda platform: platform.create(request))
+        return await self.get_sandbox(created.sandbox_id)
+
+    async def connect_sandbox(self, sandbox_id: str, timeout: int | None) -> ListedSandbox:
+        """Resume a paused sandbox or prolong a running one."""
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        seconds = self._defaults.timeout if timeout is None else timeout
+        await self._call(lambda platform: platform.connect(sandbox_id, timeout=seconds))
+        self.forget(sandbox_id)
+        return await self.get_sandbox(sandbox_id)
+
+    async def pause_sandbox(self, sandbox_id: str) -> None:
+        """Pause a running sandbox."""
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        await self._call(lambda platform: platform.pause(sandbox_id))
+
+    async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
+        """Let the sandbox end ``timeout`` seconds from now."""
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        await self._call(lambda platform: platform.set_timeout(sandbox_id, timeout))
+
+    async def kill_sandbox(self, sandbox_id: str) -> None:
+        """End a sandbox; raises ``NotFoundError`` for an unknown one."""
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        self.forget(sandbox_id)
+        if not await self._call(lambda platform: platform.kill(sandbox_id)):
+            raise NotFoundError(f"there is no sandbox {sandbox_id}")
+
+    async def read_history(
+        self, sandbox_id: str, start: int | None, end: int | None
+    ) -> list[SandboxMetric]:
+        """The readings that were kept between two unix times, oldest first."""
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        return await self._call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
+
+    def learn(self, error: SbxError, sandbox_id: str | None) -> None:
+        """Draw the conclusions of a failed call: what it contradicts is asked again."""
+        if isinstance(error, UnavailableError):
+            self.doubt()
+        if sandbox_id and isinstance(error, NotFoundError | UnauthenticatedError):
+            self.forget(sandbox_id)
+
+    def forget(self, sandbox_id: str) -> None:
+        """Ask again about this sandbox before the next call to it."""
+        self._runtimes.pop(sandbox_id, None)
+
+    def doubt(self) -> None:
+        """Look again whether the engine is where it was before the next call to it."""
+        self._doubted = True
+
+    async def aclose(self) -> None:
+        """Drop every connection; the engine goes on."""
+        waiting = [*self._tasks, *([self._starting] if self._starting else [])]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def _call(self, use: Callable[[PlatformClient], Awaitable[T]]) -> T:
+        """One platform call, once more with a new engine when the old one is gone."""
+        try:
+            return await use(await self.platform())
+        except UnavailableError as e:
+            if not isinstance(e.__cause__, httpx.ConnectError):
+                raise
+            self.doubt()
+        return await use(await self.platform())
+
+    async def _connect(self) -> Transport:
+        config = self._configured() if self._settings.api_url else await self._bundled()
+        self._doubted = False
+        if self._transport is not None:
+            if self._transport.config == config:
+                return self._transport
+            await self._transport.aclose()
+            self._runtimes.clear()
+        self._transport = Transport(config)
+        self._in_background(self._read_isolation(self._transport))
+        return self._transport
+
+    def _configured(self) -> ConnectionConfig:
+        settings = self._settings
+        if not settings.api_key:
+            raise UnauthenticatedError(
+                "c.SbxExtension.api_url is set, but neither c.SbxExtension.api_key nor E2B_API_KEY"
+            )
+        return ConnectionConfig(
+            api_url=settings.api_url,
+            api_key=settings.api_key,
+            sandbox_url=settings.sandbox_url or None,
+            domain=settings.domain or None,
+        )
+
+    async def _bundled(self) -> ConnectionConfig:
+        if self._failure and time.monotonic() - self._failed_at < RETRY_START_AFTER:
+            raise UnavailableError(self._failure.message)
+        self._state = "starting"
+        try:
+            found = await asyncio.to_thread(self._find_engine)
+        except (SbxError, OSError) as e:
+            self._state = "failed"
+            message = e.message if isinstance(e, SbxError) else f"cannot start the engine: {e}"
+            self._failure, self._failed_at = UnavailableError(message), time.monotonic()
+            self._log.error("%s", message)
+            raise self._failure from e
+        self._state, self._failure = "running", None
+        return ConnectionConfig.from_connection_file(found)
+
+    def _find_engine(self) -> ConnectionFile:
+        """The running engine, started if need be; blocks."""
+        data_dir = Path(self._settings.data_dir).absolute() if self._settings.data_dir else None
+        if self._settings.auto_start:
+            return bundled.ensure_engine(data_dir, self._settings.engine_timeout)
+        if (found := bundled.find_engine(data_dir)) is None:
+            raise UnavailableError(
+                "no engine is running and c.SbxExtension.auto_start is off;"
+                " start one with: jupyter sbx engine"
+            )
+        return found
+
+    def _finish_start(self, task: asyncio.Task[Transport]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            # Marks the error as seen: everyone who waited for it has left when the browser did.
+            task.exception()
+
+    async def _read_isolation(self, transport: Transport) -> None:
+        """Learn how the engine isolates; another deployment need not have that route."""
+        try:
+            described = await PlatformClient(transport.config, transport).engine_info()
+        except SbxError as e:
+            self._log.info("the deployment does not say how it isolates: %s", e.message)
+            return
+        self._isolation = None if described is None else described.get("isolation", described)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _remember(self, runtime: RuntimeClient) -> None:
+        self._runtimes[runtime.sandbox_id] = runtime
+        self._runtimes.move_to_end(runtime.sandbox_id)
+        while len(self._runtimes) > MAX_KNOWN_SANDBOXES:
+            self._runtimes.popitem(last=False)
+
+
+async def _collect(platform: PlatformClient) -> list[ListedSandbox]:
+    found: list[ListedSandbox] = []
+    async for sandbox in platform.list():
+        found.append(_view(sandbox))
+        if len(found) >= MAX_LISTED_SANDBOXES:
+            break
+    return found
+
+
+def _view(sandbox: ListedSandbox) -> ListedSandbox:
+    """Only what a listing shows: a detail record carries the access token as well."""
+    names = (field.name for field in msgspec.structs.fields(ListedSandbox))
+    return ListedSandbox(**{name: getattr(sandbox, name) for name in names})

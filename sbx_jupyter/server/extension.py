@@ -1,0 +1,149 @@
+"""The extension application: its settings and its routes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Dict, Float, Integer, Unicode, default, validate
+
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
+from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
+from sbx_jupyter.server.connections import Connections, ConnectionSettings, SandboxDefaults
+from sbx_jupyter.server.files import FilesHandler
+from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
+from sbx_jupyter.server.sandboxes import (
+    ConnectHandler,
+    InfoHandler,
+    MetricsHistoryHandler,
+    PauseHandler,
+    SandboxesHandler,
+    SandboxHandler,
+    TimeoutHandler,
+)
+from sbx_jupyter.server.terminals import TerminalHandler, TerminalsHandler
+from sbx_jupyter.server.watch import WatchHandler
+
+_API = r"sbx/api"
+_SANDBOXES = rf"{_API}/sandboxes"
+_SANDBOX = rf"{_SANDBOXES}/(?P<sandbox_id>[^/]+)"
+
+HANDLERS = [
+    (rf"{_API}/info", InfoHandler),
+    (_SANDBOXES, SandboxesHandler),
+    (_SANDBOX, SandboxHandler),
+    (rf"{_SANDBOX}/timeout", TimeoutHandler),
+    (rf"{_SANDBOX}/pause", PauseHandler),
+    (rf"{_SANDBOX}/connect", ConnectHandler),
+    (rf"{_SANDBOX}/metrics", MetricsHandler),
+    (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
+    (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),
+    (rf"{_SANDBOX}/files", FilesHandler),
+    (rf"{_SANDBOX}/watch", WatchHandler),
+    (rf"{_SANDBOX}/terminals", TerminalsHandler),
+    (rf"{_SANDBOX}/terminal", TerminalHandler),
+]
+
+
+class SbxExtension(ExtensionApp):
+    """Sandboxes for the people who are signed in to this Jupyter server.
+
+    Without settings it finds or starts the user's own engine. Set ``api_url`` (and ``api_key``,
+    or ``E2B_API_KEY`` in the server's environment) to use another deployment of the interface.
+    """
+
+    name = "sbx_jupyter"
+    extension_url = "/lab"
+    load_other_extensions = True
+
+    api_url = Unicode(
+        "",
+        help="Platform API of a deployment to use; empty: the engine bundled with this package.",
+    ).tag(config=True)
+
+    sandbox_url = Unicode(
+        "",
+        help="One URL for calls to all sandboxes of that deployment; empty: hosts of `domain`.",
+    ).tag(config=True)
+
+    domain = Unicode("", help="Domain of that deployment's sandbox host names.").tag(config=True)
+
+    api_key = Unicode(
+        help="API key of that deployment; default: `E2B_API_KEY` of the server's environment.",
+    ).tag(config=True)
+
+    data_dir = Unicode(
+        "",
+        help="Where the bundled engine keeps its state; empty: the user's shared engine. Kernels"
+        " of this server use the same one.",
+    ).tag(config=True)
+
+    auto_start = Bool(
+        True,
+        help="Start the bundled engine at the first call to a sandbox when none runs.",
+    ).tag(config=True)
+
+    engine_timeout = Float(
+        30.0, min=0.1, help="Seconds to wait for the bundled engine to be ready."
+    ).tag(config=True)
+
+    default_template = Unicode(
+        "base", help="Template of a sandbox that is created without one."
+    ).tag(config=True)
+
+    default_timeout = Integer(
+        DEFAULT_TIMEOUT,
+        min=1,
+        help="Seconds that a sandbox lives when it is created without a timeout.",
+    ).tag(config=True)
+
+    default_metadata = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="Metadata that every sandbox created here carries, such as an owner's name.",
+    ).tag(config=True)
+
+    connections: Connections
+
+    @default("api_key")
+    def _default_api_key(self) -> str:
+        return os.environ.get("E2B_API_KEY", "")
+
+    @validate("api_url", "sandbox_url")
+    def _strip_slash(self, proposal: Any) -> str:
+        return proposal["value"].rstrip("/")
+
+    def initialize_settings(self) -> None:
+        """Make the way to sandboxes; nothing is started or asked yet."""
+        if self.data_dir and not self.api_url:
+            os.environ[DATA_DIR_VARIABLE] = self.data_dir
+        self.connections = Connections(
+            ConnectionSettings(
+                api_url=self.api_url,
+                sandbox_url=self.sandbox_url,
+                domain=self.domain,
+                api_key=self.api_key,
+                data_dir=self.data_dir,
+                auto_start=self.auto_start,
+                engine_timeout=self.engine_timeout,
+            ),
+            SandboxDefaults(
+                template=self.default_template,
+                timeout=self.default_timeout,
+                metadata=dict(self.default_metadata),
+            ),
+            log=self.log,
+        )
+
+    def initialize_handlers(self) -> None:
+        """Add the routes below ``sbx/api``."""
+        self.handlers.extend(HANDLERS)
+
+    async def stop_extension(self) -> None:
+        """Drop the connections; the engine and its sandboxes go on."""
+        try:
+            await self.connections.aclose()
+        except SbxError as e:
+            self.log.warning("closing the connections to sandboxes: %s", e.message)

@@ -1,0 +1,197 @@
+"""Files to and from a sandbox, streamed with back-pressure both ways."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+from tornado.iostream import StreamClosedError
+
+from sbx_jupyter.client.transport import raise_for_status, translated_errors
+from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnavailableError
+from sbx_jupyter.server.answers import SandboxRoute
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+MAX_UPLOAD: Final = 1024 * 1024 * 1024 * 1024
+"""Far above any disk: the sandbox's own limit answers, and nothing is held here."""
+
+CHUNK: Final = 64 * 1024
+QUEUED_CHUNKS: Final = 4
+TRANSFER_SILENCE: Final = 300.0
+
+_PASSED_REQUEST: Final = ("Range", "If-Range", "If-None-Match", "If-Modified-Since")
+_PASSED_ANSWER: Final = (
+    "Content-Length",
+    "Content-Range",
+    "Accept-Ranges",
+    "Last-Modified",
+    "ETag",
+)
+_BODYLESS: Final = (204, 304)
+
+
+@web.stream_request_body
+class FilesHandler(SandboxRoute):
+    """``GET`` and ``POST`` of one file; ``path`` as the runtime API takes it.
+
+    What a sandbox holds is hostile, and this is Jupyter's own origin: every answer is a download
+    of opaque bytes that no browser runs or shows in place.
+    """
+
+    _upload: asyncio.Task[httpx.Response] | None = None
+    _chunks: asyncio.Queue[bytes | None]
+
+    async def prepare(self) -> None:
+        """Check who asks before the first byte of an upload is passed on.
+
+        The decorated verb only runs once the whole body has arrived.
+        """
+        await super().prepare()
+        if self._finished or self.request.method != "POST":
+            return
+        if self.current_user is None:
+            raise web.HTTPError(403)
+        self.check_xsrf_cookie()
+        await self._authorize_upload()
+        runtime = await self.connections.runtime(self.path_kwargs["sandbox_id"])
+        connection: Any = self.request.connection
+        connection.set_max_body_size(MAX_UPLOAD)
+        self._chunks = asyncio.Queue(QUEUED_CHUNKS)
+        self._upload = asyncio.create_task(
+            runtime.transport.open(
+                "POST",
+                runtime.url("/files"),
+                headers=self._upload_headers(runtime.headers()),
+                params=self._params(),
+                content=self._body(),
+                timeout=TRANSFER_SILENCE,
+            )
+        )
+
+    async def data_received(self, chunk: bytes) -> None:
+        """Pass a piece of the upload on; waits while the sandbox is slower than the browser."""
+        await self._put(chunk)
+
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        await self._put(None)
+        assert self._upload is not None
+        response = await raise_for_status(await self._upload)
+        try:
+            with translated_errors():
+                body = await response.aread()
+        finally:
+            await response.aclose()
+        self.answer_raw(body)
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        runtime = await self.connections.runtime(sandbox_id)
+        headers = runtime.headers() | {"Accept-Encoding": "identity"}
+        headers |= {name: self.request.headers[name] for name in self._present(_PASSED_REQUEST)}
+        response = await runtime.transport.open(
+            "GET",
+            runtime.url("/files"),
+            headers=headers,
+            params=self._params(),
+            timeout=TRANSFER_SILENCE,
+        )
+        await raise_for_status(response)
+        try:
+            self._start_download(response)
+            await self._copy(response)
+        finally:
+            await response.aclose()
+
+    def on_connection_close(self) -> None:
+        """Stop an upload whose browser went away."""
+        if self._upload is not None:
+            self._upload.cancel()
+        super().on_connection_close()
+
+    def on_finish(self) -> None:
+        """Stop an upload that was answered before its end, for instance with an error."""
+        if self._upload is not None and not self._upload.done():
+            self._upload.cancel()
+
+    async def _authorize_upload(self) -> None:
+        allowed = self.authorizer.is_authorized(
+            self, self.current_user, "write", self.auth_resource
+        )
+        if not (await allowed if asyncio.iscoroutine(allowed) else allowed):
+            raise web.HTTPError(403, "User is not authorized to write on resource: sandboxes.")
+
+    def _upload_headers(self, headers: dict[str, str]) -> dict[str, str]:
+        headers["Content-Type"] = "application/octet-stream"
+        if (size := self.request.headers.get("Content-Length")) is not None:
+            headers["Content-Length"] = size
+        return headers
+
+    async def _put(self, chunk: bytes | None) -> None:
+        """Queue a chunk unless the sandbox has answered already, as it does to refuse one."""
+        assert self._upload is not None
+        putting = asyncio.ensure_future(self._chunks.put(chunk))
+        try:
+            await asyncio.wait({putting, self._upload}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            putting.cancel()
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        while (chunk := await self._chunks.get()) is not None:
+            yield chunk
+
+    def _params(self) -> dict[str, str]:
+        path = self.get_query_argument("path", "", strip=False)
+        if not path:
+            raise InvalidArgumentError("the query must name a path")
+        return {"path": path}
+
+    def _present(self, names: tuple[str, ...]) -> list[str]:
+        return [name for name in names if name in self.request.headers]
+
+    def _start_download(self, response: httpx.Response) -> None:
+        self.set_status(response.status_code)
+        for name in _PASSED_ANSWER:
+            if name in response.headers:
+                self.set_header(name, response.headers[name])
+        name = self.get_query_argument("path", "", strip=False).rstrip("/").rpartition("/")[2]
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name)}")
+        self.set_header("Content-Security-Policy", "default-src 'none'; sandbox")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "no-store")
+
+    async def _copy(self, response: httpx.Response) -> None:
+        if response.status_code in _BODYLESS:
+            self.finish(set_content_type="application/octet-stream")
+            return
+        try:
+            with translated_errors():
+                async for chunk in response.aiter_raw(CHUNK):
+                    self.write(chunk)
+                    await self.flush()
+        except SbxError as e:
+            self._abort(e)
+        except StreamClosedError:
+            return
+        else:
+            self.finish(set_content_type="application/octet-stream")
+
+    def _abort(self, error: SbxError) -> None:
+        """Break the connection: after the head, a cut is the only honest way to say failure."""
+        if not self._headers_written:
+            raise error
+        self.log.warning("a download from a sandbox broke off: %s", error.message)
+        if isinstance(error, UnavailableError):
+            self.connections.doubt()
+        connection: Any = self.request.connection
+        connection.stream.close()

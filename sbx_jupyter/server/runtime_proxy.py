@@ -1,0 +1,65 @@
+"""Unary calls of the runtime API, passed through as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.errors import ResourceExhaustedError, UnimplementedError
+from sbx_jupyter.protocol.connect import UNARY_CONTENT_TYPE
+from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute
+
+if TYPE_CHECKING:
+    import httpx
+
+    from sbx_jupyter.client.connect import RuntimeClient
+
+METHODS: Final = {
+    "filesystem.Filesystem": {"Stat", "ListDir", "MakeDir", "Move", "Remove"},
+    "process.Process": {"List", "SendSignal"},
+}
+"""What front ends use. Everything that streams or holds state has a route of its own."""
+
+
+class RpcHandler(SandboxRoute):
+    """``POST rpc/{service}/{method}``: the body and the answer are the runtime API's JSON."""
+
+    @web.authenticated
+    @authorized("execute")
+    async def post(self, sandbox_id: str, service: str, method: str) -> None:
+        if method not in METHODS.get(service, ()):
+            raise UnimplementedError(f"{service}/{method} is not offered here")
+        body = self.request.body or b"{}"
+        if len(body) > MAX_JSON_BODY:
+            raise ResourceExhaustedError(f"the body is larger than {MAX_JSON_BODY} bytes")
+        runtime = await self.connections.runtime(sandbox_id)
+        response = await _send(runtime, "POST", f"/{service}/{method}", body)
+        self.answer_raw(response.content)
+
+
+class MetricsHandler(SandboxRoute):
+    """The live reading of one sandbox."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        runtime = await self.connections.runtime(sandbox_id)
+        response = await _send(runtime, "GET", "/metrics")
+        self.answer_raw(response.content)
+
+
+async def _send(
+    runtime: RuntimeClient, method: str, path: str, body: bytes | None = None
+) -> httpx.Response:
+    headers = runtime.headers() | {"Accept-Encoding": "identity"}
+    if body is not None:
+        headers |= {"Content-Type": UNARY_CONTENT_TYPE, "Connect-Protocol-Version": "1"}
+    response = await runtime.transport.request(
+        method, runtime.url(path), headers=headers, content=body
+    )
+    return await raise_for_status(response)

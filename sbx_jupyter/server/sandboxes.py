@@ -1,0 +1,116 @@
+"""Routes about sandboxes as a whole: the state of the engine, listing, life and death."""
+
+from __future__ import annotations
+
+import msgspec
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.server.answers import SandboxRoute
+
+
+class CreateBody(msgspec.Struct, kw_only=True, frozen=True):
+    """What ``POST sandboxes`` takes."""
+
+    template: str | None = None
+    timeout: int | None = None
+    metadata: dict[str, str] = {}
+    envs: dict[str, str] = {}
+    name: str | None = None
+
+
+class TimeoutBody(msgspec.Struct, kw_only=True, frozen=True):
+    timeout: int
+
+
+class ConnectBody(msgspec.Struct, kw_only=True, frozen=True):
+    timeout: int | None = None
+
+
+class InfoHandler(SandboxRoute):
+    """What a front end shows before the first sandbox: never waits for the engine."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.answer(self.connections.describe())
+
+
+class SandboxesHandler(SandboxRoute):
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.answer({"sandboxes": await self.connections.list_sandboxes()})
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        body = self.decode_body(CreateBody)
+        created = await self.connections.create_sandbox(
+            template=body.template,
+            timeout=body.timeout,
+            metadata=body.metadata | ({"name": body.name} if body.name else {}),
+            envs=body.envs,
+        )
+        self.answer(created, status=201)
+
+
+class SandboxHandler(SandboxRoute):
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        self.answer(await self.connections.get_sandbox(sandbox_id))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, sandbox_id: str) -> None:
+        await self.connections.kill_sandbox(sandbox_id)
+        self.answer_empty()
+
+
+class TimeoutHandler(SandboxRoute):
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        body = self.decode_body(TimeoutBody)
+        await self.connections.set_timeout(sandbox_id, body.timeout)
+        self.answer_empty()
+
+
+class PauseHandler(SandboxRoute):
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        await self.connections.pause_sandbox(sandbox_id)
+        self.answer_empty()
+
+
+class ConnectHandler(SandboxRoute):
+    """Resumes a paused sandbox, or prolongs a running one."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        body = self.decode_body(ConnectBody)
+        self.answer(await self.connections.connect_sandbox(sandbox_id, body.timeout))
+
+
+class MetricsHistoryHandler(SandboxRoute):
+    """Readings that the engine kept, oldest first."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        start, end = self._seconds("start"), self._seconds("end")
+        self.answer(await self.connections.read_history(sandbox_id, start, end))
+
+    def _seconds(self, name: str) -> int | None:
+        text = self.get_query_argument(name, "")
+        if text and not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise InvalidArgumentError(f"'{name}' must be a time in unix seconds")
+        return int(text) if text else None

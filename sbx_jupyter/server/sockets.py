@@ -1,0 +1,96 @@
+"""What every WebSocket route shares: who may open it, how it fails, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado import web
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.protocol.connect import error_to_json
+from sbx_jupyter.server.answers import RESOURCE, connections_of, status_of
+
+if TYPE_CHECKING:
+    from sbx_jupyter.server.connections import Connections
+
+NORMAL_CLOSURE: Final = 1000
+ERROR_CLOSURE: Final = 4000
+"""An error closes with this plus its HTTP status: 4404 for something that is not there."""
+
+
+class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """Base of the WebSocket routes; ``serve`` runs from the handshake until either side leaves.
+
+    A browser cannot read why a handshake failed, so what goes wrong behind it is told in a text
+    frame ``{"error": {"code", "message"}}``, and then the socket closes.
+    """
+
+    auth_resource = RESOURCE
+    _serving: asyncio.Task[None] | None = None
+
+    @property
+    def connections(self) -> Connections:
+        return connections_of(self)
+
+    @ws_authenticated
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        """Shake hands, if the person may do what this socket does."""
+        allowed = self.authorizer.is_authorized(self, self.current_user, "execute", RESOURCE)
+        if not (await allowed if inspect.isawaitable(allowed) else allowed):
+            raise web.HTTPError(403)
+        await super().get(*args, **kwargs)
+
+    def open(self, *args: Any, **kwargs: Any) -> None:
+        """Start serving beside the loop that reads the browser's frames."""
+        super().open(*args, **kwargs)
+        self._serving = asyncio.create_task(self._serve(kwargs["sandbox_id"]))
+
+    def on_close(self) -> None:
+        """Leave the sandbox as it is and drop what served this browser."""
+        super().on_close()
+        if self._serving is not None:
+            self._serving.cancel()
+
+    async def serve(self, sandbox_id: str) -> None:
+        """What the socket is for; returning closes it, an ``SbxError`` is told first."""
+        raise NotImplementedError
+
+    async def send_text(self, record: object) -> None:
+        """One text frame of JSON; waits until the browser's side has room."""
+        await self.write_message(msgspec.json.encode(record))
+
+    def number_argument(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number of the query; raises ``InvalidArgumentError``."""
+        text = self.get_query_argument(name, str(default))
+        if not (text.isascii() and text.isdigit() and len(text) < 20) or not (
+            least <= int(text) <= most
+        ):
+            raise InvalidArgumentError(f"'{name}' must be a number from {least} to {most}")
+        return int(text)
+
+    async def _serve(self, sandbox_id: str) -> None:
+        try:
+            await self.serve(sandbox_id)
+            self.close(NORMAL_CLOSURE)
+        except SbxError as e:
+            self.log.info("%s: %s", self.request.path, e.message)
+            self.connections.learn(e, sandbox_id)
+            with contextlib.suppress(WebSocketClosedError, StreamClosedError):
+                await self.send_text({"error": error_to_json(e)})
+            self.close(ERROR_CLOSURE + status_of(e))
+        except (WebSocketClosedError, StreamClosedError):
+            self.log.debug("%s: the browser left", self.request.path)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            self.log.exception("%s failed", self.request.path)
+            self.close(1011)

@@ -1,0 +1,28 @@
+"""Changes in a directory of a sandbox, as they happen."""
+
+from __future__ import annotations
+
+from sbx_jupyter.protocol.messages import encode
+from sbx_jupyter.protocol.runtime import WatchDirRequest, WatchDirResponse
+from sbx_jupyter.server.sockets import SandboxSocket
+
+
+class WatchHandler(SandboxSocket):
+    """Text frames: ``{"start": {}}`` once the watch is armed, then one event each."""
+
+    async def serve(self, sandbox_id: str) -> None:
+        request = WatchDirRequest(
+            path=self.get_query_argument("path", "", strip=False),
+            recursive=self.get_query_argument("recursive", "") in ("1", "true"),
+        )
+        runtime = await self.connections.runtime(sandbox_id)
+        stream = await runtime.stream("filesystem.Filesystem/WatchDir", request, WatchDirResponse)
+        async with stream:
+            async for message in stream:
+                if message.start is not None:
+                    await self.send_text({"start": {}})
+                elif message.filesystem is not None:
+                    await self.write_message(encode(message.filesystem))
+
+    def on_message(self, message: str | bytes) -> None:
+        """Nothing is expected from the browser."""

@@ -1,0 +1,149 @@
+"""Who may reach the routes, and that none can be reached around the checks."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+from jupyter_server.auth import Authorizer
+from tornado.httpclient import HTTPClientError
+from tornado.websocket import WebSocketHandler
+
+from sbx_jupyter.server.extension import HANDLERS
+
+HTTP_ROUTES = [
+    ("GET", "info"),
+    ("GET", "sandboxes"),
+    ("POST", "sandboxes"),
+    ("GET", "sandboxes/i1"),
+    ("DELETE", "sandboxes/i1"),
+    ("POST", "sandboxes/i1/timeout"),
+    ("POST", "sandboxes/i1/pause"),
+    ("POST", "sandboxes/i1/connect"),
+    ("GET", "sandboxes/i1/metrics"),
+    ("GET", "sandboxes/i1/metrics/history"),
+    ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/ListDir"),
+    ("GET", "sandboxes/i1/files"),
+    ("POST", "sandboxes/i1/files"),
+    ("GET", "sandboxes/i1/terminals"),
+]
+SOCKETS = ["sandboxes/i1/terminal", "sandboxes/i1/watch"]
+
+
+def test_the_lists_of_routes_here_are_complete():
+    served = {
+        (name.upper(), handler)
+        for _, handler in HANDLERS
+        for name in ("get", "post", "put", "patch", "delete", "head")
+        if inspect.isfunction(handler.__dict__.get(name))
+    }
+
+    http = [pair for pair in served if not issubclass(pair[1], WebSocketHandler)]
+
+    assert len(http) == len(HTTP_ROUTES)
+    assert len([h for _, h in HANDLERS if issubclass(h, WebSocketHandler)]) == len(SOCKETS)
+
+
+@pytest.mark.parametrize(("method", "path"), HTTP_ROUTES)
+async def test_a_wrong_token_is_refused(api, method, path):
+    status, _ = await api(method, *path.split("/"), headers={"Authorization": "token wrong"})
+
+    assert status == 403
+
+
+@pytest.mark.parametrize(("method", "path"), HTTP_ROUTES)
+async def test_no_token_is_refused(api, method, path):
+    status, _ = await api(method, *path.split("/"), headers={"Authorization": ""})
+
+    assert status == 403
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_a_socket_with_a_wrong_token_is_refused(open_socket, path):
+    with pytest.raises(HTTPClientError) as caught:
+        await open_socket(path, headers={"Authorization": "token wrong"})
+
+    assert caught.value.code == 403
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_a_socket_from_another_origin_is_refused_despite_its_cookie(
+    open_socket, login_cookie, path
+):
+    headers = {"Authorization": "", "Cookie": login_cookie, "Origin": "https://elsewhere.invalid"}
+
+    with pytest.raises(HTTPClientError) as caught:
+        await open_socket(path, headers=headers)
+
+    assert caught.value.code == 403
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_a_socket_from_the_own_origin_is_accepted(
+    open_socket, jp_http_port, login_cookie, path
+):
+    origin = f"http://localhost:{jp_http_port}"
+    headers = {"Authorization": "", "Cookie": login_cookie, "Origin": origin}
+
+    socket = await open_socket(path, headers=headers)
+    first = json.loads(await socket.read_message())
+
+    assert first["error"]["code"] == "unavailable"
+    assert await socket.read_message() is None
+    assert socket.close_code == 4503
+
+
+@pytest.mark.parametrize(("method", "path"), [r for r in HTTP_ROUTES if r[0] != "GET"])
+async def test_a_cookie_without_the_xsrf_token_changes_nothing(api, login_cookie, method, path):
+    headers = {"Authorization": "", "Cookie": login_cookie}
+
+    status, body = await api(method, *path.split("/"), headers=headers)
+
+    assert status == 403
+    assert "XSRF" in body["message"] or "_xsrf" in body["message"]
+
+
+async def test_a_page_of_another_origin_cannot_read_the_list(api, login_cookie):
+    headers = {
+        "Authorization": "",
+        "Cookie": login_cookie,
+        "Origin": "https://elsewhere.invalid",
+        "Referer": "https://elsewhere.invalid/page",
+    }
+
+    status, _ = await api("GET", "sandboxes", headers=headers)
+
+    assert status == 404
+
+
+class Refusing(Authorizer):
+    """Allows nothing about sandboxes, and remembers what was asked."""
+
+    def is_authorized(self, handler, user, action, resource):
+        self.asked = [*getattr(self, "asked", []), (action, resource)]
+        return resource != "sandboxes"
+
+
+@pytest.fixture
+def refusing(jp_server_config):
+    jp_server_config["ServerApp"]["authorizer_class"] = Refusing
+
+
+@pytest.mark.parametrize(("method", "path"), HTTP_ROUTES)
+async def test_the_authorizer_decides_about_every_route(refusing, api, jp_serverapp, method, path):
+    status, _ = await api(method, *path.split("/"))
+
+    assert status == 403
+    [(action, resource)] = jp_serverapp.authorizer.asked[:1]
+    assert resource == "sandboxes"
+    assert action in ("read", "write", "execute")
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_the_authorizer_decides_about_every_socket(refusing, open_socket, jp_serverapp, path):
+    with pytest.raises(HTTPClientError) as caught:
+        await open_socket(path)
+
+    assert caught.value.code == 403
+    assert ("execute", "sandboxes") in jp_serverapp.authorizer.asked
