@@ -13,6 +13,8 @@ _STEPS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE TABLE templates (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
         "CREATE TABLE builds (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
         "CREATE TABLE requests (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE volumes (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE secrets (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
         """CREATE TABLE logs (
             number INTEGER PRIMARY KEY, sandbox_id TEXT NOT NULL, at REAL NOT NULL,
             record BLOB NOT NULL)""",

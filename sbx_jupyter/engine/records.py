@@ -20,6 +20,7 @@ from sbx_jupyter.protocol.platform import (
     SandboxLogEntry,
     VolumeMount,
 )
+from sbx_jupyter.protocol.secrets import Secret
 
 EVENTS_ADDRESS: Final = "http://192.0.2.1"
 """``E2B_EVENTS_ADDRESS`` as hosted sandboxes have it; nobody listens there."""
@@ -37,7 +38,7 @@ class Row(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """Base of the stored records; a field added later needs a default, and then no migration."""
 
 
-class SandboxRow(Row):
+class SandboxRow(Row, frozen=True, kw_only=True):
     """All that is stored of one sandbox."""
 
     sandbox_id: str
@@ -164,7 +165,7 @@ def _redact(network: NetworkConfig) -> NetworkConfig:
     return msgspec.structs.replace(network, egress_proxy=proxy)
 
 
-class TemplateRow(Row):
+class TemplateRow(Row, frozen=True, kw_only=True):
     """A template: a name for builds. A snapshot is a template too."""
 
     template_id: str
@@ -180,14 +181,14 @@ class TemplateRow(Row):
     tags: dict[str, TagAssignment] = {}
 
 
-class TagAssignment(Row):
+class TagAssignment(Row, frozen=True, kw_only=True):
     """Which build a tag of a template means."""
 
     build_id: str
     created_at: dt.datetime
 
 
-class BuildRow(Row):
+class BuildRow(Row, frozen=True, kw_only=True):
     """One making of a template: the layers and settings that a sandbox starts from."""
 
     build_id: str
@@ -209,7 +210,7 @@ class BuildRow(Row):
     reason: str | None = None
 
 
-class RequestRow(Row):
+class RequestRow(Row, frozen=True, kw_only=True):
     """An idempotency key that made a sandbox (interface 1.2)."""
 
     key: str
@@ -217,7 +218,37 @@ class RequestRow(Row):
     sandbox_id: str
 
 
-class LogRow(Row):
+class VolumeRow(Row, frozen=True, kw_only=True):
+    """A volume; its data is the directory of its id."""
+
+    volume_id: str
+    name: str
+    created_at: dt.datetime
+
+
+class SecretRow(Row, frozen=True, kw_only=True):
+    """A secret with its encrypted value."""
+
+    secret_id: str
+    name: str
+    version: int
+    value: bytes
+    metadata: dict[str, Any] = {}
+    created_at: dt.datetime
+    updated_at: dt.datetime
+
+    def to_secret(self) -> Secret:
+        return Secret(
+            secret_id=self.secret_id,
+            name=self.name,
+            current_version=self.version,
+            metadata=self.metadata,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
+
+
+class LogRow(Row, frozen=True, kw_only=True):
     """Something that happened to a sandbox."""
 
     sandbox_id: str

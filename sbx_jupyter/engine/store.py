@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from sbx_jupyter.engine.migrations import VERSION, migrate
-from sbx_jupyter.engine.records import BuildRow, LogRow, RequestRow, Row, SandboxRow, TemplateRow
+from sbx_jupyter.engine.records import (
+    BuildRow,
+    LogRow,
+    RequestRow,
+    Row,
+    SandboxRow,
+    SecretRow,
+    TemplateRow,
+    VolumeRow,
+)
 from sbx_jupyter.errors import (
     DataLossError,
     FailedPreconditionError,
@@ -42,6 +51,8 @@ _KEYS: Final[dict[type[Row], tuple[str, str]]] = {
     TemplateRow: ("templates", "template_id"),
     BuildRow: ("builds", "build_id"),
     RequestRow: ("requests", "key"),
+    VolumeRow: ("volumes", "volume_id"),
+    SecretRow: ("secrets", "secret_id"),
 }
 
 
@@ -103,9 +114,18 @@ class Store:
         self.templates = Table(TemplateRow)
         self.builds = Table(BuildRow)
         self.requests = Table(RequestRow)
+        self.volumes = Table(VolumeRow)
+        self.secrets = Table(SecretRow)
         self._tables: dict[type[Row], Table] = {
             table.kind: table
-            for table in (self.sandboxes, self.templates, self.builds, self.requests)
+            for table in (
+                self.sandboxes,
+                self.templates,
+                self.builds,
+                self.requests,
+                self.volumes,
+                self.secrets,
+            )
         }
         self._inbox: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None

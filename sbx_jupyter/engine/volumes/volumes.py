@@ -1,0 +1,177 @@
+"""Volumes as rows, their directories, and the tokens that open them (interface 1.6.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import re
+import secrets
+import shutil
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import jwt
+
+from sbx_jupyter.engine.keys import load_or_make_key
+from sbx_jupyter.engine.records import VolumeRow, now
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.volumes.content import VolumeContent
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
+from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.protocol.platform import VolumeMount
+
+TOKEN_LIFETIME: Final = dt.timedelta(days=7)
+_AUDIENCE: Final = "volume-content"
+_ISSUER: Final = "sbx-jupyter"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+class Volumes:
+    """The volumes of one data directory."""
+
+    def __init__(self, store: Store, data_dir: Path, *, real_ids: bool) -> None:
+        self._store = store
+        self._root = data_dir / "volumes"
+        self._removed = data_dir / "volumes-removed"
+        self._real_ids = real_ids
+        self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
+        self._removals: set[asyncio.Task[None]] = set()
+
+    async def recover(self) -> None:
+        """Make the directories, and finish removals that a crash cut short."""
+        for folder in (self._root, self._removed):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for path in self._root.iterdir():
+            if path.name not in self._store.volumes:
+                os.rename(path, self._removed / path.name)
+        self._sweep()
+
+    async def aclose(self) -> None:
+        """Wait for removals that run."""
+        await asyncio.gather(*self._removals)
+
+    async def create(self, name: str) -> VolumeAndToken:
+        """Make a volume; raises ``InvalidArgumentError`` for a bad name or one in use."""
+        if not _NAME.match(name):
+            raise InvalidArgumentError(
+                "Volume name must have only letters, digits, underscores and dashes"
+            )
+        if self._named(name) is not None:
+            raise InvalidArgumentError(f"Volume with name '{name}' already exists")
+        row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
+        self._directory(row).mkdir(mode=0o777)
+        # The umask must not keep the sandboxes' users out of a volume that they may mount.
+        self._directory(row).chmod(0o777)
+        await self._store.commit(Batch().put(row))
+        return self._with_token(row)
+
+    def list(self) -> list[Volume]:
+        """All volumes, oldest first, without tokens."""
+        rows = sorted(self._store.volumes, key=lambda row: row.created_at)
+        return [Volume(volume_id=row.volume_id, name=row.name) for row in rows]
+
+    def get(self, volume_id: str) -> VolumeAndToken:
+        """A volume and a fresh token; raises ``InvalidArgumentError``, ``NotFoundError``."""
+        return self._with_token(self._row(volume_id))
+
+    async def remove(self, volume_id: str) -> None:
+        """Forget a volume at once and remove its data in the background.
+
+        A sandbox that has it mounted keeps an emptying directory, and no other volume ever gets
+        that directory.
+        """
+        row = self._row(volume_id)
+        await self._store.commit(Batch().remove(VolumeRow, row.volume_id))
+        os.rename(self._directory(row), self._removed / row.volume_id)
+        self._sweep()
+
+    def open(self, volume_id: str, token: str) -> VolumeContent:
+        """The content that a token opens; raises ``UnauthenticatedError``, ``NotFoundError``."""
+        row = self._row(volume_id)
+        try:
+            claims = jwt.decode(
+                token, self._key, algorithms=["HS256"], audience=_AUDIENCE, issuer=_ISSUER
+            )
+        except jwt.InvalidTokenError as error:
+            raise UnauthenticatedError("the volume token is invalid or expired") from error
+        if claims.get("volid") != row.volume_id:
+            raise UnauthenticatedError("the token belongs to another volume")
+        return VolumeContent(self._directory(row), real_ids=self._real_ids)
+
+    def mounts(self, mounts: Sequence[VolumeMount]) -> tuple[tuple[Path, str], ...]:
+        """Directory and mount point of each mount.
+
+        Raises ``InvalidArgumentError`` with a line per bad mount (interface 1.6.3).
+        """
+        problems: list[str] = []
+        found: list[tuple[Path, str]] = []
+        for index, mount in enumerate(mounts):
+            row = self._named(mount.name)
+            if row is None:
+                problems.append(f"- volume mount #{index}: volume '{mount.name}' not found")
+            elif problem := _path_problem(mount.path):
+                problems.append(f"- volume mount #{index}: {problem}")
+            elif any(path == mount.path for _, path in found):
+                problems.append(f"- volume mount #{index}: path '{mount.path}' is used twice")
+            else:
+                found.append((self._directory(row), mount.path))
+        if problems:
+            raise InvalidArgumentError("\n".join(["invalid mounts:", *problems]))
+        return tuple(found)
+
+    def _directory(self, row: VolumeRow) -> Path:
+        return self._root / row.volume_id
+
+    def _row(self, volume_id: str) -> VolumeRow:
+        try:
+            key = str(uuid.UUID(volume_id))
+        except ValueError as error:
+            raise InvalidArgumentError("Invalid volume ID") from error
+        row = self._store.volumes.get(key)
+        if row is None:
+            raise NotFoundError(f"Volume '{volume_id}' not found")
+        return row
+
+    def _named(self, name: str) -> VolumeRow | None:
+        return next((row for row in self._store.volumes if row.name == name), None)
+
+    def _with_token(self, row: VolumeRow) -> VolumeAndToken:
+        issued = now()
+        claims = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "iat": issued,
+            "nbf": issued - dt.timedelta(minutes=1),
+            "exp": issued + TOKEN_LIFETIME,
+            "jti": secrets.token_hex(8),
+            "volid": row.volume_id,
+        }
+        token = jwt.encode(claims, self._key, algorithm="HS256")
+        return VolumeAndToken(volume_id=row.volume_id, name=row.name, token=token)
+
+    def _sweep(self) -> None:
+        task = asyncio.create_task(asyncio.to_thread(_remove_all, self._removed))
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
+
+
+def _remove_all(folder: Path) -> None:
+    for path in folder.iterdir():
+        # A sandbox that still has it mounted may add files meanwhile: the next sweep takes them.
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _path_problem(path: str) -> str | None:
+    if not path.startswith("/"):
+        return f"path '{path}' is not absolute"
+    parts = path.split("/")[1:]
+    if path == "/" or any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        return f"path '{path}' is not clean"
+    return None

@@ -1,0 +1,131 @@
+"""Volumes as rows, directories and tokens (interface 1.6.1, 1.6.3)."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import jwt
+import pytest
+
+from sbx_jupyter.engine.store import Store
+from sbx_jupyter.engine.volumes.content import Ownership
+from sbx_jupyter.engine.volumes.volumes import Volumes
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
+from sbx_jupyter.protocol.platform import VolumeMount
+
+PLAIN = Ownership()
+
+
+@pytest.fixture
+async def volumes(store: Store, tmp_path: Path) -> AsyncIterator[Volumes]:
+    opened = Volumes(store, tmp_path, real_ids=os.geteuid() == 0)
+    await opened.recover()
+    yield opened
+    await opened.aclose()
+
+
+async def test_a_volume_is_made_listed_opened_and_removed(volumes: Volumes) -> None:
+    made = await volumes.create("data_1")
+    assert [volume.name for volume in volumes.list()] == ["data_1"]
+
+    content = volumes.open(made.volume_id, volumes.get(made.volume_id).token)
+    assert content.list_dir("/") == []
+
+    await volumes.remove(made.volume_id)
+    assert volumes.list() == []
+    with pytest.raises(NotFoundError):
+        volumes.open(made.volume_id, made.token)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "a\n"])
+async def test_bad_names_are_refused(volumes: Volumes, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="Volume name"):
+        await volumes.create(name)
+
+
+async def test_a_name_is_given_once(volumes: Volumes) -> None:
+    await volumes.create("data")
+
+    with pytest.raises(InvalidArgumentError, match="Volume with name 'data' already exists"):
+        await volumes.create("data")
+
+
+async def test_ids_are_uuids(volumes: Volumes) -> None:
+    with pytest.raises(InvalidArgumentError, match="Invalid volume ID"):
+        volumes.get("data")
+    with pytest.raises(NotFoundError):
+        volumes.get(str(uuid.uuid4()))
+
+
+async def test_a_volume_opens_by_its_own_token_alone(volumes: Volumes) -> None:
+    mine, other = await volumes.create("mine"), await volumes.create("other")
+    forged = jwt.encode(
+        {"volid": mine.volume_id, "aud": "volume-content", "iss": "sbx-jupyter"}, "k" * 32
+    )
+    unsigned = jwt.encode({"volid": mine.volume_id}, None, algorithm="none")
+
+    for token in (other.token, forged, unsigned, "", "e2b_00"):
+        with pytest.raises(UnauthenticatedError):
+            volumes.open(mine.volume_id, token)
+
+
+async def test_tokens_and_data_survive_a_restart(
+    volumes: Volumes, store: Store, tmp_path: Path
+) -> None:
+    made = await volumes.create("data")
+    os.close(volumes.open(made.volume_id, made.token).open_write("f", PLAIN, force=False))
+
+    again = Volumes(store, tmp_path, real_ids=False)
+    await again.recover()
+
+    assert [entry.name for entry in again.open(made.volume_id, made.token).list_dir("/")] == ["f"]
+    await again.aclose()
+
+
+async def test_a_directory_without_a_row_is_collected_at_start(
+    store: Store, tmp_path: Path
+) -> None:
+    orphan = tmp_path / "volumes" / str(uuid.uuid4())
+    (orphan / "inner").mkdir(parents=True)
+
+    volumes = Volumes(store, tmp_path, real_ids=False)
+    await volumes.recover()
+    await volumes.aclose()
+
+    assert list((tmp_path / "volumes").iterdir()) == []
+    assert list((tmp_path / "volumes-removed").iterdir()) == []
+
+
+async def test_every_bad_mount_is_named(volumes: Volumes) -> None:
+    await volumes.create("data")
+    mounts = [
+        VolumeMount(name="data", path="/mnt"),
+        VolumeMount(name="none", path="/x"),
+        VolumeMount(name="data", path="relative"),
+        VolumeMount(name="data", path="/a/../b"),
+        VolumeMount(name="data", path="/a/"),
+        VolumeMount(name="data", path="/mnt"),
+    ]
+
+    with pytest.raises(InvalidArgumentError) as caught:
+        volumes.mounts(mounts)
+
+    assert caught.value.message.split("\n") == [
+        "invalid mounts:",
+        "- volume mount #1: volume 'none' not found",
+        "- volume mount #2: path 'relative' is not absolute",
+        "- volume mount #3: path '/a/../b' is not clean",
+        "- volume mount #4: path '/a/' is not clean",
+        "- volume mount #5: path '/mnt' is used twice",
+    ]
+
+
+async def test_a_good_mount_gives_its_directory(volumes: Volumes, tmp_path: Path) -> None:
+    made = await volumes.create("data")
+
+    assert volumes.mounts([VolumeMount(name="data", path="/mnt/x")]) == (
+        (tmp_path / "volumes" / made.volume_id, "/mnt/x"),
+    )
