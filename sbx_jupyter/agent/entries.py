@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import operator
 import os
 import stat
 import time
@@ -23,6 +25,8 @@ _FILE: Final = "FILE_TYPE_FILE"
 _DIRECTORY: Final = "FILE_TYPE_DIRECTORY"
 _UNSPECIFIED: Final = "FILE_TYPE_UNSPECIFIED"
 
+_TYPES: Final = {stat.S_IFREG: _FILE, stat.S_IFDIR: _DIRECTORY}
+
 _FIRST_SECOND: Final = -62135596800  # 0001-01-01, the first a Timestamp can say
 _LAST_SECOND: Final = 253402300799  # 9999-12-31
 
@@ -42,7 +46,8 @@ class EntryReader:
     def __init__(self, users: Users) -> None:
         self._users = users
         users.refresh()
-        self._permissions: dict[int, str] = {}
+        self._kinds: dict[int, tuple[str, str]] = {}
+        self._seconds: dict[int, str] = {}
 
     def read(self, path: str) -> Entry:
         """The entry at a path, links not followed. Raises ``OSError``."""
@@ -52,32 +57,37 @@ class EntryReader:
     def describe(self, name: str, path: str, shown_path: str, status: os.stat_result) -> Entry:
         """The entry for what ``lstat`` said; ``shown_path`` is what the client is told."""
         mode = status.st_mode
-        permissions = self._permissions.get(mode)
-        if permissions is None:
-            permissions = self._permissions[mode] = format_permissions(mode)
+        kind, permissions = self._kinds.get(mode) or self._describe_mode(mode)
         entry: Entry = {
             "name": _printable(name),
-            "type": _UNSPECIFIED,
+            "type": kind,
             "path": _printable(shown_path),
             "size": status.st_size,
             "mode": mode & 0o777,
             "permissions": permissions,
             "owner": self._users.owner(status.st_uid),
             "group": self._users.group(status.st_gid),
-            "modifiedTime": format_time(status.st_mtime_ns),
+            "modifiedTime": self._describe_time(status.st_mtime_ns),
         }
-        if stat.S_ISREG(mode):
-            entry["type"] = _FILE
-        elif stat.S_ISDIR(mode):
-            entry["type"] = _DIRECTORY
+        if kind is not _UNSPECIFIED:
+            if metadata := read_metadata(path):
+                entry["metadata"] = metadata
         elif stat.S_ISLNK(mode):
             _describe_link(entry, path)
-            return entry
-        else:
-            return entry
-        if metadata := read_metadata(path):
-            entry["metadata"] = metadata
         return entry
+
+    def _describe_mode(self, mode: int) -> tuple[str, str]:
+        kind = _TYPES.get(stat.S_IFMT(mode), _UNSPECIFIED)
+        described = self._kinds[mode] = (kind, format_permissions(mode))
+        return described
+
+    def _describe_time(self, nanoseconds: int) -> str:
+        # Files that were unpacked or copied together share their seconds, not their fractions.
+        seconds, rest = divmod(nanoseconds, 1_000_000_000)
+        text = self._seconds.get(seconds)
+        if text is None:
+            text = self._seconds[seconds] = format_seconds(seconds)
+        return f"{text}.{rest // 1000:06}Z"
 
     def list(self, root: str, depth: int) -> list[Entry]:
         """All entries up to ``depth`` levels below a directory, parents first, names in order.
@@ -89,39 +99,26 @@ class EntryReader:
         if not stat.S_ISDIR(os.stat(root).st_mode):
             raise InvalidArgumentError(f"path is not a directory: {root}")
         found: list[Entry] = []
-        base = "" if root == "/" else root
-        # Each level waits here with what is left of it, in reverse, so that pop gives the next.
-        levels = [self._scan(base)]
+        # Each level waits here with what is left of it.
+        levels = [iter(self._scan("" if root == "/" else root))]
         while levels:
-            if not levels[-1]:
+            if len(levels) == depth:
+                found.extend(entry for entry, _ in levels.pop())
+            elif (step := next(levels[-1], None)) is None:
                 levels.pop()
-                continue
-            if len(found) >= MAX_ENTRIES:
+            else:
+                entry, directory = step
+                found.append(entry)
+                if directory:
+                    levels.append(iter(self._scan(directory)))
+            if len(found) > MAX_ENTRIES:
                 raise ResourceExhaustedError(f"'{root}' has more than {MAX_ENTRIES} entries")
-            entry, path = levels[-1].pop()
-            found.append(entry)
-            if path and len(levels) < depth:
-                levels.append(self._scan(path))
         return found
 
     def _scan(self, directory: str) -> list[tuple[Entry, str]]:
-        """The entries of one directory in reverse order, each with its path if one can descend."""
-        names: list[tuple[bytes, os.DirEntry[str]]] = []
-        try:
-            with os.scandir(directory or "/") as scan:
-                for item in scan:
-                    names.append((os.fsencode(item.name), item))
-                    if len(names) > MAX_ENTRIES:
-                        raise ResourceExhaustedError(
-                            f"'{directory or '/'}' has more than {MAX_ENTRIES} entries"
-                        )
-        except OSError as error:
-            if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-                raise
-            return []  # it vanished, or it became something else
-        names.sort(key=lambda pair: pair[0], reverse=True)
+        """The entries of one directory in order, each with its path if one can descend."""
         entries: list[tuple[Entry, str]] = []
-        for _, item in names:
+        for item in _sorted_items(directory):
             path = item.path
             try:
                 status = item.stat(follow_symlinks=False)
@@ -130,6 +127,22 @@ class EntryReader:
                 continue  # it vanished
             entries.append((entry, path if stat.S_ISDIR(status.st_mode) else ""))
         return entries
+
+
+def _sorted_items(directory: str) -> list[os.DirEntry[str]]:
+    """What a directory holds, in the order of the names' bytes; nothing when it vanished."""
+    try:
+        with os.scandir(directory or "/") as scan:
+            items = list(itertools.islice(scan, MAX_ENTRIES + 1))
+    except OSError as error:
+        if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+            raise
+        return []
+    if all(item.name.isascii() for item in items):
+        items.sort(key=operator.attrgetter("name"))
+    else:
+        items.sort(key=lambda item: os.fsencode(item.name))
+    return items
 
 
 def format_permissions(mode: int) -> str:
@@ -143,12 +156,11 @@ def format_permissions(mode: int) -> str:
     return (text or "-") + bits
 
 
-def format_time(nanoseconds: int) -> str:
-    """A time stamp in RFC 3339 with microseconds, kept within the years it can say."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+def format_seconds(seconds: int) -> str:
+    """A time in RFC 3339 up to the second, kept within the years that it can say."""
     seconds = min(max(seconds, _FIRST_SECOND), _LAST_SECOND)
     year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
-    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{rest // 1000:06}Z"
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
 
 
 def read_metadata(path: str | int) -> dict[str, str]:

@@ -13,6 +13,7 @@ import encodings.ascii
 import encodings.idna
 import encodings.latin_1
 import encodings.utf_8  # noqa: F401
+import gc
 import linecache  # noqa: F401
 import os
 import select
@@ -62,6 +63,7 @@ _IGNORED: Final = (
 )
 _KEPT: Final = (protocol.START, protocol.ADOPT, protocol.WATCH)
 """The requests whose descriptors the agent goes on holding."""
+_GARBAGE_THRESHOLD: Final = 50_000
 _MARKERS: Final = ("E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID")
 _MARKER_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -322,6 +324,9 @@ def run(listener_fd: int, setup: Body) -> NoReturn:
     """
     _ignore_signals()
     _hold_standard_descriptors()
+    # What the zygote made stays shared with it; a large listing is not searched for cycles.
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     os.umask(0o022)
     os.set_inheritable(listener_fd, False)
     listener = socket.socket(fileno=listener_fd)
