@@ -1,0 +1,95 @@
+"""Running programs in a sandbox and looking at what came out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.engine.subscriptions import Ended, Output
+from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInput, Pty, PtySize, StartRequest
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.process import Process
+    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.subscriptions import Subscription
+    from sbx_jupyter.protocol.runtime import EndEvent
+
+
+@dataclass
+class Heard:
+    """Everything that one subscription yielded."""
+
+    outputs: list[Output] = field(default_factory=list)
+    end: EndEvent | None = None
+
+    def of(self, kind: str) -> bytes:
+        return b"".join(output.chunk for output in self.outputs if output.kind == kind)
+
+    @property
+    def stdout(self) -> bytes:
+        return self.of("stdout")
+
+    @property
+    def stderr(self) -> bytes:
+        return self.of("stderr")
+
+    @property
+    def pty(self) -> bytes:
+        return self.of("pty")
+
+
+def bash(script: str, **fields) -> StartRequest:
+    """A request to run a script, without stdin unless asked for."""
+    config = ProcessConfig(cmd="/bin/bash", args=["-c", script])
+    return StartRequest(process=config, **{"stdin": False, **fields})
+
+
+def terminal(script: str, cols: int = 80, rows: int = 24) -> StartRequest:
+    config = ProcessConfig(cmd="/bin/bash", args=["-c", script], envs={"TERM": "xterm"})
+    return StartRequest(process=config, pty=Pty(size=PtySize(cols=cols, rows=rows)))
+
+
+async def listen(subscription: Subscription) -> Heard:
+    """Listen to the end."""
+    heard = Heard()
+    async with subscription:
+        async for event in subscription:
+            if isinstance(event, Ended):
+                heard.end = event.end
+            else:
+                heard.outputs.append(event)
+    return heard
+
+
+async def listen_until(subscription: Subscription, text: bytes) -> bytes:
+    """Listen, on a subscription that stays open, until ``text`` came."""
+    heard = b""
+    async with asyncio.timeout(20):
+        while text not in heard:
+            event = await anext(subscription)
+            if isinstance(event, Ended):
+                raise AssertionError(f"ended ({event.end}) before {text!r}: {heard!r}")
+            heard += event.chunk
+    return heard
+
+
+async def run(sandbox: Sandbox, script: str, *, timeout: float | None = None) -> Heard:
+    process = await sandbox.processes.start(bash(script), timeout=timeout)
+    return await listen(process.subscribe())
+
+
+async def type_in(process: Process, text: bytes) -> None:
+    await process.send_input(ProcessInput(pty=text))
+
+
+async def wait_until(condition, limit: float = 10) -> None:
+    """Wait for something that has no event to wait for."""
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def count_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
