@@ -1,0 +1,224 @@
+import { sentenceOf } from '../protocol/errors';
+import type { IEntryInfo } from '../protocol/runtime';
+import { isDirectory, isLink, sizeOf } from '../protocol/runtime';
+import { element, icon, iconButton } from './dom';
+import { formatBytes } from './format';
+import * as icons from './icons';
+import type { ISandboxTransport } from './transport';
+
+/** A directory with more entries than this is cut, with a row that says so. */
+const MAX_ROWS = 2000;
+
+/** What a tree asks of the one who shows it. */
+export interface ITreeActions {
+  open(entry: IEntryInfo): void;
+  download(entry: IEntryInfo): void;
+  rename(entry: IEntryInfo): void;
+  remove(entry: IEntryInfo): void;
+}
+
+interface IBranch {
+  readonly entry: IEntryInfo;
+  readonly row: HTMLElement;
+  readonly group: HTMLElement;
+}
+
+/** A directory tree that loads a directory when it is opened; arrow keys, Enter and F2 work. */
+export class FileTree {
+  constructor(
+    readonly node: HTMLElement,
+    private readonly transport: ISandboxTransport,
+    private readonly actions: ITreeActions
+  ) {
+    node.classList.add('sbx-FileTree');
+    node.setAttribute('role', 'tree');
+    node.setAttribute('aria-label', 'Files of the sandbox');
+    node.addEventListener('keydown', this.onKey);
+  }
+
+  /** Reads `root` and every directory that is open below it again. */
+  async refresh(root: string): Promise<void> {
+    const focused = (document.activeElement as HTMLElement | null)?.dataset['path'];
+    const rows = await this.branch(root, 1);
+    this.node.replaceChildren(...rows);
+    const row = this.rows().find(candidate => candidate.dataset['path'] === focused) ?? this.rows()[0];
+    if (row) {
+      row.tabIndex = 0;
+      if (focused !== undefined && row.dataset['path'] === focused) {
+        row.focus();
+      }
+    }
+  }
+
+  dispose(): void {
+    this.node.removeEventListener('keydown', this.onKey);
+    this.node.replaceChildren();
+  }
+
+  private async branch(path: string, level: number): Promise<HTMLElement[]> {
+    let entries: readonly IEntryInfo[];
+    try {
+      entries = await this.transport.list(path);
+    } catch (reason) {
+      return [this.note(sentenceOf(reason), level, 'sbx-mod-error')];
+    }
+    if (entries.length === 0) {
+      return [this.note('Empty', level, 'sbx-mod-empty')];
+    }
+    const sorted = [...entries].sort(byKindThenName);
+    const items = await Promise.all(sorted.slice(0, MAX_ROWS).map(entry => this.item(entry, level)));
+    if (sorted.length > MAX_ROWS) {
+      items.push(this.note(`${sorted.length - MAX_ROWS} more`, level, 'sbx-mod-empty'));
+    }
+    return items;
+  }
+
+  private note(text: string, level: number, modifier: string): HTMLElement {
+    const note = element('div', `sbx-FileTree-note ${modifier}`, {}, text);
+    note.style.setProperty('--sbx-level', String(level));
+    return note;
+  }
+
+  private async item(entry: IEntryInfo, level: number): Promise<HTMLElement> {
+    const directory = isDirectory(entry);
+    const row = element('div', 'sbx-FileTree-row', { title: entry.path });
+    row.style.setProperty('--sbx-level', String(level));
+    const twist = element('span', 'sbx-FileTree-twist');
+    if (directory) {
+      twist.append(icon(icons.chevron));
+    }
+    const shape = isLink(entry) ? icons.link : directory ? icons.folder : icons.file;
+    const name = element('span', 'sbx-FileTree-name', {}, entry.name);
+    const size = element('span', 'sbx-FileTree-size', {}, directory ? '' : formatBytes(sizeOf(entry)));
+    row.append(twist, icon(shape), name, size, this.buttons(entry, directory));
+    const group = element('div', 'sbx-FileTree-group', { role: 'group' });
+    const item = element('div', 'sbx-FileTree-item', {
+      role: 'treeitem',
+      'aria-level': String(level),
+      'aria-label': entry.name,
+      tabindex: '-1'
+    });
+    item.dataset['path'] = entry.path;
+    item.append(row, group);
+    this.branches.set(item, { entry, row, group });
+    row.addEventListener('click', () => {
+      this.focus(item);
+      void this.activate(item);
+    });
+    if (directory) {
+      item.setAttribute('aria-expanded', 'false');
+      if (this.expanded.has(entry.path)) {
+        await this.toggle(item, true);
+      }
+    }
+    return item;
+  }
+
+  private buttons(entry: IEntryInfo, directory: boolean): HTMLElement {
+    const group = element('span', 'sbx-FileTree-actions');
+    if (!directory) {
+      group.append(
+        iconButton(icons.download, `Download ${entry.name}`, () => {
+          this.actions.download(entry);
+        })
+      );
+    }
+    group.append(
+      iconButton(icons.rename, `Rename ${entry.name}`, () => {
+        this.actions.rename(entry);
+      }),
+      iconButton(icons.remove, `Delete ${entry.name}`, () => {
+        this.actions.remove(entry);
+      })
+    );
+    group.querySelectorAll('button').forEach(button => {
+      button.tabIndex = -1;
+    });
+    return group;
+  }
+
+  private async activate(item: HTMLElement): Promise<void> {
+    const branch = this.branches.get(item);
+    if (!branch) {
+      return;
+    }
+    if (isDirectory(branch.entry)) {
+      await this.toggle(item, item.getAttribute('aria-expanded') !== 'true');
+    } else {
+      this.actions.open(branch.entry);
+    }
+  }
+
+  private async toggle(item: HTMLElement, open: boolean): Promise<void> {
+    const branch = this.branches.get(item);
+    if (!branch || !isDirectory(branch.entry)) {
+      return;
+    }
+    const path = branch.entry.path;
+    item.setAttribute('aria-expanded', String(open));
+    if (open) {
+      this.expanded.add(path);
+      const level = Number(item.getAttribute('aria-level')) + 1;
+      branch.group.replaceChildren(...(await this.branch(path, level)));
+    } else {
+      this.expanded.delete(path);
+      branch.group.replaceChildren();
+    }
+  }
+
+  private rows(): HTMLElement[] {
+    return [...this.node.querySelectorAll<HTMLElement>('[role=treeitem]')];
+  }
+
+  private focus(item: HTMLElement | undefined): void {
+    if (item) {
+      this.rows().forEach(row => {
+        row.tabIndex = row === item ? 0 : -1;
+      });
+      item.focus();
+    }
+  }
+
+  private readonly onKey = (event: KeyboardEvent): void => {
+    const item = (event.target as HTMLElement).closest<HTMLElement>('[role=treeitem]');
+    const branch = item === null ? undefined : this.branches.get(item);
+    if (item === null || branch === undefined || event.target !== item) {
+      return;
+    }
+    const rows = this.rows();
+    const at = rows.indexOf(item);
+    const moves: Record<string, () => void> = {
+      ArrowDown: () => { this.focus(rows[at + 1]); },
+      ArrowUp: () => { this.focus(rows[at - 1]); },
+      Home: () => { this.focus(rows[0]); },
+      End: () => { this.focus(rows.at(-1)); },
+      ArrowRight: () => void this.toggle(item, true),
+      ArrowLeft: () => {
+        if (item.getAttribute('aria-expanded') === 'true') {
+          void this.toggle(item, false);
+        } else {
+          this.focus(item.parentElement?.closest<HTMLElement>('[role=treeitem]') ?? undefined);
+        }
+      },
+      Enter: () => void this.activate(item),
+      ' ': () => void this.activate(item),
+      F2: () => { this.actions.rename(branch.entry); },
+      Delete: () => { this.actions.remove(branch.entry); }
+    };
+    const move = moves[event.key];
+    if (move) {
+      event.preventDefault();
+      event.stopPropagation();
+      move();
+    }
+  };
+
+  private readonly branches = new WeakMap<HTMLElement, IBranch>();
+  private readonly expanded = new Set<string>();
+}
+
+/** Directories first, then by name as people order them. */
+function byKindThenName(one: IEntryInfo, other: IEntryInfo): number {
+  const kind = Number(isDirectory(other)) - Number(isDirectory(one));
+  return kind !== 0 ? kind : one.name.localeCompare(other.name, undefined, { numeric: true });
+}

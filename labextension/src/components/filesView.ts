@@ -1,0 +1,168 @@
+import { sentenceOf } from '../protocol/errors';
+import type { IEntryInfo } from '../protocol/runtime';
+import { sizeOf } from '../protocol/runtime';
+import { element, iconButton } from './dom';
+import { FileEditor } from './fileEditor';
+import { FileTree } from './fileTree';
+import { formatBytes } from './format';
+import * as icons from './icons';
+import { dirname, joinPath } from './paths';
+import type { Dispose, ISandboxTransport } from './transport';
+
+/** Larger files are offered for download instead of being opened. */
+const MAX_OPEN = 1024 * 1024;
+/** Changes in the sandbox are drawn at most this often, in milliseconds. */
+const REDRAW_DELAY = 300;
+
+/** A file browser for pages without JupyterLab: a tree, a small editor, upload and download. */
+export class FilesView {
+  constructor(
+    readonly node: HTMLElement,
+    private readonly transport: ISandboxTransport,
+    private root: string
+  ) {
+    node.classList.add('sbx-Files');
+    this.path = element('input', 'sbx-Files-path', { 'aria-label': 'Directory', spellcheck: 'false', value: root });
+    this.path.addEventListener('change', () => {
+      this.go(this.path.value.trim() || '/');
+    });
+    this.message = element('p', 'sbx-Files-message', { role: 'status' });
+    this.message.hidden = true;
+    const tree = element('div', '');
+    this.tree = new FileTree(tree, transport, {
+      open: entry => void this.attempt(() => this.open(entry)),
+      download: entry => void this.attempt(() => this.download(entry)),
+      rename: entry => void this.attempt(() => this.rename(entry)),
+      remove: entry => void this.attempt(() => this.remove(entry))
+    });
+    this.body = element('div', 'sbx-Files-body', {}, tree);
+    node.append(this.toolbar(), this.message, this.body);
+    node.addEventListener('dragover', event => {
+      event.preventDefault();
+    });
+    node.addEventListener('drop', event => {
+      event.preventDefault();
+      void this.attempt(() => this.upload(event.dataTransfer?.files ?? null));
+    });
+    this.go(root);
+  }
+
+  dispose(): void {
+    this.stopWatch?.();
+    window.clearTimeout(this.timer);
+    this.tree.dispose();
+    this.node.replaceChildren();
+  }
+
+  private toolbar(): HTMLElement {
+    const picker = element('input', 'sbx-Files-picker', { type: 'file', multiple: '', 'aria-label': 'Files to upload' });
+    picker.hidden = true;
+    picker.addEventListener('change', () => {
+      void this.attempt(() => this.upload(picker.files)).finally(() => {
+        picker.value = '';
+      });
+    });
+    return element(
+      'div',
+      'sbx-Files-toolbar',
+      { role: 'toolbar', 'aria-label': 'Files' },
+      this.path,
+      iconButton(icons.newFolder, 'New folder', () => void this.attempt(() => this.makeDir())),
+      iconButton(icons.upload, 'Upload files', () => {
+        picker.click();
+      }),
+      iconButton(icons.refresh, 'Refresh', () => void this.attempt(() => this.tree.refresh(this.root))),
+      picker
+    );
+  }
+
+  private go(path: string): void {
+    this.root = path.startsWith('/') ? path : `/${path}`;
+    this.path.value = this.root;
+    void this.attempt(() => this.tree.refresh(this.root));
+    this.stopWatch?.();
+    this.stopWatch = this.transport.watch(this.root, () => {
+      window.clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => void this.attempt(() => this.tree.refresh(this.root)), REDRAW_DELAY);
+    });
+  }
+
+  private async attempt(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      this.message.hidden = true;
+    } catch (reason) {
+      this.message.textContent = sentenceOf(reason);
+      this.message.hidden = false;
+    }
+  }
+
+  private async open(entry: IEntryInfo): Promise<void> {
+    if (sizeOf(entry) > MAX_OPEN) {
+      throw new Error(`${entry.name} has ${formatBytes(sizeOf(entry))}. Download it instead.`);
+    }
+    const bytes = await this.transport.read(entry.path);
+    let text: string;
+    try {
+      text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    } catch {
+      throw new Error(`${entry.name} is not text. Download it instead.`);
+    }
+    this.editor?.dispose();
+    const node = element('div', '');
+    this.body.append(node);
+    this.editor = new FileEditor(node, entry.path, text, {
+      save: content => this.transport.write(entry.path, new TextEncoder().encode(content)),
+      close: () => {
+        this.editor?.dispose();
+        this.editor = null;
+      }
+    });
+  }
+
+  private async download(entry: IEntryInfo): Promise<void> {
+    const bytes = await this.transport.read(entry.path);
+    const url = URL.createObjectURL(new Blob([new Uint8Array(bytes)]));
+    const anchor = element('a', '', { href: url, download: entry.name });
+    anchor.click();
+    URL.revokeObjectURL(url);
+  }
+
+  private async rename(entry: IEntryInfo): Promise<void> {
+    const name = window.prompt('New name', entry.name)?.trim();
+    if (name && name !== entry.name) {
+      await this.transport.move(entry.path, joinPath(dirname(entry.path), name));
+      await this.tree.refresh(this.root);
+    }
+  }
+
+  private async remove(entry: IEntryInfo): Promise<void> {
+    if (window.confirm(`Delete ${entry.path}? This cannot be undone.`)) {
+      await this.transport.remove(entry.path);
+      await this.tree.refresh(this.root);
+    }
+  }
+
+  private async makeDir(): Promise<void> {
+    const name = window.prompt('Name of the new folder')?.trim();
+    if (name) {
+      await this.transport.makeDir(joinPath(this.root, name));
+      await this.tree.refresh(this.root);
+    }
+  }
+
+  private async upload(files: FileList | null): Promise<void> {
+    for (const item of files ?? []) {
+      await this.transport.write(joinPath(this.root, item.name), new Uint8Array(await item.arrayBuffer()));
+    }
+    await this.tree.refresh(this.root);
+  }
+
+  private readonly path: HTMLInputElement;
+  private readonly message: HTMLElement;
+  private readonly body: HTMLElement;
+  private readonly tree: FileTree;
+  private editor: FileEditor | null = null;
+  private stopWatch: Dispose | null = null;
+  private timer = 0;
+}

@@ -1,0 +1,232 @@
+import uPlot from 'uplot';
+
+import type { IReading } from '../protocol/runtime';
+import { element } from './dom';
+import { formatBytes } from './format';
+import type { ThemeRole } from './theme';
+import { onThemeChange, themeValue } from './theme';
+
+/** How much of the past the chart shows, in seconds. */
+const WINDOW = 300;
+/** Readings kept; one per second fills the window. */
+const MAX_READINGS = 600;
+const HEIGHT = 120;
+const AXIS_WIDTH = 64;
+
+interface IMeasure {
+  readonly title: string;
+  readonly role: ThemeRole;
+  readonly value: (reading: IReading) => number;
+  readonly limit: (reading: IReading) => number;
+  readonly text: (value: number, limit: number) => string;
+  readonly tick: (value: number) => string;
+}
+
+const ofBytes = (value: number, limit: number): string =>
+  limit > 0 ? `${formatBytes(value)} of ${formatBytes(limit)}` : formatBytes(value);
+
+const MEASURES: readonly IMeasure[] = [
+  {
+    title: 'CPU',
+    role: 'cpu',
+    value: reading => reading.cpu_used_pct,
+    limit: reading => Math.max(1, reading.cpu_count) * 100,
+    text: (value, limit) =>
+      `${value.toFixed(value < 10 ? 1 : 0)} % of ${limit / 100} ${limit === 100 ? 'core' : 'cores'}`,
+    tick: value => `${value} %`
+  },
+  {
+    title: 'Memory',
+    role: 'memory',
+    value: reading => reading.mem_used,
+    limit: reading => reading.mem_total,
+    text: ofBytes,
+    tick: formatBytes
+  },
+  {
+    title: 'Disk',
+    role: 'disk',
+    value: reading => reading.disk_used,
+    limit: reading => reading.disk_total,
+    text: ofBytes,
+    tick: formatBytes
+  }
+];
+
+/** CPU, memory and disk of one sandbox over the last minutes, one plot each. */
+export class MetricsChart {
+  constructor(readonly node: HTMLElement) {
+    node.classList.add('sbx-MetricsChart');
+    this.plots = MEASURES.map(measure => new MeasurePlot(node, measure));
+    this.observer = new ResizeObserver(() => {
+      this.plots.forEach(plot => {
+        plot.fit();
+      });
+    });
+    this.observer.observe(node);
+    this.stopTheme = onThemeChange(() => {
+      this.plots.forEach(plot => {
+        plot.redraw();
+      });
+    });
+  }
+
+  /** Adds readings; those that are not newer than the last one are left out. */
+  push(...readings: IReading[]): void {
+    const last = this.readings.at(-1)?.ts ?? -Infinity;
+    const fresh = readings.filter(reading => reading.ts > last);
+    if (fresh.length === 0) {
+      return;
+    }
+    this.readings = [...this.readings, ...fresh].slice(-MAX_READINGS);
+    this.plots.forEach(plot => {
+      plot.show(this.readings);
+    });
+  }
+
+  dispose(): void {
+    this.stopTheme();
+    this.observer.disconnect();
+    this.plots.forEach(plot => {
+      plot.dispose();
+    });
+    this.node.replaceChildren();
+  }
+
+  private readings: IReading[] = [];
+  private readonly plots: readonly MeasurePlot[];
+  private readonly observer: ResizeObserver;
+  private readonly stopTheme: () => void;
+}
+
+class MeasurePlot {
+  constructor(
+    parent: HTMLElement,
+    private readonly measure: IMeasure
+  ) {
+    this.readout = element('span', 'sbx-MetricsChart-value', {}, '–');
+    this.area = element('div', 'sbx-MetricsChart-plot', { 'aria-hidden': 'true' });
+    const title = element('span', `sbx-MetricsChart-title sbx-mod-${measure.role}`, {}, measure.title);
+    const header = element('div', 'sbx-MetricsChart-header', {}, title, this.readout);
+    this.node = element('section', 'sbx-MetricsChart-measure', { 'aria-label': measure.title }, header, this.area);
+    parent.append(this.node);
+    this.plot = new uPlot(this.options(), [[], []], this.area);
+  }
+
+  show(readings: readonly IReading[]): void {
+    this.limits = readings.map(this.measure.limit);
+    const times = readings.map(reading => reading.ts);
+    this.plot.setData([times, readings.map(this.measure.value)]);
+    this.say(this.plot.cursor.idx ?? null);
+  }
+
+  fit(): void {
+    this.plot.setSize({ width: this.width(), height: HEIGHT });
+  }
+
+  redraw(): void {
+    this.plot.redraw(false, true);
+  }
+
+  dispose(): void {
+    this.plot.destroy();
+    this.node.remove();
+  }
+
+  private width(): number {
+    return Math.max(120, this.area.clientWidth || 320);
+  }
+
+  /** Says the reading under the pointer, else the newest. */
+  private say(index: number | null): void {
+    const [times, values] = this.plot.data;
+    const at = index ?? times.length - 1;
+    const value = values?.[at];
+    const limit = this.limits[at];
+    this.readout.textContent = typeof value === 'number' && limit !== undefined ? this.measure.text(value, limit) : '–';
+  }
+
+  private options(): uPlot.Options {
+    const color = (role: ThemeRole) => () => themeValue(this.node, role);
+    const font = () => `11px ${themeValue(this.node, 'sans')}`;
+    const axis = {
+      stroke: color('muted'),
+      grid: { stroke: color('grid'), width: 1 },
+      ticks: { show: false },
+      get font() {
+        return font();
+      }
+    };
+    return {
+      width: this.width(),
+      height: HEIGHT,
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'sbx-metrics' } },
+      hooks: {
+        setCursor: [
+          plot => {
+            this.say(plot.cursor.idx ?? null);
+          }
+        ]
+      },
+      scales: {
+        x: { time: true, range: (_, __, max) => [(max || Date.now() / 1000) - WINDOW, max || Date.now() / 1000] },
+        y: { range: (_, __, max) => [0, this.ceiling(max)] }
+      },
+      series: [
+        {},
+        {
+          label: this.measure.title,
+          stroke: color(this.measure.role),
+          fill: () => translucent(themeValue(this.node, this.measure.role)),
+          width: 1.5,
+          points: { show: false }
+        }
+      ],
+      axes: [
+        { ...axis, space: 72, size: 24, grid: { show: false } },
+        {
+          ...axis,
+          size: AXIS_WIDTH,
+          space: 28,
+          splits: plot => quarters(plot.scales['y']?.max ?? 1),
+          values: (_, splits) => splits.map(this.measure.tick)
+        }
+      ]
+    };
+  }
+
+  /** The limit of the sandbox when use comes near it, else twice the use, so that small use shows. */
+  private ceiling(max: number): number {
+    const limit = this.limits.at(-1) ?? 0;
+    const used = Number.isFinite(max) ? max : 0;
+    const wanted = Math.max(used * 1.5, limit > 0 ? limit / 10 : 1);
+    return niceCeiling(limit > 0 && wanted > limit ? Math.max(limit, used) : wanted, this.measure.title === 'CPU');
+  }
+
+  readonly node: HTMLElement;
+  private readonly area: HTMLElement;
+  private readonly readout: HTMLElement;
+  private readonly plot: uPlot;
+  private limits: number[] = [];
+}
+
+const quarters = (max: number): number[] => [0, max / 2, max];
+
+/** The next round number: 1, 2 or 5 times a power of ten, or a power of two for sizes. */
+export function niceCeiling(value: number, decimal: boolean): number {
+  if (value <= 0) {
+    return 1;
+  }
+  if (!decimal) {
+    return 2 ** Math.ceil(Math.log2(value));
+  }
+  const power = 10 ** Math.floor(Math.log10(value));
+  const step = [1, 2, 5, 10].find(candidate => candidate * power >= value) ?? 10;
+  return step * power;
+}
+
+/** The colour at a tenth of its strength, whatever notation the theme used. */
+function translucent(color: string): string {
+  return `color-mix(in srgb, ${color} 14%, transparent)`;
+}

@@ -1,0 +1,114 @@
+import { SandboxError } from '../protocol/errors';
+import type { IEntryInfo, IFilesystemEvent, IReading, ISandboxMetric } from '../protocol/runtime';
+import { toReading } from '../protocol/runtime';
+import type { ITerminalRequest } from '../protocol/terminal';
+import type { IJupyterServer } from './server';
+import { checked, readJson } from './server';
+import { openTerminalSocket } from './terminalSocket';
+import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from './transport';
+
+/** Reaches a sandbox through the Jupyter server's own routes, whatever the kernels do. */
+export class ServerTransport implements ISandboxTransport {
+  constructor(
+    private readonly server: IJupyterServer,
+    private readonly sandboxId: string
+  ) {}
+
+  async list(path: string): Promise<readonly IEntryInfo[]> {
+    const body = await this.call<{ entries?: IEntryInfo[] }>('ListDir', { path, depth: 1 });
+    return body.entries ?? [];
+  }
+
+  async stat(path: string): Promise<IEntryInfo> {
+    return (await this.call<{ entry: IEntryInfo }>('Stat', { path })).entry;
+  }
+
+  async read(path: string): Promise<Uint8Array> {
+    const response = await checked(await this.server.request(this.parts('files'), {}, { path }));
+    return new Uint8Array(await response.arrayBuffer());
+  }
+
+  async write(path: string, bytes: Uint8Array): Promise<void> {
+    const init = {
+      method: 'POST',
+      body: new Uint8Array(bytes),
+      headers: { 'Content-Type': 'application/octet-stream' }
+    };
+    await checked(await this.server.request(this.parts('files'), init, { path }));
+  }
+
+  async makeDir(path: string): Promise<void> {
+    await this.call('MakeDir', { path });
+  }
+
+  async move(source: string, destination: string): Promise<void> {
+    await this.call('Move', { source, destination });
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.call('Remove', { path });
+  }
+
+  /** The address from which the browser downloads a file by itself. */
+  fileUrl(path: string): string {
+    return this.server.url(this.parts('files'), { path });
+  }
+
+  async metrics(): Promise<IReading> {
+    return readJson(await this.server.request(this.parts('metrics')));
+  }
+
+  /** The stored readings between two Unix times, oldest first. */
+  async history(start: number, end: number): Promise<IReading[]> {
+    const parts = this.parts('metrics', 'history');
+    const response = await this.server.request(parts, {}, { start, end });
+    return (await readJson<ISandboxMetric[]>(response)).map(toReading);
+  }
+
+  watch(path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose {
+    const socket = this.server.openSocket(this.parts('watch'), { path });
+    socket.addEventListener('message', event => {
+      const frame = JSON.parse(String(event.data)) as Partial<IFilesystemEvent>;
+      if (frame.name !== undefined && frame.type !== undefined) {
+        listener({ name: frame.name, type: frame.type });
+      }
+    });
+    let over = false;
+    socket.addEventListener('close', () => {
+      if (!over) {
+        over = true;
+        onEnd?.();
+      }
+    });
+    return () => {
+      over = true;
+      socket.close();
+    };
+  }
+
+  openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel {
+    const socket = this.server.openSocket(this.parts('terminal'), { ...request });
+    return openTerminalSocket(socket, listener);
+  }
+
+  dispose(): void {
+    // Every socket belongs to the one who opened it.
+  }
+
+  private async call<T>(method: string, body: object): Promise<T> {
+    const init = {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'Content-Type': 'application/json' }
+    };
+    const parts = this.parts('rpc', 'filesystem.Filesystem', method);
+    return readJson<T>(await this.server.request(parts, init));
+  }
+
+  private parts(...rest: string[]): string[] {
+    if (this.sandboxId === '') {
+      throw new SandboxError('invalid_argument', 'No sandbox is chosen.');
+    }
+    return ['sandboxes', this.sandboxId, ...rest];
+  }
+}

@@ -1,0 +1,89 @@
+import { errorFrom, SandboxError } from '../protocol/errors';
+import type { ServerFrame } from '../protocol/terminal';
+import type { ITerminalChannel, ITerminalListener } from './transport';
+
+/** Input typed before the socket is open is kept up to this many messages. */
+const MAX_WAITING = 1000;
+
+/** Speaks the terminal's frames over a WebSocket that is opening. */
+export function openTerminalSocket(socket: WebSocket, listener: ITerminalListener): ITerminalChannel {
+  return new TerminalSocket(socket, listener);
+}
+
+class TerminalSocket implements ITerminalChannel {
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly listener: ITerminalListener
+  ) {
+    socket.binaryType = 'arraybuffer';
+    socket.addEventListener('open', this.onOpen);
+    socket.addEventListener('message', this.onMessage);
+    socket.addEventListener('close', this.onClose);
+  }
+
+  send(data: Uint8Array): void {
+    this.post(new Uint8Array(data));
+  }
+
+  resize(cols: number, rows: number): void {
+    this.post(JSON.stringify({ resize: { cols, rows } }));
+  }
+
+  dispose(): void {
+    this.over = true;
+    this.waiting.length = 0;
+    this.socket.close();
+  }
+
+  private post(message: string | Uint8Array<ArrayBuffer>): void {
+    if (this.socket.readyState === WebSocket.OPEN) {
+      this.socket.send(message);
+    } else if (this.socket.readyState === WebSocket.CONNECTING && this.waiting.length < MAX_WAITING) {
+      this.waiting.push(message);
+    }
+  }
+
+  private readonly onOpen = (): void => {
+    for (const message of this.waiting.splice(0)) {
+      this.socket.send(message);
+    }
+  };
+
+  private readonly onMessage = (event: MessageEvent): void => {
+    if (this.over) {
+      return;
+    }
+    if (event.data instanceof ArrayBuffer) {
+      const data = new Uint8Array(event.data);
+      this.listener.onData(data, this.sequence);
+      this.sequence += data.length;
+    } else {
+      this.onFrame(JSON.parse(String(event.data)) as ServerFrame);
+    }
+  };
+
+  private onFrame(frame: ServerFrame): void {
+    if ('exit' in frame) {
+      this.over = true;
+      this.listener.onExit(frame.exit);
+    } else if ('error' in frame) {
+      this.over = true;
+      this.listener.onClose(errorFrom(frame.error, 'The terminal failed.'));
+    } else {
+      this.sequence = frame.sequence;
+      this.listener.onStart?.(frame);
+    }
+  }
+
+  private readonly onClose = (event: CloseEvent): void => {
+    if (!this.over) {
+      this.over = true;
+      const said = event.reason === '' ? null : new SandboxError('unavailable', event.reason);
+      this.listener.onClose(said);
+    }
+  };
+
+  private readonly waiting: (string | Uint8Array<ArrayBuffer>)[] = [];
+  private sequence = 0;
+  private over = false;
+}

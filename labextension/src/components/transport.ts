@@ -1,0 +1,41 @@
+import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
+import type { SandboxError } from '../protocol/errors';
+import type { ITerminalExit, ITerminalRequest, ITerminalStarted } from '../protocol/terminal';
+
+/** Ends a subscription. */
+export type Dispose = () => void;
+
+/** What a terminal tells the one who shows it. */
+export interface ITerminalListener {
+  /** The process is known; `sequence` is the number of the first byte that follows. */
+  onStart?(started: ITerminalStarted): void;
+  /** `sequence` counts the bytes that the terminal produced before these. */
+  onData(data: Uint8Array, sequence: number): void;
+  /** The process ended; nothing follows. */
+  onExit(exit: ITerminalExit): void;
+  /** The connection is gone although the process may go on; nothing follows. */
+  onClose(reason: SandboxError | null): void;
+}
+
+/** A duplex byte stream bound to one terminal. */
+export interface ITerminalChannel {
+  send(data: Uint8Array): void;
+  resize(cols: number, rows: number): void;
+  /** Stops listening; the process goes on. */
+  dispose(): void;
+}
+
+/** How a view reaches one sandbox; the Jupyter server and the widget's kernel each supply one. */
+export interface ISandboxTransport {
+  list(path: string): Promise<readonly IEntryInfo[]>;
+  read(path: string): Promise<Uint8Array>;
+  write(path: string, bytes: Uint8Array): Promise<void>;
+  makeDir(path: string): Promise<void>;
+  move(source: string, destination: string): Promise<void>;
+  remove(path: string): Promise<void>;
+  /** Calls `listener` for changes in `path`; `onEnd` once when no more will come. */
+  watch(path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose;
+  metrics(): Promise<IReading>;
+  openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel;
+  dispose(): void;
+}

@@ -1,0 +1,227 @@
+import type { Contents, ServerConnection } from '@jupyterlab/services';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import { basename, dirname } from '../components/paths';
+import type { ServerTransport } from '../components/serverTransport';
+import type { Dispose } from '../components/transport';
+import { SandboxError } from '../protocol/errors';
+import type { IEntryInfo } from '../protocol/runtime';
+import { isDirectory } from '../protocol/runtime';
+import { bytesFromContent, ChunkedUploads, contentFromBytes } from './driveContent';
+import type { IDescribe } from './driveModel';
+import { entryModel, rootModel, splitPath } from './driveModel';
+import type { Sandboxes } from './sandboxes';
+
+/** Changes in the shown directory are told at most this often, in milliseconds. */
+const CHANGE_DELAY = 500;
+/** How many names are tried for an untitled file or a copy. */
+const MAX_NAMES = 1000;
+
+/** The files of every sandbox for JupyterLab's own browser and editors: `sbx:<sandbox id>/<path>`. */
+export class SandboxDrive implements Contents.IDrive {
+  constructor(
+    private readonly sandboxes: Sandboxes,
+    readonly serverSettings: ServerConnection.ISettings,
+    private readonly describe: IDescribe
+  ) {}
+
+  get fileChanged(): ISignal<this, Contents.IChangedArgs> {
+    return this.changed;
+  }
+
+  get isDisposed(): boolean {
+    return this.disposed;
+  }
+
+  async get(localPath: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
+    const { sandboxId, path } = splitPath(localPath);
+    if (sandboxId === '') {
+      await this.sandboxes.refresh();
+      return rootModel(this.sandboxes.items ?? []);
+    }
+    const transport = this.sandboxes.transport(sandboxId);
+    const entry = path === '/' ? rootEntry : await transport.stat(path);
+    const model = entryModel(localPath, entry, this.describe);
+    if (options.content === false) {
+      return model;
+    }
+    if (isDirectory(entry)) {
+      this.follow(localPath, transport, path);
+      const entries = await transport.list(path);
+      const content = entries.map(child => entryModel(join(localPath, child.name), child, this.describe));
+      return { ...model, content, format: 'json' };
+    }
+    const bytes = await transport.read(path);
+    return { ...model, ...contentFromBytes(bytes, options.type ?? model.type, options.format ?? null, model.mimetype) };
+  }
+
+  async save(localPath: string, options: Partial<Contents.IModel> & { chunk?: number } = {}): Promise<Contents.IModel> {
+    const { transport, path } = this.inside(localPath);
+    if (options.type === 'directory') {
+      await transport.makeDir(path);
+    } else {
+      const bytes = bytesFromContent(options.content as unknown, options.format ?? null);
+      const whole = this.uploads.add(localPath, bytes, options.chunk);
+      if (whole === null) {
+        return entryModel(localPath, { name: basename(path), path, type: 'FILE_TYPE_FILE' }, this.describe);
+      }
+      await transport.write(path, whole);
+    }
+    const model = entryModel(localPath, await transport.stat(path), this.describe);
+    this.changed.emit({ type: 'save', oldValue: null, newValue: model });
+    return model;
+  }
+
+  async newUntitled(options: Contents.ICreateOptions = {}): Promise<Contents.IModel> {
+    const { transport, path } = this.inside(options.path ?? '');
+    const taken = new Set((await transport.list(path)).map(entry => entry.name));
+    const name = untitledName(options, taken);
+    const localPath = join(options.path ?? '', name);
+    if (options.type === 'directory') {
+      return this.created(await this.save(localPath, { type: 'directory' }));
+    }
+    const content = options.type === 'notebook' ? EMPTY_NOTEBOOK : '';
+    const format = options.type === 'notebook' ? 'json' : 'text';
+    return this.created(await this.save(localPath, { type: options.type ?? 'file', format, content }));
+  }
+
+  async delete(localPath: string): Promise<void> {
+    const { transport, path } = this.inside(localPath);
+    await transport.remove(path);
+    this.changed.emit({ type: 'delete', oldValue: { path: localPath }, newValue: null });
+  }
+
+  async rename(oldLocalPath: string, newLocalPath: string): Promise<Contents.IModel> {
+    const [from, to] = [this.inside(oldLocalPath), this.inside(newLocalPath)];
+    if (from.sandboxId !== to.sandboxId) {
+      throw new SandboxError('invalid_argument', 'A file cannot be moved to another sandbox; copy it instead.');
+    }
+    await from.transport.move(from.path, to.path);
+    const model = entryModel(newLocalPath, await to.transport.stat(to.path), this.describe);
+    this.changed.emit({ type: 'rename', oldValue: { path: oldLocalPath }, newValue: model });
+    return model;
+  }
+
+  async copy(localPath: string, toLocalDir: string): Promise<Contents.IModel> {
+    const [from, to] = [this.inside(localPath), this.inside(toLocalDir)];
+    if (isDirectory(await from.transport.stat(from.path))) {
+      throw new SandboxError('unimplemented', 'Folders cannot be copied here; use cp -r in a terminal.');
+    }
+    const taken = new Set((await to.transport.list(to.path)).map(entry => entry.name));
+    const name = freeName(basename(from.path), taken, '-Copy');
+    const bytes = await from.transport.read(from.path);
+    const target = this.inside(join(toLocalDir, name));
+    await target.transport.write(target.path, bytes);
+    const model = entryModel(join(toLocalDir, name), await target.transport.stat(target.path), this.describe);
+    return this.created(model);
+  }
+
+  getDownloadUrl(localPath: string): Promise<string> {
+    const { transport, path } = this.inside(localPath);
+    return Promise.resolve(transport.fileUrl(path));
+  }
+
+  /** There are no checkpoints; the document manager wants an answer after each save. */
+  createCheckpoint(): Promise<Contents.ICheckpointModel> {
+    return Promise.resolve({ id: 'none', last_modified: new Date().toISOString() });
+  }
+
+  listCheckpoints(): Promise<Contents.ICheckpointModel[]> {
+    return Promise.resolve([]);
+  }
+
+  restoreCheckpoint(): Promise<void> {
+    return Promise.reject(new SandboxError('unimplemented', 'Sandbox files have no checkpoints.'));
+  }
+
+  deleteCheckpoint(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  dispose(): void {
+    if (!this.disposed) {
+      this.disposed = true;
+      this.stopFollowing?.();
+      window.clearTimeout(this.timer);
+      Signal.clearData(this);
+    }
+  }
+
+  /** Watches the directory that was listed last, so that the browser sees changes made inside. */
+  private follow(localPath: string, transport: ServerTransport, path: string): void {
+    if (this.followed === localPath) {
+      return;
+    }
+    this.stopFollowing?.();
+    this.followed = localPath;
+    const end = () => {
+      if (this.followed === localPath) {
+        this.followed = null;
+      }
+    };
+    this.stopFollowing = transport.watch(
+      path,
+      event => {
+        window.clearTimeout(this.timer);
+        this.timer = window.setTimeout(() => {
+          // Without a last_modified, so that an open editor does not take it for its own save.
+          this.changed.emit({ type: 'save', oldValue: null, newValue: { path: join(localPath, event.name) } });
+        }, CHANGE_DELAY);
+      },
+      end
+    );
+  }
+
+  private inside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
+    const { sandboxId, path } = splitPath(localPath);
+    if (sandboxId === '') {
+      throw new SandboxError('invalid_argument', 'Open a sandbox first: the top level holds only sandboxes.');
+    }
+    if (path === '/' && localPath !== sandboxId && dirname(localPath) === '/') {
+      throw new SandboxError('invalid_argument', 'Sandboxes are made and removed in the Sandboxes panel.');
+    }
+    return { sandboxId, path, transport: this.sandboxes.transport(sandboxId) };
+  }
+
+  private created(model: Contents.IModel): Contents.IModel {
+    this.changed.emit({ type: 'new', oldValue: null, newValue: model });
+    return model;
+  }
+
+  readonly name = 'sbx';
+  private readonly changed = new Signal<this, Contents.IChangedArgs>(this);
+  private readonly uploads = new ChunkedUploads();
+  private followed: string | null = null;
+  private stopFollowing: Dispose | null = null;
+  private timer = 0;
+  private disposed = false;
+}
+
+const rootEntry: IEntryInfo = { name: '', path: '/', type: 'FILE_TYPE_DIRECTORY' };
+
+const EMPTY_NOTEBOOK = { cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 };
+
+const join = (directory: string, name: string): string => (directory === '' ? name : `${directory}/${name}`);
+
+function untitledName(options: Contents.ICreateOptions, taken: ReadonlySet<string>): string {
+  if (options.type === 'directory') {
+    return freeName('Untitled Folder', taken, ' ');
+  }
+  const suffix = options.type === 'notebook' ? '.ipynb' : (options.ext ?? '.txt');
+  const stem = options.type === 'notebook' ? 'Untitled' : 'untitled';
+  return freeName(stem + (suffix.startsWith('.') ? suffix : `.${suffix}`), taken, '');
+}
+
+/** The name itself, or with the first number that is free before its extension. */
+export function freeName(name: string, taken: ReadonlySet<string>, mark: string): string {
+  const dot = name.lastIndexOf('.');
+  const [stem, extension] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ''];
+  for (let count = 0; count < MAX_NAMES; count += 1) {
+    const candidate = count === 0 ? name : `${stem}${mark}${count}${extension}`;
+    if (!taken.has(candidate)) {
+      return candidate;
+    }
+  }
+  throw new SandboxError('already_exists', `There are too many files named like ${name}.`);
+}

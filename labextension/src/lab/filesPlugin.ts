@@ -1,0 +1,77 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { FileBrowser } from '@jupyterlab/filebrowser';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { folderIcon } from '@jupyterlab/ui-components';
+
+import { displayName } from '../protocol/sandboxes';
+import type { SandboxCommands } from './commands';
+import { describedBy, sandboxArg, stringOf } from './commands';
+import { SandboxDrive } from './drive';
+import type { IDescribe } from './driveModel';
+import type { Sandboxes } from './sandboxes';
+import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
+
+/** Where browsing starts inside a sandbox. */
+const HOME = '/home/user';
+
+/** The files of sandboxes in JupyterLab's own browser and editors. */
+export const filesPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'sbx-jupyter:files',
+  description: 'The files of sandboxes.',
+  autoStart: true,
+  requires: [ISandboxes, ISandboxCommands, IFileBrowserFactory],
+  activate: (
+    app: JupyterFrontEnd,
+    sandboxes: Sandboxes,
+    commands: SandboxCommands,
+    factory: IFileBrowserFactory
+  ) => {
+    const drive = new SandboxDrive(sandboxes, app.serviceManager.serverSettings, describeWith(app));
+    app.serviceManager.contents.addDrive(drive);
+    let browser: FileBrowser | null = null;
+
+    // Made on demand: the factory takes its newest browser for the current one, and File > New
+    // then asks that browser's drive.
+    const open = (): FileBrowser => {
+      if (browser === null || browser.isDisposed) {
+        browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
+        browser.title.icon = folderIcon;
+        browser.addClass('sbx-FileBrowser');
+        app.shell.add(browser, 'left', { rank: 601, type: 'Sandboxes' });
+      }
+      return browser;
+    };
+
+    app.commands.addCommand(CommandIDs.browseFiles, {
+      label: 'Browse Sandbox Files',
+      caption: 'Show the files of a sandbox',
+      icon: folderIcon,
+      describedBy: describedBy({
+        sandbox: sandboxArg,
+        path: { type: 'string', description: 'Absolute path of a directory in the sandbox.' }
+      }),
+      execute: async args => {
+        const sandbox = await commands.target(args);
+        if (sandbox === null) {
+          return null;
+        }
+        const files = open();
+        files.title.caption = `Files of sandbox ${displayName(sandbox)}`;
+        app.shell.activateById(files.id);
+        await files.model.cd(`/${sandbox.sandboxID}${stringOf(args['path']) ?? HOME}`);
+        return files;
+      }
+    });
+  }
+};
+
+/** What the document registry makes of a file's name. */
+function describeWith(app: JupyterFrontEnd): IDescribe {
+  return path => {
+    const fileType = app.docRegistry.getFileTypesForPath(path)[0];
+    return {
+      type: fileType?.contentType === 'notebook' ? 'notebook' : 'file',
+      mimetype: fileType?.mimeTypes[0] ?? 'text/plain'
+    };
+  };
+}

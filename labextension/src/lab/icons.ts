@@ -1,0 +1,26 @@
+import { LabIcon } from '@jupyterlab/ui-components';
+
+function drawn(name: string, path: string): LabIcon {
+  const svgstr =
+    '<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">' +
+    `<path class="jp-icon3" fill="#616161" d="${path}"/></svg>`;
+  return new LabIcon({ name: `sbx:${name}`, svgstr });
+}
+
+/** A box with an open lid line: the sign of everything that concerns sandboxes. */
+export const sandboxIcon = drawn(
+  'sandbox',
+  'M12 2 3 7v10l9 5 9-5V7zm0 2.300L18 7.600 12 11 6 7.600zM5 9.300l6 3.400v6.600l-6-3.300zm14 0v6.700l-6 3.300v-6.600z'
+);
+export const metricsIcon = drawn('metrics', 'M4 20V4h2v14h14v2zm3.500-5 3.800-5 3 3L18.600 7l1.600 1.200-5.700 7.500-3-3-2.400 3.300z');
+export const pauseIcon = drawn('pause', 'M7 5h4v14H7zm6 0h4v14h-4z');
+export const resumeIcon = drawn('resume', 'M8 5v14l11-7z');
+export const timeIcon = drawn(
+  'time',
+  'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 2a7 7 0 1 1 0 14 7 7 0 0 1 0-14zm-1 2v6l4.200 2.500 1-1.600-3.200-1.900V7z'
+);
+export const killIcon = drawn('kill', 'M6 7h12l-1 14H7zm2.200 2 .7 10h6.200l.7-10zM9 3h6l1 1.500h4V6H4V4.500h4z');
+export const shieldIcon = drawn(
+  'shield',
+  'M12 2 4 5v6c0 5 3.400 9.500 8 11 4.600-1.500 8-6 8-11V5zm0 2.100 6 2.300V11c0 3.900-2.500 7.500-6 8.900-3.500-1.400-6-5-6-8.900V6.400z'
+);

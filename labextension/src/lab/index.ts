@@ -1,0 +1,20 @@
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+
+import { filesPlugin } from './filesPlugin';
+import { metricsPlugin } from './metricsPlugin';
+import { panelPlugin, sandboxesPlugin } from './panelPlugin';
+import { runningPlugin } from './runningPlugin';
+import { terminalsPlugin } from './terminalsPlugin';
+
+export { ISandboxes } from './tokens';
+
+const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  sandboxesPlugin,
+  panelPlugin,
+  terminalsPlugin,
+  filesPlugin,
+  metricsPlugin,
+  runningPlugin
+];
+
+export default plugins;

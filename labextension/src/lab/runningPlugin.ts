@@ -1,0 +1,66 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { IRunningSessions } from '@jupyterlab/running';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { Signal } from '@lumino/signaling';
+
+import type { ISandbox } from '../protocol/sandboxes';
+import { displayName, templateName } from '../protocol/sandboxes';
+import { sandboxIcon } from './icons';
+import type { Sandboxes } from './sandboxes';
+import { CommandIDs, ISandboxes } from './tokens';
+
+/** Sandboxes among JupyterLab's running sessions. */
+export const runningPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'sbx-jupyter:running',
+  description: 'Sandboxes in the panel of running sessions.',
+  autoStart: true,
+  requires: [ISandboxes],
+  optional: [IRunningSessionManagers],
+  activate: (app: JupyterFrontEnd, sandboxes: Sandboxes, managers: IRunningSessionManagers | null) => {
+    managers?.add(new RunningSandboxes(app, sandboxes));
+  }
+};
+
+class RunningSandboxes implements IRunningSessions.IManager {
+  constructor(
+    private readonly app: JupyterFrontEnd,
+    private readonly sandboxes: Sandboxes
+  ) {
+    sandboxes.changed.connect(() => {
+      this.runningChanged.emit();
+    });
+  }
+
+  running(): IRunningSessions.IRunningItem[] {
+    return (this.sandboxes.items ?? []).map(sandbox => this.item(sandbox));
+  }
+
+  refreshRunning(): void {
+    void this.sandboxes.refresh();
+  }
+
+  shutdownAll(): void {
+    for (const sandbox of this.sandboxes.items ?? []) {
+      void this.sandboxes.kill(sandbox.sandboxID);
+    }
+  }
+
+  private item(sandbox: ISandbox): IRunningSessions.IRunningItem {
+    const args = { sandbox: sandbox.sandboxID };
+    return {
+      label: () => displayName(sandbox),
+      labelTitle: () => `${displayName(sandbox)}\n${sandbox.sandboxID}`,
+      detail: () => `${templateName(sandbox)}, ${sandbox.state}`,
+      icon: () => sandboxIcon,
+      open: () => void this.app.commands.execute(CommandIDs.openTerminal, args),
+      shutdown: () => void this.app.commands.execute(CommandIDs.kill, args)
+    };
+  }
+
+  readonly name = 'Sandboxes';
+  readonly runningChanged = new Signal<this, void>(this);
+  readonly shutdownLabel = 'Kill';
+  readonly shutdownAllLabel = 'Kill All';
+  readonly shutdownAllConfirmationText =
+    'Kill every sandbox? Their processes end and their files are deleted. This cannot be undone.';
+}

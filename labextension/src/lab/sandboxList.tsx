@@ -1,0 +1,216 @@
+import { ellipsesIcon, folderIcon, terminalIcon } from '@jupyterlab/ui-components';
+import type { LabIcon } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import * as React from 'react';
+
+import { formatAge, formatDuration } from '../components/format';
+import type { ISandbox } from '../protocol/sandboxes';
+import { displayName, templateName } from '../protocol/sandboxes';
+import { metricsIcon } from './icons';
+import type { Activity, Sandboxes } from './sandboxes';
+import { CommandIDs } from './tokens';
+
+/** Less than this many seconds to live is shown as a warning. */
+const SOON = 60;
+
+interface IListProps {
+  readonly sandboxes: Sandboxes;
+  readonly items: readonly ISandbox[];
+  readonly commands: CommandRegistry;
+  readonly openMenu: (sandboxId: string, x: number, y: number) => void;
+}
+
+/** The rows; arrow keys move between them, Enter opens a terminal, Delete asks to kill. */
+export function SandboxList(props: IListProps): React.JSX.Element {
+  const { sandboxes, items } = props;
+  const [current, setCurrent] = React.useState<string | null>(null);
+  const list = React.useRef<HTMLUListElement>(null);
+  const now = useClock(sandboxes);
+  const active = items.some(item => item.sandboxID === current) ? current : (items[0]?.sandboxID ?? null);
+
+  const move = (step: number | 'first' | 'last') => {
+    const at = items.findIndex(item => item.sandboxID === active);
+    const next = step === 'first' ? 0 : step === 'last' ? items.length - 1 : at + step;
+    const target = items[next];
+    if (target) {
+      setCurrent(target.sandboxID);
+      list.current?.querySelectorAll<HTMLElement>('.sbx-Row')[next]?.focus();
+    }
+  };
+
+  return (
+    <ul className="sbx-List" ref={list} aria-label="Sandboxes">
+      {sandboxes.creating > 0 && <li className="sbx-Row sbx-mod-creating">Creating…</li>}
+      {items.map(sandbox => (
+        <Row
+          key={sandbox.sandboxID}
+          {...props}
+          sandbox={sandbox}
+          now={now}
+          isCurrent={sandbox.sandboxID === active}
+          onCurrent={() => {
+            setCurrent(sandbox.sandboxID);
+          }}
+          move={move}
+        />
+      ))}
+    </ul>
+  );
+}
+
+/** The server's time, once per second. */
+function useClock(sandboxes: Sandboxes): number {
+  const [now, setNow] = React.useState(() => sandboxes.now());
+  React.useEffect(() => {
+    const timer = window.setInterval(() => {
+      if (document.visibilityState === 'visible') {
+        setNow(sandboxes.now());
+      }
+    }, 1000);
+    return () => {
+      window.clearInterval(timer);
+    };
+  }, [sandboxes]);
+  return now;
+}
+
+interface IRowProps extends IListProps {
+  readonly sandbox: ISandbox;
+  readonly now: number;
+  readonly isCurrent: boolean;
+  readonly onCurrent: () => void;
+  readonly move: (step: number | 'first' | 'last') => void;
+}
+
+function Row(props: IRowProps): React.JSX.Element {
+  const { sandboxes, sandbox, commands, openMenu, isCurrent, onCurrent } = props;
+  const id = sandbox.sandboxID;
+  const run = (command: string) => void commands.execute(command, { sandbox: id });
+  const activity = sandboxes.activity(id);
+  const openMenuBelow = (node: Element) => {
+    const { left, bottom } = node.getBoundingClientRect();
+    openMenu(id, left, bottom);
+  };
+  return (
+    <li
+      className={`sbx-Row${activity ? ' sbx-mod-busy' : ''}`}
+      tabIndex={isCurrent ? 0 : -1}
+      aria-label={`${displayName(sandbox)}, ${activity ?? sandbox.state}`}
+      aria-busy={activity !== undefined}
+      onFocus={onCurrent}
+      onKeyDown={event => {
+        onRowKey(event, props, run, openMenuBelow);
+      }}
+      onDoubleClick={() => {
+        run(CommandIDs.openTerminal);
+      }}
+      onContextMenu={event => {
+        event.preventDefault();
+        event.stopPropagation();
+        openMenu(id, event.clientX, event.clientY);
+      }}
+    >
+      <span className={`sbx-Dot sbx-mod-${activity ?? sandbox.state}`} title={activity ?? sandbox.state} />
+      <span className="sbx-Row-name" title={nameTitle(sandbox)}>
+        {displayName(sandbox)}
+      </span>
+      <RowFacts sandbox={sandbox} now={props.now} activity={activity} />
+      <span className="sbx-Row-actions">
+        <Action icon={terminalIcon} label="Open terminal" tab={isCurrent} onClick={() => { run(CommandIDs.openTerminal); }} />
+        <Action icon={folderIcon} label="Browse files" tab={isCurrent} onClick={() => { run(CommandIDs.browseFiles); }} />
+        <Action icon={metricsIcon} label="Show metrics" tab={isCurrent} onClick={() => { run(CommandIDs.openMetrics); }} />
+        <Action icon={ellipsesIcon} label="More actions" tab={isCurrent} popup onClick={openMenuBelow} />
+      </span>
+    </li>
+  );
+}
+
+function nameTitle(sandbox: ISandbox): string {
+  const name = displayName(sandbox);
+  return name === sandbox.sandboxID ? name : `${name}\n${sandbox.sandboxID}`;
+}
+
+interface IFactsProps {
+  readonly sandbox: ISandbox;
+  readonly now: number;
+  readonly activity: Activity | undefined;
+}
+
+function RowFacts({ sandbox, now, activity }: IFactsProps): React.JSX.Element {
+  const left = (Date.parse(sandbox.endAt) - now) / 1000;
+  const age = (now - Date.parse(sandbox.startedAt)) / 1000;
+  return (
+    <span className="sbx-Row-facts">
+      <span className="sbx-Row-template" title={`Template ${templateName(sandbox)}`}>
+        {templateName(sandbox)}
+      </span>
+      <span title={`Started ${new Date(sandbox.startedAt).toLocaleString()}`}>{formatAge(age)} old</span>
+      {sandbox.state === 'paused' || activity ? (
+        <span className="sbx-Row-state">{activity ?? 'paused'}</span>
+      ) : (
+        <span
+          className={left < SOON ? 'sbx-Row-left sbx-mod-soon' : 'sbx-Row-left'}
+          title={`Ends ${new Date(sandbox.endAt).toLocaleString()}`}
+        >
+          {left > 0 ? `ends in ${formatDuration(left)}` : 'ending'}
+        </span>
+      )}
+    </span>
+  );
+}
+
+interface IActionProps {
+  readonly icon: LabIcon;
+  readonly label: string;
+  readonly tab: boolean;
+  readonly popup?: boolean;
+  readonly onClick: (node: Element) => void;
+}
+
+function Action({ icon, label, tab, popup, onClick }: IActionProps): React.JSX.Element {
+  return (
+    <button
+      type="button"
+      className="sbx-IconButton"
+      title={label}
+      aria-label={label}
+      aria-haspopup={popup ? 'menu' : undefined}
+      tabIndex={tab ? 0 : -1}
+      onClick={event => {
+        event.stopPropagation();
+        onClick(event.currentTarget);
+      }}
+      onDoubleClick={event => {
+        event.stopPropagation();
+      }}
+    >
+      <icon.react tag="span" />
+    </button>
+  );
+}
+
+function onRowKey(
+  event: React.KeyboardEvent<HTMLElement>,
+  { move }: IRowProps,
+  run: (command: string) => void,
+  openMenuBelow: (node: Element) => void
+): void {
+  if (event.target !== event.currentTarget) {
+    return;
+  }
+  const keys: Record<string, () => void> = {
+    ArrowDown: () => { move(1); },
+    ArrowUp: () => { move(-1); },
+    Home: () => { move('first'); },
+    End: () => { move('last'); },
+    Enter: () => { run(CommandIDs.openTerminal); },
+    Delete: () => { run(CommandIDs.kill); },
+    ContextMenu: () => { openMenuBelow(event.currentTarget); }
+  };
+  const action = keys[event.key];
+  if (action) {
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  }
+}

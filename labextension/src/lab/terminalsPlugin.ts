@@ -1,0 +1,131 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
+import { Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { terminalIcon } from '@jupyterlab/ui-components';
+import { Throttler } from '@lumino/polling';
+
+import { sentenceOf } from '../protocol/errors';
+import { displayName } from '../protocol/sandboxes';
+import type { SandboxCommands } from './commands';
+import { describedBy, numberOf, sandboxArg, stringOf } from './commands';
+import { sandboxIcon } from './icons';
+import type { Sandboxes } from './sandboxes';
+import { TerminalConnection } from './terminalConnection';
+import { TerminalWidget } from './terminalWidget';
+import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
+
+/** How often a terminal's place in its output is kept for the next page, in milliseconds. */
+const SAVE_INTERVAL = 10_000;
+
+/** Terminals in sandboxes, as JupyterLab's own; a reload finds them again. */
+export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'sbx-jupyter:terminals',
+  description: 'Terminals in sandboxes.',
+  autoStart: true,
+  requires: [ISandboxes, ISandboxCommands],
+  optional: [ILauncher, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    sandboxes: Sandboxes,
+    commands: SandboxCommands,
+    launcher: ILauncher | null,
+    restorer: ILayoutRestorer | null
+  ) => {
+    const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
+    app.commands.addCommand(CommandIDs.openTerminal, {
+      label: args => (args['isLauncher'] ? 'Sandbox terminal' : 'Open Sandbox Terminal'),
+      caption: 'Open a terminal in a sandbox',
+      icon: args => (args['isLauncher'] ? sandboxIcon : terminalIcon),
+      describedBy: describedBy({
+        sandbox: sandboxArg,
+        pid: { type: 'integer', description: 'A terminal that runs already.' },
+        since: { type: 'integer', description: 'How many bytes of its output were shown before.' }
+      }),
+      execute: async args => {
+        const target = await terminalTarget(sandboxes, commands, args);
+        if (target === null) {
+          return null;
+        }
+        const connection = new TerminalConnection(
+          sandboxes.transport(target.sandboxId),
+          app.serviceManager.serverSettings,
+          { ...target, pid: numberOf(args['pid']), since: numberOf(args['since']) }
+        );
+        const widget = new TerminalWidget(connection, target.name);
+        widget.id = `sbx-terminal-${nextId++}`;
+        app.shell.add(widget, 'main', { type: 'Sandbox terminal' });
+        await tracker.add(widget);
+        keepPlace(tracker, widget);
+        if (numberOf(args['pid']) === undefined) {
+          app.shell.activateById(widget.id);
+        }
+        return widget;
+      }
+    });
+    launcher?.add({
+      command: CommandIDs.openTerminal,
+      args: { isLauncher: true },
+      category: 'Other',
+      rank: 1
+    });
+    void restorer?.restore(tracker, {
+      command: CommandIDs.openTerminal,
+      args: widget => widget.connection.place,
+      name: widget => widget.id,
+      when: app.serviceManager.ready
+    });
+  }
+};
+
+let nextId = Date.now();
+
+/** Where a new terminal goes: from the launcher, a sandbox is made if there is none. */
+async function terminalTarget(
+  sandboxes: Sandboxes,
+  commands: SandboxCommands,
+  args: Readonly<Record<string, unknown>>
+): Promise<{ sandboxId: string; name: string } | null> {
+  const wanted = stringOf(args['sandbox']);
+  if (wanted !== undefined && numberOf(args['pid']) !== undefined && sandboxes.items === null) {
+    await sandboxes.refresh();
+  }
+  if (wanted === undefined) {
+    await sandboxes.refresh();
+    if (sandboxes.items?.length === 0) {
+      const made = await commands.createDefault();
+      return made === null ? null : { sandboxId: made.sandboxID, name: displayName(made) };
+    }
+  }
+  const sandbox = await commands.target(wanted === undefined ? {} : { sandbox: wanted });
+  if (sandbox?.state === 'paused') {
+    try {
+      await commands.resume(sandbox);
+    } catch (reason) {
+      Notification.error(`${displayName(sandbox)} could not be resumed. ${sentenceOf(reason)}`);
+      return null;
+    }
+  }
+  return sandbox === null ? null : { sandboxId: sandbox.sandboxID, name: displayName(sandbox) };
+}
+
+/** Keeps in the layout where the terminal is, at once when it starts and now and then after. */
+function keepPlace(tracker: WidgetTracker<TerminalWidget>, widget: TerminalWidget): void {
+  const throttler = new Throttler(
+    async () => {
+      if (!widget.isDisposed) {
+        await tracker.save(widget);
+      }
+    },
+    { limit: SAVE_INTERVAL, edge: 'trailing' }
+  );
+  widget.connection.connectionStatusChanged.connect((_, status) => {
+    if (status === 'connected') {
+      void tracker.save(widget);
+    }
+  });
+  widget.connection.advanced.connect(() => void throttler.invoke());
+  widget.disposed.connect(() => {
+    throttler.dispose();
+  });
+}

@@ -1,0 +1,29 @@
+/** An error that the server or the kernel said in words, with its Connect code. */
+export class SandboxError extends Error {
+  constructor(
+    readonly code: string,
+    message: string
+  ) {
+    super(message);
+    this.name = 'SandboxError';
+  }
+}
+
+interface IErrorBody {
+  code?: unknown;
+  message?: unknown;
+}
+
+/** The error that a JSON body describes; `fallback` is said when it describes none. */
+export function errorFrom(body: unknown, fallback: string): SandboxError {
+  const { code, message } = (typeof body === 'object' && body !== null ? body : {}) as IErrorBody;
+  return new SandboxError(
+    typeof code === 'string' ? code : 'unknown',
+    typeof message === 'string' && message !== '' ? message : fallback
+  );
+}
+
+/** What to show a person for anything that was thrown. */
+export function sentenceOf(reason: unknown): string {
+  return reason instanceof Error && reason.message !== '' ? reason.message : String(reason);
+}

@@ -1,0 +1,28 @@
+/** The text frames of the terminal WebSocket; binary frames are the bytes themselves. */
+
+export interface ITerminalStarted {
+  readonly pid: number;
+  /** The sequence number of the first byte that follows. */
+  readonly sequence: number;
+}
+
+export interface ITerminalExit {
+  readonly code: number;
+  readonly status?: string;
+}
+
+export type ServerFrame =
+  | ITerminalStarted
+  | { readonly exit: ITerminalExit }
+  | { readonly error: { readonly code: string; readonly message: string } };
+
+export interface ITerminalSize {
+  readonly cols: number;
+  readonly rows: number;
+}
+
+/** Ask for a new terminal, or with `pid` for one that runs, from byte `since` on. */
+export interface ITerminalRequest extends ITerminalSize {
+  readonly pid?: number;
+  readonly since?: number;
+}

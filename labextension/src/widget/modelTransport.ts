@@ -1,0 +1,161 @@
+import type { AnyModel } from '@anywidget/types';
+
+import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../components/transport';
+import type { CommRequest, ICommReply, ICommResults } from '../protocol/comm';
+import { errorFrom, SandboxError } from '../protocol/errors';
+import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
+import type { ITerminalRequest, ITerminalStarted } from '../protocol/terminal';
+
+type Buffers = readonly DataView[];
+
+interface IWaiter {
+  resolve(reply: ICommReply, buffers: Buffers): void;
+  reject(reason: Error): void;
+}
+
+/** Milliseconds between two looks at a watched directory: the comm has no watch. */
+const WATCH_INTERVAL = 5000;
+
+/** Reaches a sandbox over the widget's comm: the kernel does the HTTP. */
+export class ModelTransport implements ISandboxTransport {
+  constructor(private readonly model: AnyModel) {
+    model.on('msg:custom', this.onMessage);
+  }
+
+  async list(path: string): Promise<readonly IEntryInfo[]> {
+    const { ok } = await this.call({ op: 'list', path });
+    return (ok as Partial<ICommResults['list']>).entries ?? [];
+  }
+
+  async read(path: string): Promise<Uint8Array> {
+    const { buffers } = await this.call({ op: 'read', path });
+    return bytesOf(buffers);
+  }
+
+  async write(path: string, bytes: Uint8Array): Promise<void> {
+    await this.call({ op: 'write', path }, bytes);
+  }
+
+  async makeDir(path: string): Promise<void> {
+    await this.call({ op: 'make_dir', path });
+  }
+
+  async move(source: string, destination: string): Promise<void> {
+    await this.call({ op: 'move', source, destination });
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.call({ op: 'remove', path });
+  }
+
+  async metrics(): Promise<IReading> {
+    return (await this.call({ op: 'metrics' })).ok as IReading;
+  }
+
+  watch(path: string, listener: (event: IFilesystemEvent) => void): Dispose {
+    const timer = setInterval(() => {
+      if (document.visibilityState === 'visible') {
+        listener({ name: path, type: 'EVENT_TYPE_WRITE' });
+      }
+    }, WATCH_INTERVAL);
+    return () => {
+      clearInterval(timer);
+    };
+  }
+
+  openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel {
+    const terminal = this.post({ op: 'terminal_open', ...request });
+    this.terminals.set(terminal, listener);
+    this.waiters.set(terminal, {
+      resolve: reply => listener.onStart?.(reply.ok as ITerminalStarted),
+      reject: reason => {
+        this.terminals.delete(terminal);
+        listener.onClose(reason instanceof SandboxError ? reason : null);
+      }
+    });
+    return {
+      send: data => void this.post({ op: 'terminal_input', terminal }, data),
+      resize: (cols, rows) => void this.post({ op: 'terminal_resize', terminal, cols, rows }),
+      dispose: () => {
+        this.terminals.delete(terminal);
+        this.waiters.delete(terminal);
+        this.post({ op: 'terminal_close', terminal });
+      }
+    };
+  }
+
+  dispose(): void {
+    this.model.off('msg:custom', this.onMessage);
+    for (const waiter of this.waiters.values()) {
+      waiter.reject(new SandboxError('canceled', 'The view was closed.'));
+    }
+    this.waiters.clear();
+    this.terminals.clear();
+  }
+
+  private call(request: CommRequest, bytes?: Uint8Array): Promise<{ ok: unknown; buffers: Buffers }> {
+    const id = this.post(request, bytes);
+    return new Promise((resolve, reject) => {
+      this.waiters.set(id, {
+        resolve: (reply, buffers) => {
+          resolve({ ok: reply.ok ?? {}, buffers });
+        },
+        reject
+      });
+    });
+  }
+
+  /** Messages may travel through two kernel threads, so each carries its place in our order. */
+  private post(request: CommRequest, bytes?: Uint8Array): number {
+    const id = ++this.counter;
+    const buffers = bytes === undefined ? undefined : [new Uint8Array(bytes).buffer];
+    this.model.send({ ...request, id, view: this.view, seq: this.seq++ }, undefined, buffers);
+    return id;
+  }
+
+  private readonly onMessage = (reply: ICommReply, buffers: Buffers): void => {
+    if (reply.view !== undefined && reply.view !== this.view) {
+      return;
+    }
+    if (reply.event !== undefined) {
+      this.onEvent(reply, buffers);
+      return;
+    }
+    const waiter = this.waiters.get(reply.id ?? 0);
+    this.waiters.delete(reply.id ?? 0);
+    if (reply.error) {
+      waiter?.reject(errorFrom(reply.error, 'The kernel could not do that.'));
+    } else {
+      waiter?.resolve(reply, buffers);
+    }
+  };
+
+  private onEvent(reply: ICommReply, buffers: Buffers): void {
+    const terminal = reply.terminal ?? 0;
+    const listener = this.terminals.get(terminal);
+    if (!listener) {
+      return;
+    }
+    if (reply.event === 'terminal_data') {
+      listener.onData(bytesOf(buffers), reply.sequence ?? 0);
+      return;
+    }
+    this.terminals.delete(terminal);
+    if (reply.event === 'terminal_exit') {
+      listener.onExit(reply.exit ?? { code: -1 });
+    } else {
+      listener.onClose(errorFrom(reply.error, 'The terminal failed.'));
+    }
+  }
+
+  private readonly view = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+  private seq = 0;
+  private counter = 0;
+  private readonly waiters = new Map<number, IWaiter>();
+  private readonly terminals = new Map<number, ITerminalListener>();
+}
+
+function bytesOf(buffers: Buffers): Uint8Array {
+  const view = buffers[0];
+  return view === undefined ? new Uint8Array() : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}
