@@ -1,0 +1,113 @@
+"""One fenced sandbox, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cgroups import SandboxGroup
+    from .usage import Usage
+
+
+class Cage:
+    """The first process of a sandbox, its writable directory and its control group.
+
+    The engine holds a pidfd, never waits as a parent: whoever the parent is by now, the cage works.
+    """
+
+    def __init__(
+        self,
+        sandbox_id: str,
+        *,
+        pid: int,
+        pidfd: int,
+        start_time: int,
+        writable: Path,
+        group: SandboxGroup,
+    ) -> None:
+        self.sandbox_id = sandbox_id
+        self.pid = pid
+        self.pidfd = pidfd
+        self.writable = writable
+        self._start_time = start_time
+        self._group = group
+        self._dead: asyncio.Future[None] | None = None
+
+    def to_state(self) -> dict[str, Any]:
+        """What ``Fence.adopt`` needs after an engine restart; plain JSON."""
+        return {
+            "pid": self.pid,
+            "start_time": self._start_time,
+            "boot_id": boot_id(),
+            "writable": str(self.writable),
+            "group": self._group.to_state(),
+        }
+
+    async def wait_dead(self) -> None:
+        """Return when the sandbox's first process, and so all of its processes, are gone."""
+        if self._dead is None:
+            loop = asyncio.get_running_loop()
+            self._dead = loop.create_future()
+            loop.add_reader(self.pidfd, self._on_dead)
+        await asyncio.shield(self._dead)
+
+    def _on_dead(self) -> None:
+        asyncio.get_running_loop().remove_reader(self.pidfd)
+        if self._dead is not None and not self._dead.done():
+            self._dead.set_result(None)
+
+    async def kill(self) -> None:
+        """Kill every process of the sandbox, wait until they are gone, drop its control group."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        await self._group.release_frozen()
+        await self.wait_dead()
+        await self._group.remove()
+
+    async def freeze(self) -> None:
+        """Stop every process of the sandbox where it is.
+
+        Raises ``UnimplementedError`` where there is no freezer; the agent must do it then.
+        """
+        await self._group.freeze()
+
+    async def thaw(self) -> None:
+        """Let a frozen sandbox go on. Raises ``UnimplementedError`` as ``freeze``."""
+        await self._group.thaw()
+
+    def usage(self) -> Usage | None:
+        """What the sandbox uses now; None without control groups: ask the agent."""
+        return self._group.usage()
+
+    def oom_kills(self) -> int:
+        """How often the kernel killed a process of the sandbox for its memory limit."""
+        return self._group.oom_kills()
+
+    def close(self) -> None:
+        """Drop the pidfd and leave the sandbox alone."""
+        if self.pidfd >= 0:
+            if self._dead is not None and not self._dead.done():
+                asyncio.get_running_loop().remove_reader(self.pidfd)
+                self._dead.cancel()
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+def boot_id() -> str:
+    """The identity of this boot: pids and start times mean nothing in another one."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_time_of(pid: int) -> int | None:
+    """When a process started, in ticks since boot; None when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[19])

@@ -1,0 +1,365 @@
+"""What a sandbox's first process does between clone and the agent: mounts, limits, privileges.
+
+Everything here runs in the child, as id 0 of the sandbox's user namespace, single-threaded, and
+before any code of the sandbox. Content of layers may be hostile: below them no symbolic link is
+followed until the process has pivoted into the new root.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import socket
+import stat
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from . import seccomp, syscalls
+from .rootfs import HostTree, StockPlan
+
+NAMESPACES: Final = (
+    syscalls.CLONE_NEWUSER
+    | syscalls.CLONE_NEWNS
+    | syscalls.CLONE_NEWPID
+    | syscalls.CLONE_NEWIPC
+    | syscalls.CLONE_NEWUTS
+    | syscalls.CLONE_NEWCGROUP
+    | syscalls.CLONE_NEWNET
+)
+
+_KEPT_CAPABILITIES: Final = (
+    0,  # CHOWN
+    1,  # DAC_OVERRIDE
+    3,  # FOWNER
+    4,  # FSETID
+    5,  # KILL
+    6,  # SETGID
+    7,  # SETUID
+    8,  # SETPCAP
+    10,  # NET_BIND_SERVICE
+    18,  # SYS_CHROOT
+    29,  # AUDIT_WRITE, for sudo
+    31,  # SETFCAP, for installing packages
+)
+_LAST_CAPABILITY: Final = 40
+_CAPABILITY_VERSION: Final = 0x20080522
+
+_MASKED_PROC: Final = (
+    "acpi", "asound", "kcore", "keys", "key-users", "latency_stats", "sched_debug", "scsi",
+    "sysrq-trigger", "timer_list", "timer_stats", "kallsyms", "kpagecount", "kpageflags",
+    "kpagecgroup", "kmsg", "slabinfo", "vmallocinfo",
+)  # fmt: skip
+_READ_ONLY_PROC: Final = ("sys", "bus", "fs", "irq")
+
+_SHM_SIZE: Final = "size=64m"
+_PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class SetupError(Exception):
+    """The sandbox could not be set up; the message says which step failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the zygote keeps what sandboxes are made of, in its own mount namespace."""
+
+    root: str
+    """An empty directory: the mount point of each new root."""
+    dev: str
+    data: str
+    """The data directory, idmapped where ids are mapped."""
+    trees: tuple[tuple[HostTree, str], ...]
+    stock: str
+    """Relative to ``data``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One sandbox to make, as the zygote received it; paths are relative to ``Places.data``."""
+
+    sandbox_id: str
+    layers: tuple[str, ...]
+    host_base: bool
+    writable: str
+    volumes: tuple[tuple[str, str], ...]
+    processes: int
+    memory_mb: int
+    open_files: int
+    disk_mb: int
+    limit_by_rlimit: bool
+    cap_pids: bool
+    real_users: bool
+
+    @staticmethod
+    def from_json(raw: dict[str, Any]) -> Order:
+        """The order in a request of the engine."""
+        volumes = tuple((str(source), str(target)) for source, target in raw["volumes"])
+        return Order(**{**raw, "layers": tuple(raw["layers"]), "volumes": volumes})
+
+
+def enter(order: Order, places: Places, plan: StockPlan) -> None:
+    """Turn this freshly cloned process into the inside of a sandbox, up to the agent.
+
+    Raises ``SetupError``.
+    """
+    os.umask(0o022)
+    steps = (
+        ("the root file system", lambda: _mount_root(order, places)),
+        ("the network", _loopback_up),
+        ("the host name", lambda: _name_host(order.sandbox_id)),
+        ("the limits", lambda: _limit(order)),
+        ("the privileges", lambda: _drop_privileges(order)),
+    )
+    for what, step in steps:
+        try:
+            step()
+        except OSError as error:
+            raise SetupError(f"{what}: {error}") from error
+
+
+def _mount_root(order: Order, places: Places) -> None:
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    data = os.open(places.data, _PATH_FLAGS)
+    writable = _open_beneath(data, order.writable)
+    upper, work = _prepare_writable(writable)
+    layers = [_open_beneath(data, layer) for layer in order.layers]
+    if order.host_base:
+        layers.append(_open_beneath(data, places.stock))
+        for tree, _ in places.trees:
+            if tree.writable:
+                _make_beneath(upper, tree.path)
+    _overlay(places.root, layers, upper, _make_beneath(work, "root"))
+    root = os.open(places.root, _PATH_FLAGS)
+    if order.host_base:
+        for index, (tree, source) in enumerate(places.trees):
+            _mount_tree(tree, source, root, layers, upper, work, index)
+    dev = syscalls.open_tree(places.dev, recursive=True)
+    volumes = [
+        (syscalls.open_tree(source, directory=data), target) for source, target in order.volumes
+    ]
+    os.fchdir(root)
+    syscalls.pivot_root(".", ".")
+    # "/" is the new root from here on; the old one lies over it until the umount below, and its
+    # /proc must still be seen when ours is mounted.
+    _mount_kernel_views(dev, order)
+    for source, target in volumes:
+        _attach_volume(source, target)
+    syscalls.umount(".", syscalls.MNT_DETACH)
+    os.chdir("/")
+    _standard_streams()
+
+
+def _prepare_writable(writable: int) -> tuple[int, int]:
+    upper = _make_beneath(writable, "upper")
+    os.chmod(_self(upper), 0o755)
+    work = _make_beneath(writable, "work")
+    for name in os.listdir(_self(work)):
+        # A former overlay was volatile: its work directory forbids a second mount.
+        _remove_work(work, name)
+    return upper, work
+
+
+def _remove_work(parent: int, name: str) -> None:
+    """Remove a former work directory; the kernel made its folders without any permission."""
+    fd = os.open(name, _PATH_FLAGS, dir_fd=parent)
+    os.chmod(_self(fd), 0o700)
+    listing = os.open(_self(fd), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for entry in os.listdir(listing):
+        if stat.S_ISDIR(os.lstat(entry, dir_fd=fd).st_mode):
+            _remove_work(fd, entry)
+        else:
+            os.unlink(entry, dir_fd=fd)
+    os.close(listing)
+    os.close(fd)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _mount_tree(
+    tree: HostTree, source: str, root: int, layers: list[int], upper: int, work: int, index: int
+) -> None:
+    target = _open_beneath(root, tree.path)
+    if not tree.writable:
+        clone = syscalls.open_tree(source, recursive=True)
+        syscalls.move_mount(clone, "", directory=target)
+        return
+    lower = [fd for layer in layers if (fd := _find_beneath(layer, tree.path)) is not None]
+    lower.append(os.open(source, _PATH_FLAGS))
+    work_of_tree = _make_beneath(work, f"tree{index}")
+    _overlay(_self(target), lower, _open_beneath(upper, tree.path), work_of_tree)
+
+
+def _overlay(target: str, layers: list[int], upper: int, work: int) -> None:
+    """Mount an overlay; by descriptors, so that no path of the host shows in /proc/mounts."""
+    lower = ":".join(_self(fd) for fd in layers)
+    options = f"lowerdir={lower},upperdir={_self(upper)},workdir={_self(work)},userxattr,volatile"
+    syscalls.mount("sandbox", target, "overlay", syscalls.MS_NODEV, options)
+    if os.statvfs(target).f_flag & os.ST_RDONLY:
+        raise OSError(30, "the overlay is read-only: the data directory's ids are not mapped")
+
+
+def _mount_kernel_views(dev: int, order: Order) -> None:
+    for name in ("dev", "proc", "sys"):
+        _own_directory(f"/{name}")
+    syscalls.move_mount(dev, "/dev")
+    hardened = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+    syscalls.mount("proc", "/proc", "proc", hardened)
+    terminals = "newinstance,ptmxmode=0666,mode=620" + (",gid=5" if order.real_users else "")
+    syscalls.mount(
+        "devpts", "/dev/pts", "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, terminals
+    )
+    syscalls.mount(
+        "shm", "/dev/shm", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV,
+        f"mode=1777,{_SHM_SIZE}",
+    )  # fmt: skip
+    if order.cap_pids:
+        _write("/proc/sys/kernel/pid_max", str(max(1024, 2 * order.processes)))
+    _mask_proc()
+
+
+def _mask_proc() -> None:
+    for name in _READ_ONLY_PROC:
+        path = f"/proc/{name}"
+        if os.path.isdir(path):
+            syscalls.mount(path, path, "", syscalls.MS_BIND | syscalls.MS_REC)
+            syscalls.mount(
+                "", path, "",
+                syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
+                | syscalls.MS_NODEV | syscalls.MS_NOEXEC,
+            )  # fmt: skip
+    for name in _MASKED_PROC:
+        path = f"/proc/{name}"
+        if os.path.isfile(path):
+            syscalls.mount("/dev/null", path, "", syscalls.MS_BIND)
+        elif os.path.isdir(path):
+            syscalls.mount("none", path, "tmpfs", syscalls.MS_RDONLY, "size=4k,nr_inodes=2")
+
+
+def _attach_volume(tree: int, target: str) -> None:
+    os.makedirs(target, exist_ok=True)
+    syscalls.move_mount(tree, target)
+    os.close(tree)
+
+
+def _own_directory(path: str) -> None:
+    try:
+        os.mkdir(path, 0o755)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise OSError(20, f"{path} of the template is not a directory") from None
+
+
+def _standard_streams() -> None:
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x40))  # UP, RUNNING
+
+
+def _name_host(name: str) -> None:
+    syscalls.sethostname(name[:64])
+    _replace("/etc/hostname", f"{name}\n")
+    try:
+        with open("/etc/hosts", opener=_open_regular) as file:
+            lines = file.read(65536).splitlines(keepends=True)
+    except OSError:
+        lines = ["127.0.0.1 localhost\n"]
+    kept = [line for line in lines if not line.startswith("127.0.1.1")]
+    _replace("/etc/hosts", "".join(kept) + f"127.0.1.1 {name}\n")
+
+
+def _open_regular(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+
+
+def _replace(path: str, text: str) -> None:
+    """Write a file of ``/etc``; a template that made it something else keeps it."""
+    try:
+        with open(path, "w", opener=_open_regular) as file:
+            file.write(text)
+    except OSError:
+        return
+
+
+def _limit(order: Order) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    files = min(order.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    if order.limit_by_rlimit:
+        _lower(resource.RLIMIT_NPROC, order.processes)
+        _lower(resource.RLIMIT_DATA, order.memory_mb << 20)
+    if order.disk_mb > 0:
+        _lower(resource.RLIMIT_FSIZE, order.disk_mb << 20)
+
+
+def _lower(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def _drop_privileges(order: Order) -> None:
+    for capability in range(_LAST_CAPABILITY + 1):
+        if capability not in _KEPT_CAPABILITIES:
+            try:
+                syscalls.prctl(syscalls.PR_CAPBSET_DROP, capability)
+            except OSError as error:
+                if error.errno != 22:  # a capability that this kernel does not have
+                    raise
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+    if not order.real_users:
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.install(seccomp.build(virtual_users=not order.real_users))
+    mask = sum(1 << capability for capability in _KEPT_CAPABILITIES)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
+    syscalls.call("capset", header, struct.pack("6I", low, low, 0, high, high, 0))
+
+
+def _self(fd: int) -> str:
+    return f"/proc/self/fd/{fd}"
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _open_beneath(directory: int, path: str) -> int:
+    """A directory below ``directory``, reached without any symbolic link."""
+    resolve = syscalls.RESOLVE_NO_SYMLINKS | syscalls.RESOLVE_BENEATH
+    return syscalls.openat2(directory, "/".join(_parts(path)), os.O_PATH | os.O_DIRECTORY, resolve)
+
+
+def _find_beneath(directory: int, path: str) -> int | None:
+    try:
+        return _open_beneath(directory, path)
+    except OSError:
+        return None  # this layer does not touch that tree
+
+
+def _make_beneath(directory: int, path: str) -> int:
+    """Like ``_open_beneath``, making what is missing."""
+    current = os.dup(directory)
+    for part in _parts(path):
+        try:
+            os.mkdir(part, 0o755, dir_fd=current)
+        except FileExistsError:
+            pass
+        deeper = os.open(part, _PATH_FLAGS, dir_fd=current)
+        os.close(current)
+        current = deeper
+    return current
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

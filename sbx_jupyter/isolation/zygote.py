@@ -1,0 +1,339 @@
+"""The zygote: a small process with everything loaded, of which each sandbox is a fork.
+
+It is executed fresh (nothing of the engine's memory or environment), has one thread, and answers
+requests on its control socket. It ends when that socket closes; the sandboxes go on without it.
+Standard library only: it starts with ``python -I -S``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+# What the agent may need after the host's standard library is out of sight.
+import encodings.ascii
+import encodings.idna
+import encodings.latin_1
+import linecache
+import stringprep
+
+from sbx_jupyter.agent import wire
+
+from . import namespaces, rootfs, syscalls, users
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PRELOADED = (encodings.ascii, encodings.idna, encodings.latin_1, linecache, stringprep)
+
+_DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
+_DEV_LINKS = (
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+)
+
+
+@dataclass(slots=True)
+class Setting:
+    """What ``init`` settled: the same for every sandbox of this zygote."""
+
+    users: str
+    id_base: int
+    own_uid: int
+    own_gid: int
+    plan: rootfs.StockPlan
+    places: namespaces.Places
+
+
+class Zygote:
+    """Serves one control socket."""
+
+    def __init__(self, control: socket.socket, run_agent: Callable[[int, dict[str, Any]], Any]):
+        self._control = control
+        self._run_agent = run_agent
+        self._setting: Setting | None = None
+
+    def serve(self) -> NoReturn:
+        """Answer requests until the engine closes the socket."""
+        # Ignored children are reaped by the kernel; whoever waits uses a pidfd.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            message = wire.receive(self._control)
+            if message is None:
+                os._exit(0)
+            body, fds = message
+            try:
+                reply, given = self._handle(body, fds)
+            except (OSError, KeyError, TypeError, ValueError, subprocess.SubprocessError) as error:
+                self._fail(body.get("id"), error)
+            else:
+                if reply is not None:
+                    wire.send(self._control, {"id": body["id"], "ok": reply}, given)
+                wire.close_all(given)
+            finally:
+                wire.close_all(fds)
+
+    def _handle(
+        self, body: dict[str, Any], fds: list[int]
+    ) -> tuple[dict[str, Any] | None, list[int]]:
+        match body["op"]:
+            case "enter":
+                return self._enter(body), []
+            case "init":
+                return self._init(body), []
+            case "create":
+                return self._create(body, fds)
+            case "remove":
+                return self._remove(body), []
+        raise ValueError(f"unknown request {body['op']!r}")
+
+    def _fail(self, request_id: Any, error: Exception) -> None:
+        failure = {"code": "failed_precondition", "message": _text(error)}
+        wire.send(self._control, {"id": request_id, "error": failure})
+
+    def _enter(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Leave the host's namespaces; the engine then maps the ids where it must."""
+        flags = syscalls.CLONE_NEWNS
+        if body["users"] != users.ROOT_MAPPED:
+            flags |= syscalls.CLONE_NEWUSER
+        syscalls.unshare(flags)
+        if body["users"] == users.VIRTUAL:
+            uid, gid = body["uid"], body["gid"]
+            _write("/proc/self/setgroups", "deny")
+            users.write_maps(os.getpid(), f"{uid} {uid} 1", f"{gid} {gid} 1")
+        return {}
+
+    def _init(self, body: dict[str, Any]) -> dict[str, Any]:
+        kind, base = body["users"], body["id_base"]
+        if kind == users.SUBORDINATE:
+            os.setresgid(0, 0, 0)
+            os.setresuid(0, 0, 0)
+            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        plan = rootfs.StockPlan.from_json(body["plan"])
+        data = Path(body["data_dir"])
+        stock = data / "stock" / plan.fingerprint
+        rootfs.build_stock(plan, stock)
+        own_uid, own_gid = os.getuid(), os.getgid()
+        places = _prepare_places(data, stock, plan, base if kind == users.ROOT_MAPPED else 0)
+        self._setting = Setting(kind, base, own_uid, own_gid, plan, places)
+        gc.collect()
+        gc.freeze()
+        return {"stock": str(stock)}
+
+    def _create(self, body: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
+        """Fork a sandbox: answers its pid with a pidfd and a pipe that tells how set-up ended."""
+        setting = self._need_setting()
+        order = namespaces.Order.from_json(body["order"])
+        listener = fds[0]
+        cgroup = fds[1] if len(fds) > 1 else None
+        mapped, release = os.pipe2(os.O_CLOEXEC)
+        outcome, report = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES, cgroup)
+            if pid == 0:
+                self._become_sandbox(setting, order, mapped, report, listener)
+            uid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_uid)
+            gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
+            users.write_maps(pid, uid_map, gid_map)
+            os.write(release, b"1")
+        except OSError:
+            os.close(outcome)
+            raise
+        finally:
+            os.close(mapped)
+            os.close(release)
+            os.close(report)
+        return {"pid": pid}, [pidfd, outcome]
+
+    def _become_sandbox(
+        self, setting: Setting, order: namespaces.Order, mapped: int, report: int, listener: int
+    ) -> NoReturn:
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._control.close()
+            listener, report, mapped = _keep_only(listener, report, mapped)
+            if os.read(mapped, 1) != b"1":
+                os._exit(1)
+            os.close(mapped)
+            os.setresgid(0, 0, 0)
+            os.setresuid(0, 0, 0)
+            os.setsid()
+            namespaces.enter(order, setting.places, setting.plan)
+            _close_all_but(listener, report)
+            os.write(report, b"ok")
+            os.close(report)
+            real = setting.users != users.VIRTUAL
+            self._run_agent(
+                listener,
+                {
+                    "sandbox_id": order.sandbox_id,
+                    "users": "real" if real else "virtual",
+                    "landlock": False,
+                },
+            )
+        except namespaces.SetupError as error:
+            os.write(report, str(error).encode()[:4000])
+        except BaseException:
+            _last_words(report, traceback.format_exc())
+        os._exit(1)
+
+    def _remove(self, body: dict[str, Any]) -> None:
+        """Delete a directory whatever ids own it, in a process of its own that answers itself."""
+        if os.fork() != 0:
+            return
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        done = subprocess.run(
+            ["rm", "-rf", "--one-file-system", "--", body["path"]],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        answer: dict[str, Any] = {"id": body["id"], "ok": {}}
+        if done.returncode != 0:
+            failure = {"code": "internal", "message": done.stderr[-2000:]}
+            answer = {"id": body["id"], "error": failure}
+        wire.send(self._control, answer)
+        os._exit(0)
+
+    def _need_setting(self) -> Setting:
+        if self._setting is None:
+            raise ValueError("the zygote was not initialised")
+        return self._setting
+
+
+def _prepare_places(
+    data: Path, stock: Path, plan: rootfs.StockPlan, id_base: int
+) -> namespaces.Places:
+    """Gather what sandboxes are made of on a private tmpfs of this mount namespace."""
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    scratch = data / "zygote"
+    scratch.mkdir(exist_ok=True)
+    syscalls.mount(
+        "zygote", str(scratch), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m"
+    )
+    # A sandbox's ids may not pass the private data directory, but a clone keeps the working
+    # directory, translated to its own copy of the mounts: everything is found from there.
+    os.chdir(scratch)
+    Path("root").mkdir()
+    _make_dev(Path("dev"))
+    owner = _namespace_of_ids(id_base) if id_base else None
+    try:
+        _clone(str(data), "data", owner)
+        trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
+        for tree, name in trees:
+            _clone(tree.path, name, owner, read_only=not tree.writable)
+    finally:
+        if owner is not None:
+            os.close(owner)
+    return namespaces.Places("root", "dev", "data", tuple(trees), str(stock.relative_to(data)))
+
+
+def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False) -> None:
+    """Show ``source`` at ``name``, with the ids of the sandboxes where those are mapped."""
+    tree = syscalls.open_tree(source)
+    attributes = syscalls.MOUNT_ATTR_RDONLY if read_only else 0
+    if owner is not None:
+        attributes |= syscalls.MOUNT_ATTR_IDMAP
+    if attributes:
+        syscalls.mount_setattr(tree, attributes=attributes, user_namespace=owner or 0)
+    os.mkdir(name)
+    syscalls.move_mount(tree, name)
+    os.close(tree)
+
+
+def _namespace_of_ids(base: int) -> int:
+    """A descriptor of a user namespace with the sandboxes' ids, for idmapped mounts."""
+    release, held = os.pipe2(os.O_CLOEXEC)
+    pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
+    if pid == 0:
+        os.close(held)
+        os.read(release, 1)
+        os._exit(0)
+    try:
+        extent = f"0 {base} {users.RANGE}"
+        users.write_maps(pid, extent, extent)
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        for fd in (release, held, pidfd):
+            os.close(fd)
+
+
+def _make_dev(path: Path) -> None:
+    """The sandboxes' /dev: one read-only tmpfs for all of them."""
+    path.mkdir()
+    syscalls.mount(
+        "dev", str(path), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, "mode=755,size=64k"
+    )
+    for name, major, minor in (*((n, 1, m) for n, m in _DEVICES), ("tty", 5, 0)):
+        node = path / name
+        try:
+            os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
+            node.chmod(0o666)
+        except PermissionError:
+            node.touch()
+            syscalls.mount(f"/dev/{name}", str(node), "", syscalls.MS_BIND)
+    for name, target in _DEV_LINKS:
+        (path / name).symlink_to(target)
+    for name in ("pts", "shm", "mqueue"):
+        (path / name).mkdir()
+    syscalls.mount(
+        "", str(path), "",
+        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
+        | syscalls.MS_NOEXEC,
+    )  # fmt: skip
+
+
+def _keep_only(*fds: int) -> list[int]:
+    """Move the descriptors to 3, 4, ... and close every other one."""
+    high = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
+    kept = [os.dup2(fd, 3 + index, inheritable=False) for index, fd in enumerate(high)]
+    syscalls.close_range(3 + len(fds), 0xFFFFFFFF)
+    return kept
+
+
+def _close_all_but(*fds: int) -> None:
+    first = 3
+    for fd in sorted(fds):
+        syscalls.close_range(first, fd - 1)
+        first = fd + 1
+    syscalls.close_range(first, 0xFFFFFFFF)
+
+
+def _last_words(report: int, text: str) -> None:
+    try:
+        os.write(report, text.encode()[-4000:])
+    except OSError:
+        return  # the engine was told that set-up succeeded, or is gone
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _write(path: str, text: str) -> None:
+    Path(path).write_text(text)
+
+
+def main(control_fd: int, agent: str) -> NoReturn:
+    """Run the zygote on an inherited control socket with the agent of module ``agent``."""
+    import importlib
+
+    run_agent = importlib.import_module(agent).run
+    Zygote(socket.socket(fileno=control_fd), run_agent).serve()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), json.loads(sys.argv[2]))

@@ -1,0 +1,106 @@
+"""Starts the zygote and speaks to it, from the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sbx_jupyter
+from sbx_jupyter.errors import IsolationError, SbxError
+
+from . import users
+from .channel import Channel, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .rootfs import StockPlan
+
+_START: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from sbx_jupyter.isolation.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
+)
+_BUILD_TIMEOUT: Final = 120.0
+"""The first start copies certificates and fonts into the stock layer."""
+
+
+class ZygoteProcess:
+    """One running zygote."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: Channel) -> None:
+        self._process = process
+        self._channel = channel
+
+    @property
+    def pid(self) -> int:
+        """Process id of the zygote."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        return not self._channel.closed
+
+    async def call(self, op: str, *, fds: Sequence[int] = (), **fields: Any) -> Reply:
+        """Ask the zygote; raises as ``Channel.call``."""
+        return await self._channel.call(op, fds=fds, **fields)
+
+    async def stop(self) -> None:
+        """Close its control socket, upon which it exits; the sandboxes go on."""
+        self._channel.close()
+        try:
+            await asyncio.to_thread(self._process.wait, 5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+
+
+async def start_zygote(
+    data_dir: Path, kind: str, plan: StockPlan, id_base: int, *, agent: str
+) -> tuple[ZygoteProcess, Path]:
+    """Execute a zygote and prepare it; gives it and the stock layer's path.
+
+    Raises ``IsolationError`` when it cannot be prepared.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    package = str(Path(sbx_jupyter.__file__).parent.parent)
+    process = await asyncio.to_thread(
+        subprocess.Popen[bytes],
+        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, package, str(theirs.fileno()),
+         agent],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+    )  # fmt: skip
+    theirs.close()
+    zygote = ZygoteProcess(process, Channel(ours, on_event=_ignore, on_close=lambda: None))
+    try:
+        await zygote.call("enter", users=kind, uid=os.getuid(), gid=os.getgid())
+        if kind == users.SUBORDINATE:
+            await asyncio.to_thread(users.map_subordinate, process.pid)
+        reply = await zygote.call(
+            "init",
+            users=kind,
+            id_base=id_base,
+            data_dir=str(data_dir),
+            plan=json.loads(json.dumps(plan.to_json())),
+            timeout=_BUILD_TIMEOUT,
+        )
+    except (SbxError, OSError, subprocess.SubprocessError) as error:
+        await zygote.stop()
+        raise IsolationError(f"the zygote could not be prepared: {error}") from error
+    return zygote, Path(reply.body["stock"])
+
+
+def _ignore(event: dict[str, Any], fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
