@@ -68,6 +68,10 @@ class Portal:
                 future.cancel()
             raise
 
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start a coroutine on the portal's loop without waiting; in the order of the calls."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def platform(self, config: ConnectionConfig | None) -> PlatformClient:
         """The one client of a deployment that everything on this portal shares."""
         config = config or self.call(ConnectionConfig.default())

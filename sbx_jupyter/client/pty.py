@@ -146,14 +146,14 @@ class PtyHandle:
         return 0 if self.end is None else self.end.exit_code
 
     async def send(self, keys: bytes | str) -> None:
-        """Type into the terminal."""
+        """Type into the terminal; waits for as long as what runs in it reads nothing."""
         raw = memoryview(keys.encode() if isinstance(keys, str) else keys)
         for start in range(0, len(raw), INPUT_PIECE):
             request = SendInputRequest(
                 process=ProcessSelector(pid=self.pid),
                 input=ProcessInput(pty=bytes(raw[start : start + INPUT_PIECE])),
             )
-            await self._runtime.call("process.Process/SendInput", request, Empty)
+            await self._runtime.call("process.Process/SendInput", request, Empty, timeout=0)
 
     async def resize(self, cols: int, rows: int) -> None:
         request = UpdateRequest(

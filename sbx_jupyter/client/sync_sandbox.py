@@ -107,6 +107,12 @@ class Sandbox:
         self.kill()
 
     @property
+    def on_portal(self) -> AsyncSandbox:
+        """The same sandbox for coroutines that run on the process's portal."""
+        self._here()
+        return self._inner
+
+    @property
     def isolation(self) -> dict[str, Any] | None:
         """See ``AsyncSandbox.isolation``."""
         return self._call(lambda s: s.isolation())

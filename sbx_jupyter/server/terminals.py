@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,15 +12,12 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.client.commands import Commands
-from sbx_jupyter.client.pty import PtyHandle, Ptys
-from sbx_jupyter.errors import NotFoundError
+from sbx_jupyter.client.pty import PtyHandle, PtyOutput, Ptys
+from sbx_jupyter.client.terminal_link import TerminalInput, run_terminal_link
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.sockets import SandboxSocket
-from sbx_jupyter.server.terminal_input import TerminalInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sbx_jupyter.protocol.runtime import ProcessInfo
 
 TAG: Final = "jupyter-terminal"
@@ -73,6 +70,7 @@ class TerminalHandler(SandboxSocket):
 
     def initialize(self) -> None:
         self._input = TerminalInput()
+        self._next = 0
         self._sent = 0
         self._acknowledged: int | None = None
         self._moved = asyncio.Event()
@@ -91,9 +89,9 @@ class TerminalHandler(SandboxSocket):
     async def serve(self, sandbox_id: str) -> None:
         runtime = await self.connections.runtime(sandbox_id)
         async with await self._attach(Ptys(runtime)) as terminal:
-            await self.send_text({"pid": terminal.pid, "sequence": terminal.next_sequence})
-            await self._exchange(terminal)
-            end = terminal.end
+            self._next = terminal.next_sequence
+            await self.send_text({"pid": terminal.pid, "sequence": self._next})
+            end = await run_terminal_link(terminal, self._input, partial(self._show, terminal))
         if end is not None:
             await self.send_text({"exit": {"code": end.exit_code, "status": end.status}})
 
@@ -109,43 +107,14 @@ class TerminalHandler(SandboxSocket):
             self._input.resize(cols, rows)
         return terminal
 
-    async def _exchange(self, terminal: PtyHandle) -> None:
-        """Copy both ways until the shell ends; the first failure of any copier is raised."""
-        copiers = [
-            asyncio.create_task(self._copy_output(terminal)),
-            asyncio.create_task(self._copy_input(terminal)),
-            asyncio.create_task(self._copy_sizes(terminal)),
-        ]
-        try:
-            done, _ = await asyncio.wait(copiers, return_when=asyncio.FIRST_COMPLETED)
-            for copier in done:
-                copier.result()
-        finally:
-            for copier in copiers:
-                copier.cancel()
-            await asyncio.gather(*copiers, return_exceptions=True)
-
-    async def _copy_output(self, terminal: PtyHandle) -> None:
-        expected = terminal.next_sequence
-        async for chunk, sequence in terminal:
-            if sequence != expected:
-                await self.send_text({"pid": terminal.pid, "sequence": sequence})
-            expected = sequence + len(chunk)
-            await self._wait_for_window()
-            await self.write_message(chunk, binary=True)
-            self._sent += len(chunk)
-
-    async def _copy_input(self, terminal: PtyHandle) -> None:
-        while True:
-            keys = await self._input.take()
-            with _while_it_lives():
-                await terminal.send(keys)
-
-    async def _copy_sizes(self, terminal: PtyHandle) -> None:
-        while True:
-            cols, rows = await self._input.take_size()
-            with _while_it_lives():
-                await terminal.resize(cols, rows)
+    async def _show(self, terminal: PtyHandle, output: PtyOutput) -> None:
+        """Pass a piece of output on; waits for a browser that does not keep up."""
+        if output.sequence != self._next:
+            await self.send_text({"pid": terminal.pid, "sequence": output.sequence})
+        self._next = output.sequence + len(output.chunk)
+        await self._wait_for_window()
+        await self.write_message(output.chunk, binary=True)
+        self._sent += len(output.chunk)
 
     async def _wait_for_window(self) -> None:
         while self._acknowledged is not None and self._sent - self._acknowledged > WINDOW:
@@ -161,13 +130,6 @@ class TerminalHandler(SandboxSocket):
         if control.ack is not None:
             self._acknowledged = max(control.ack, self._acknowledged or 0)
             self._moved.set()
-
-
-@contextlib.contextmanager
-def _while_it_lives() -> Iterator[None]:
-    """Typing at a shell that has just ended is no error: its end is on the way as output."""
-    with contextlib.suppress(NotFoundError):
-        yield
 
 
 def _listed(process: ProcessInfo) -> dict[str, object]:
