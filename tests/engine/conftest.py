@@ -1,94 +1,113 @@
-"""Real sandboxes for the tests of the engine's runtime side."""
+"""Real sandboxes: a fence, a cage with an agent in it, and the engine's view of that."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sbx_jupyter.engine.process import ProcessSettings
-from sbx_jupyter.engine.sandbox import Sandbox
+from sbx_jupyter.engine.sandbox import SOCKET_NAME, Sandbox
+from sbx_jupyter.isolation.cage import Cage
+from sbx_jupyter.isolation.cgroups import SandboxGroup
+from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.isolation.tiers import choose, detect
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+SANDBOX_ID = "iruntimetests"
 
 
-@dataclass
-class Limits:
-    memory_mb: int = 512
-    cpu_count: int = 2
-    processes: int = 256
-    disk_mb: int = 1024
-    open_files: int = 1024
-
-
-class BareCage:
-    def __init__(self, writable: Path) -> None:
-        self.writable = writable
-
-    def usage(self):
-        return None
-
-
-CODE = """
-import sys, os
-sys.path.insert(0, {root!r})
-os.chdir('/')
-from sbx_jupyter.agent.main import run
-run({fd}, {{"sandbox_id": "i1", "users": "real", "landlock": False}})
-"""
+@pytest.fixture(scope="session")
+def data_dir() -> Iterator[Path]:
+    """One for the session: the stock root file system is made once."""
+    folder = Path(tempfile.mkdtemp(prefix="runtime-"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
-def run_dir():
-    base = Path(tempfile.mkdtemp(prefix="runtime-"))
-    (base / "run").mkdir()
-    (base / "upper").mkdir()
-    yield base / "run"
-    shutil.rmtree(base)
+def limits() -> Limits:
+    return Limits(memory_mb=512, cpu_count=2, processes=400, disk_mb=1024, open_files=1024)
 
 
 @pytest.fixture
-async def make_sandbox(run_dir):
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(str(run_dir / "agent.sock"))
-    listener.listen(8)
-    fd = listener.fileno()
-    code = CODE.format(root=os.getcwd(), fd=fd)
-    command = [
-        "unshare",
-        "-fpmniu",
-        "--kill-child",
-        "--mount-proc",
-        sys.executable,
-        "-I",
-        "-c",
-        code,
-    ]
-    agent = subprocess.Popen(command, pass_fds=[fd])
-    listener.close()
-    made = []
+async def fence(data_dir: Path) -> AsyncIterator[Fence]:
+    report = detect(data_dir)
+    fence = Fence(data_dir, report, choose(report))
+    await fence.start()
+    yield fence
+    await fence.stop()
 
-    async def make(**settings):
-        cage = BareCage(run_dir.parent)
+
+@pytest.fixture
+def run_dir(data_dir: Path) -> Iterator[Path]:
+    folder = data_dir / "run" / SANDBOX_ID
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def cage(fence: Fence, data_dir: Path, run_dir: Path, limits: Limits) -> AsyncIterator[Cage]:
+    """A fenced sandbox whose agent waits for an engine."""
+    writable = data_dir / "writable" / SANDBOX_ID
+    spec = FenceSpec(
+        sandbox_id=SANDBOX_ID, layers=(), base="host", writable=writable, limits=limits
+    )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(run_dir / SOCKET_NAME))
+        listener.listen(8)
+        cage = await fence.create(spec, listener)
+    yield cage
+    await cage.kill()
+    cage.close()
+    await fence.remove_writable(writable)
+
+
+@pytest.fixture
+async def make_sandbox(
+    cage: Cage, run_dir: Path, limits: Limits
+) -> AsyncIterator[Callable[..., Awaitable[Sandbox]]]:
+    """Connects to the one cage of the test, as the first engine or one after it."""
+    made: list[Sandbox] = []
+
+    async def make(**settings: float) -> Sandbox:
+        process_settings = ProcessSettings(**settings)  # type: ignore[arg-type]
         sandbox = Sandbox(
-            "i1", cage, run_dir, limits=Limits(), process_settings=ProcessSettings(**settings)
+            SANDBOX_ID, cage, run_dir, limits=limits, process_settings=process_settings
         )
-        await sandbox.open(envs={}, default_user="root", default_cwd="/tmp")
         made.append(sandbox)
+        await sandbox.open(envs={"E2B_SANDBOX": "true"}, default_user="user", default_cwd="")
         return sandbox
 
     yield make
     for sandbox in made:
         await sandbox.aclose()
-    agent.kill()
-    agent.wait()
 
 
 @pytest.fixture
-async def sandbox(make_sandbox):
+async def sandbox(make_sandbox: Callable[..., Awaitable[Sandbox]]) -> Sandbox:
+    """A live sandbox with the usual settings."""
     return await make_sandbox()
+
+
+@pytest.fixture
+async def idle_cage(tmp_path: Path) -> AsyncIterator[Cage]:
+    """A cage around nothing but this test, for agents that the test plays itself."""
+    cage = Cage(
+        "idle",
+        pid=os.getpid(),
+        pidfd=os.pidfd_open(os.getpid()),
+        start_time=0,
+        writable=tmp_path,
+        group=SandboxGroup({}),
+    )
+    yield cage
+    cage.close()

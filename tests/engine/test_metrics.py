@@ -1,0 +1,77 @@
+"""Readings of a sandbox that works (interface 4.3)."""
+
+import asyncio
+import time
+
+from tests.engine.running import bash, run, wait_until
+
+_MIB = 1024 * 1024
+
+
+async def test_a_reading_has_the_limits_and_the_time(sandbox):
+    reading = await sandbox.read_metrics()
+
+    assert abs(reading.ts - time.time()) < 5
+    assert reading.cpu_count == sandbox.limits.cpu_count
+    assert reading.mem_total == sandbox.limits.memory_mb * _MIB
+    assert reading.mem_total_mib == sandbox.limits.memory_mb
+    assert reading.mem_used_mib == reading.mem_used // _MIB
+    assert 0 < reading.mem_used < reading.mem_total
+    assert 0 <= reading.disk_used < reading.disk_total
+
+
+async def test_a_busy_process_shows_in_the_processor_time(sandbox):
+    process = await sandbox.processes.start(bash("while :; do :; done"))
+    await asyncio.sleep(0.3)
+    await sandbox.read_metrics()
+    await asyncio.sleep(0.7)
+
+    busy = (await sandbox.read_metrics()).cpu_used_pct
+    await process.signal(9)
+    await wait_until(lambda: process.has_ended)
+    await sandbox.read_metrics()
+    await asyncio.sleep(0.5)
+    await sandbox.read_metrics()
+    await asyncio.sleep(0.5)
+    idle = (await sandbox.read_metrics()).cpu_used_pct
+
+    # One of two cores, on a machine that others use as well.
+    assert 8 < busy <= 60
+    assert busy == round(busy, 2)
+    assert idle < busy / 2
+
+
+async def test_memory_that_a_process_holds_shows(sandbox):
+    before = (await sandbox.read_metrics()).mem_used
+    script = "python3 -c \"x = b'1' * (100 << 20); print('held', flush=True); input()\""
+    process = await sandbox.processes.start(bash(script, stdin=True))
+    assert (await anext(process.subscribe())).chunk == b"held\n"
+
+    after = (await sandbox.read_metrics()).mem_used
+
+    assert after - before > 90 * _MIB
+
+
+async def test_what_is_written_shows_in_the_disk_usage(sandbox, monkeypatch):
+    monkeypatch.setattr("sbx_jupyter.engine.metrics._DISK_INTERVAL", 0.1)
+    before = (await sandbox.read_metrics()).disk_used
+    await run(sandbox, "head -c 30M /dev/urandom > /home/user/large")
+
+    reading = await sandbox.read_metrics()
+    async with asyncio.timeout(10):
+        while reading.disk_used - before < 29 * _MIB:
+            await asyncio.sleep(0.1)
+            reading = await sandbox.read_metrics()
+
+    assert reading.disk_used - before < 40 * _MIB
+
+
+async def test_a_reading_costs_the_event_loop_almost_nothing(sandbox):
+    await sandbox.read_metrics()
+    started, cpu = time.perf_counter(), time.thread_time()
+
+    for _ in range(50):
+        await sandbox.read_metrics()
+
+    assert (time.thread_time() - cpu) / 50 < 0.001
+    assert (time.perf_counter() - started) / 50 < 0.01
