@@ -1,0 +1,7 @@
+"""Notebook widgets that show a sandbox: its files, a terminal, its use of the machine."""
+
+from sbx_jupyter.widgets.files import FileBrowser
+from sbx_jupyter.widgets.metrics import MetricsChart
+from sbx_jupyter.widgets.terminal import Terminal
+
+__all__ = ["FileBrowser", "MetricsChart", "Terminal"]

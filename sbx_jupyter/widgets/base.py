@@ -1,0 +1,88 @@
+"""What every widget shares: its front end, its sandbox, and the comm between the two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import anywidget
+from traitlets import Unicode
+
+from sbx_jupyter.client import AsyncSandbox, Sandbox
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
+from sbx_jupyter.widgets.conversation import Conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STATIC: Final = Path(__file__).resolve().parents[1] / "static"
+
+
+class SandboxWidget(anywidget.AnyWidget):
+    """One view of one sandbox.
+
+    Where the page's own Jupyter server has the extension, the front end goes through that, whatever
+    the kernel does; ``sandbox_id`` tells it which sandbox. Elsewhere it goes through the kernel.
+    """
+
+    bundle: ClassVar[str]
+    """The file of the front end in ``sbx_jupyter/static``."""
+
+    _esm = Unicode().tag(sync=True)
+
+    sandbox_id = Unicode(read_only=True, help="The sandbox that is shown.").tag(sync=True)
+    title = Unicode(help="What a screen reader announces, and the heading.").tag(sync=True)
+    height = Unicode("360px", help="Height of the view, as CSS has it.").tag(sync=True)
+
+    def __init__(
+        self, sandbox: Sandbox | AsyncSandbox, *, pid: int | None = None, **traits: Any
+    ) -> None:
+        """Show ``sandbox``. Raises ``FailedPreconditionError`` when the front end is not built."""
+        self._portal = Portal.current()
+        self._box = connect_on(self._portal, sandbox)
+        front_end = read_bundle(self.bundle)
+        # Before the comm opens, so that the front end never sees the widget without it.
+        self.set_trait("sandbox_id", self._box.sandbox_id)
+        super().__init__(_esm=front_end, **traits)
+        self.conversation = Conversation(self._portal, self._box, self._send_custom, pid=pid)
+        self.on_msg(self._take_custom)
+        self.conversation.start()
+
+    def close(self) -> None:
+        """Remove the widget from every page and drop its connections."""
+        if hasattr(self, "conversation"):
+            self.conversation.close()
+        super().close()
+
+    def _take_custom(self, _: Any, content: Any, buffers: Sequence[Any]) -> None:
+        self.conversation.receive(content, buffers)
+
+    def _send_custom(self, content: dict[str, Any], buffers: Sequence[bytes]) -> None:
+        if self.comm is not None:
+            self.send(content, list(buffers))
+
+
+def read_bundle(name: str) -> str:
+    """The built front end; raises ``FailedPreconditionError`` naming the command that builds it."""
+    path = STATIC / name
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FailedPreconditionError(
+            f"the widget's front end {path} is not built; in a checkout run: make build"
+        ) from None
+
+
+def connect_on(portal: Portal, sandbox: Sandbox | AsyncSandbox) -> AsyncSandbox:
+    """The sandbox with connections that belong to the portal's event loop.
+
+    Raises ``InvalidArgumentError`` for anything that is not a sandbox.
+    """
+    if isinstance(sandbox, Sandbox):
+        return sandbox.on_portal
+    if isinstance(sandbox, AsyncSandbox):
+        return AsyncSandbox(portal.platform(sandbox.platform.config), sandbox.record)
+    raise InvalidArgumentError(
+        f"a widget shows a Sandbox or an AsyncSandbox, not a {type(sandbox).__name__}"
+    )

@@ -1,0 +1,226 @@
+"""The kernel's end of a widget's comm: requests in order, answers, terminal output.
+
+The rules that keep a widget live while a cell runs:
+
+1. All work happens on the portal's thread; ``receive`` only enqueues. It is called by the kernel's
+   main thread and by its subshells, by turns.
+2. One queue, handled in order, so that no key overtakes the message that opened its terminal.
+   Whatever takes long is a task of its own.
+3. Everything is sent in the context of the latest message received: ipykernel routes a comm's next
+   messages by the parent header of what was last published on it. Sent from the cell's context,
+   they would wait behind the running cell.
+4. Messages are numbered by each view, since two threads may deliver them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sbx_jupyter.client.terminal_link import TerminalInput, run_terminal_link
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    SbxError,
+    UnimplementedError,
+)
+from sbx_jupyter.protocol.connect import error_to_json
+from sbx_jupyter.widgets.operations import OPERATIONS, Request
+from sbx_jupyter.widgets.ordering import Resequencer
+from sbx_jupyter.widgets.pacing import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from sbx_jupyter.client import AsyncSandbox
+    from sbx_jupyter.client.blocking import Portal
+    from sbx_jupyter.client.pty import PtyHandle, PtyOutput
+
+    Send = Callable[[dict[str, Any], Sequence[bytes]], None]
+
+MAX_QUEUED: Final = 10_000
+MAX_AT_ONCE: Final = 16
+MAX_TERMINALS: Final = 8
+"""Views that vanished without a word still hold theirs; the oldest gives way."""
+
+
+class Conversation:
+    """Serves the views of one widget from the portal; ``start`` first, ``close`` at the end."""
+
+    def __init__(
+        self, portal: Portal, sandbox: AsyncSandbox, send: Send, *, pid: int | None = None
+    ) -> None:
+        self._portal = portal
+        self._sandbox = sandbox
+        self._send_now = send
+        self._pid = pid
+        self._context = contextvars.copy_context()
+        self._inbox = Resequencer[tuple[Request, bytes]](self._enqueue)
+        self._queue: asyncio.Queue[tuple[Request, bytes]] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MAX_AT_ONCE)
+        self._terminals: dict[tuple[str, int], _Terminal] = {}
+
+    def start(self) -> None:
+        """Begin to handle what is received."""
+        self._portal.start(self._begin())
+
+    def close(self) -> None:
+        """Drop every terminal's connection and stop; the sandbox is left as it is."""
+        self._portal.start(self._end())
+
+    def receive(self, content: Any, buffers: Sequence[Any]) -> None:
+        """Take a message of the front end, on whatever thread it arrives."""
+        self._context = contextvars.copy_context()
+        try:
+            request = msgspec.convert(content, Request, strict=False)
+        except msgspec.ValidationError as e:
+            self._refuse(content, InvalidArgumentError(f"cannot read the widget's message: {e}"))
+            return
+        bytes_given = bytes(buffers[0]) if buffers else b""
+        self._inbox.receive(request.view, request.seq, (request, bytes_given))
+
+    def refresh(self) -> None:
+        """Ask every view to read again what it shows."""
+        self._send({"event": "refresh"})
+
+    def _enqueue(self, message: tuple[Request, bytes]) -> None:
+        if self._queue.qsize() >= MAX_QUEUED:
+            error = ResourceExhaustedError("too many messages of the widget wait for the sandbox")
+            self._reply_error(message[0], error)
+            return
+        self._portal.start(self._queue.put(message))
+
+    def _refuse(self, content: Any, error: SbxError) -> None:
+        """Answer what could be read of a message that is not one of ours."""
+        if isinstance(content, dict) and isinstance(content.get("id"), int):
+            self._send(
+                {"id": content["id"], "view": content.get("view"), "error": error_to_json(error)}
+            )
+
+    async def _begin(self) -> None:
+        self._spawn(self._serve())
+
+    async def _end(self) -> None:
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        while True:
+            request, content = await self._queue.get()
+            if request.op in OPERATIONS:
+                await self._room.acquire()
+                self._spawn(self._operate(request, content))
+            else:
+                await self._answering(request, self._handle_terminal(request, content))
+
+    async def _operate(self, request: Request, content: bytes) -> None:
+        try:
+            await self._answering(request, self._answer(request, content))
+        finally:
+            self._room.release()
+
+    async def _answer(self, request: Request, content: bytes) -> None:
+        ok, buffers = await OPERATIONS[request.op](self._sandbox, request, content)
+        self._reply(request, ok, buffers)
+
+    async def _answering(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``, and tell the view when it fails."""
+        try:
+            await work
+        except SbxError as e:
+            self._reply_error(request, e)
+
+    async def _handle_terminal(self, request: Request, content: bytes) -> None:
+        if request.op == "terminal_open":
+            await self._open_terminal(request)
+            return
+        terminal = self._terminals.get((request.view, request.terminal))
+        if terminal is None:
+            if request.op == "terminal_close":
+                return
+            raise NotFoundError(f"the view has no terminal {request.terminal}")
+        if request.op == "terminal_input":
+            await terminal.input.put(content)
+        elif request.op == "terminal_resize":
+            terminal.input.resize(request.cols, request.rows)
+        elif request.op == "terminal_close":
+            self._drop(terminal)
+        else:
+            raise UnimplementedError(f"a widget cannot {request.op!r}")
+
+    async def _open_terminal(self, request: Request) -> None:
+        pid = self._pid if request.pid is None else request.pid
+        if pid is None:
+            handle = await self._sandbox.pty.create(request.cols, request.rows)
+        else:
+            handle = await self._sandbox.pty.connect(pid, replay_from=request.since or 0)
+        while len(self._terminals) >= MAX_TERMINALS:
+            self._drop(next(iter(self._terminals.values())))
+        terminal = _Terminal(request.view, request.id)
+        if pid is not None:
+            terminal.input.resize(request.cols, request.rows)
+        self._terminals[terminal.key] = terminal
+        self._reply(request, {"pid": handle.pid, "sequence": handle.next_sequence})
+        terminal.task = self._spawn(self._link(terminal, handle))
+
+    async def _link(self, terminal: _Terminal, handle: PtyHandle) -> None:
+        """Show a terminal to its view until the shell ends or the connection does."""
+
+        async def deliver(output: PtyOutput) -> None:
+            content = terminal.event("terminal_data") | {"sequence": output.sequence}
+            self._send(content, (output.chunk,))
+            await terminal.pace.spend(len(output.chunk))
+
+        try:
+            async with handle:
+                end = await run_terminal_link(handle, terminal.input, deliver)
+        except SbxError as e:
+            self._send(terminal.event("terminal_error") | {"error": error_to_json(e)})
+        else:
+            if end is not None:
+                ended = {"code": end.exit_code, "status": end.status}
+                self._send(terminal.event("terminal_exit") | {"exit": ended})
+        finally:
+            self._terminals.pop(terminal.key, None)
+
+    def _drop(self, terminal: _Terminal) -> None:
+        self._terminals.pop(terminal.key, None)
+        if terminal.task is not None:
+            terminal.task.cancel()
+
+    def _reply(self, request: Request, ok: Any, buffers: Sequence[bytes] = ()) -> None:
+        self._send({"id": request.id, "view": request.view, "ok": ok}, buffers)
+
+    def _reply_error(self, request: Request, error: SbxError) -> None:
+        self._send({"id": request.id, "view": request.view, "error": error_to_json(error)})
+
+    def _send(self, content: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
+        # A copy, since a context cannot be entered by two threads at once.
+        self._context.copy().run(self._send_now, content, buffers)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class _Terminal:
+    """One view's connection to a terminal."""
+
+    def __init__(self, view: str, number: int) -> None:
+        self.key = (view, number)
+        self.input = TerminalInput()
+        self.pace = Pace()
+        self.task: asyncio.Task[None] | None = None
+
+    def event(self, name: str) -> dict[str, Any]:
+        view, number = self.key
+        return {"event": name, "terminal": number, "view": view}

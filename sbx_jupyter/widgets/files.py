@@ -1,0 +1,29 @@
+"""The widget that shows and changes the files of a sandbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traitlets import Unicode
+
+from sbx_jupyter.widgets.base import SandboxWidget
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client import AsyncSandbox, Sandbox
+
+
+class FileBrowser(SandboxWidget):
+    """Browse, open, upload, move and remove the files of a sandbox."""
+
+    bundle = "files.js"
+
+    path = Unicode("/home/user", help="The directory that is shown first.").tag(sync=True)
+
+    def __init__(self, sandbox: Sandbox | AsyncSandbox, **traits: Any) -> None:
+        """Show ``sandbox``, starting at the trait ``path``."""
+        traits.setdefault("title", "Files of the sandbox")
+        super().__init__(sandbox, **traits)
+
+    def refresh(self) -> None:
+        """Have every view list its directory again."""
+        self.conversation.refresh()

@@ -1,0 +1,93 @@
+"""What a widget's front end may ask of a sandbox, and the answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sbx_jupyter.errors import ResourceExhaustedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sbx_jupyter.client import AsyncSandbox
+
+MAX_READ: Final = 16 * 1024 * 1024
+"""A comm message is held whole by every process on its way, the browser's included."""
+
+
+class Request(msgspec.Struct, kw_only=True, frozen=True):
+    """One message of the front end; which fields count depends on ``op``."""
+
+    view: str
+    seq: int
+    op: str
+    id: int
+    path: str = ""
+    source: str = ""
+    destination: str = ""
+    terminal: int = 0
+    cols: int = 80
+    rows: int = 24
+    pid: int | None = None
+    since: int | None = None
+
+
+Answer = tuple[Any, "Sequence[bytes]"]
+"""JSON-able content and the buffers beside it."""
+
+
+async def _list(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    entries = await box.files.list(request.path)
+    return {"entries": msgspec.to_builtins(entries)}, ()
+
+
+async def _read(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    pieces: list[bytes] = []
+    size = 0
+    async with await box.files.read(request.path, "stream") as stream:
+        async for piece in stream:
+            size += len(piece)
+            if size > MAX_READ:
+                raise ResourceExhaustedError(
+                    f"{request.path} is larger than the {MAX_READ >> 20} MiB that a widget can"
+                    " carry; use sandbox.files.download() in a cell"
+                )
+            pieces.append(piece)
+    return {}, (b"".join(pieces),)
+
+
+async def _write(box: AsyncSandbox, request: Request, content: bytes) -> Answer:
+    await box.files.write(request.path, content)
+    return {}, ()
+
+
+async def _make_dir(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    await box.files.make_dir(request.path)
+    return {}, ()
+
+
+async def _move(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    await box.files.rename(request.source, request.destination)
+    return {}, ()
+
+
+async def _remove(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    await box.files.remove(request.path)
+    return {}, ()
+
+
+async def _metrics(box: AsyncSandbox, _: Request, __: bytes) -> Answer:
+    return msgspec.to_builtins(await box.metrics()), ()
+
+
+OPERATIONS: Final[dict[str, Callable[[AsyncSandbox, Request, bytes], Awaitable[Answer]]]] = {
+    "list": _list,
+    "read": _read,
+    "write": _write,
+    "make_dir": _make_dir,
+    "move": _move,
+    "remove": _remove,
+    "metrics": _metrics,
+}

@@ -1,0 +1,58 @@
+"""The widget that shows a terminal of a sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from traitlets import Int
+
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.widgets.base import SandboxWidget, connect_on, read_bundle
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client import AsyncSandbox, Sandbox
+
+
+class Terminal(SandboxWidget):
+    """A terminal in a sandbox; all views of the widget show the same one.
+
+    The shell is started with the widget and not by the first view, so that its output waits for no
+    message of the front end. It goes on when the page is closed, and ends with ``close``.
+    """
+
+    bundle = "terminal.js"
+
+    pid = Int(read_only=True, help="The process in the terminal.").tag(sync=True)
+
+    def __init__(
+        self, sandbox: Sandbox | AsyncSandbox, *, pid: int | None = None, **traits: Any
+    ) -> None:
+        """Start a login shell in ``sandbox``, or show the terminal of process ``pid``."""
+        read_bundle(self.bundle)
+        self._owned_pid: int | None = None
+        if pid is None:
+            portal = Portal.current()
+            pid = self._owned_pid = portal.call(_start_shell(connect_on(portal, sandbox)))
+        self.set_trait("pid", pid)
+        traits.setdefault("title", "Terminal of the sandbox")
+        super().__init__(sandbox, pid=pid, **traits)
+
+    def close(self) -> None:
+        """Remove the widget, and end the shell if the widget started it."""
+        owned, self._owned_pid = self._owned_pid, None
+        if owned is not None:
+            self._portal.start(_end_shell(self._box, owned))
+        super().close()
+
+
+async def _start_shell(box: AsyncSandbox) -> int:
+    async with await box.pty.create() as terminal:
+        return terminal.pid
+
+
+async def _end_shell(box: AsyncSandbox, pid: int) -> None:
+    # With the sandbox gone, or on its way, the shell is as well.
+    with contextlib.suppress(SbxError):
+        await box.commands.kill(pid)

@@ -1,0 +1,27 @@
+"""Output to a front end without back-pressure is limited, and small output is not delayed."""
+
+from __future__ import annotations
+
+import time
+
+from sbx_jupyter.widgets.pacing import Pace
+
+
+async def test_a_burst_goes_at_once():
+    pace = Pace(rate=1000, burst=10_000)
+    start = time.monotonic()
+
+    for _ in range(10):
+        await pace.spend(1000)
+
+    assert time.monotonic() - start < 0.05
+
+
+async def test_more_than_a_burst_is_slowed_to_the_rate():
+    pace = Pace(rate=100_000, burst=10_000)
+    start = time.monotonic()
+
+    for _ in range(40):
+        await pace.spend(1000)
+
+    assert 0.25 < time.monotonic() - start < 0.6
