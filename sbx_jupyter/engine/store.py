@@ -251,7 +251,7 @@ class Store:
     def _write_group(self, group: list[_Pending]) -> None:
         try:
             self._write([pending.batch for pending in group])
-        except (sqlite3.Error, SbxError) as error:
+        except Exception as error:  # reported to every caller; the writer must go on
             if len(group) > 1:
                 # One of them may be at fault alone: give each its own transaction.
                 for pending in group:
@@ -315,7 +315,7 @@ def _apply(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.execute("DELETE FROM logs WHERE at < ?", (batch.forget_logs_before.timestamp(),))
 
 
-def _translate(error: Exception, path: Path) -> SbxError:
+def _translate(error: BaseException, path: Path) -> SbxError:
     """The domain error for what SQLite reports."""
     if isinstance(error, SbxError):
         return error

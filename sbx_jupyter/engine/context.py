@@ -1,0 +1,120 @@
+"""What the parts of the engine share: configuration, store, slots and the tasks that run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sbx_jupyter.engine.logs import Journal
+from sbx_jupyter.engine.records import SandboxRow
+from sbx_jupyter.isolation.fence import Limits
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.datadir import DataDir
+    from sbx_jupyter.engine.expiry import Expiry
+    from sbx_jupyter.engine.history import History
+    from sbx_jupyter.engine.placement import Placement
+    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.slots import Slots
+    from sbx_jupyter.engine.store import Batch, Store
+
+T = TypeVar("T")
+
+_log = logging.getLogger("sbx_jupyter.engine")
+
+DEFAULT_LIMITS: Final = Limits(
+    memory_mb=1024, cpu_count=2, processes=1024, disk_mb=10240, open_files=65536
+)
+
+StartedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
+"""Called when a sandbox has new processes or was adopted, before it is given out."""
+
+ChangedHook = Callable[[SandboxRow], None]
+StoppedHook = Callable[[str], Awaitable[None]]
+VolumeLookup = Callable[[str], Path]
+"""The directory of a volume by name; raises ``NotFoundError``."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How an engine is set up; every default works."""
+
+    data_dir: Path
+    isolation: str = "auto"
+    pool_size: int = 4
+    max_sandboxes: int = 100
+    max_timeout: int = 86400
+    default_limits: Limits = DEFAULT_LIMITS
+    metrics_interval: float = 5.0
+    domain: str | None = None
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Where other parts of the engine take part in the life of sandboxes."""
+
+    started: list[StartedHook] = field(default_factory=list)
+    network_changed: list[ChangedHook] = field(default_factory=list)
+    stopped: list[StoppedHook] = field(default_factory=list)
+    find_volume: VolumeLookup | None = None
+
+
+class Tasks:
+    """Work that outlives the call that began it; none is forgotten, all is awaited at the end."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    async def complete(self, work: Coroutine[Any, Any, T], name: str) -> T:
+        """Await ``work``; it goes on when the caller is cancelled."""
+        return await asyncio.shield(self.spawn(work, name))
+
+    async def drain(self) -> None:
+        """Wait for all that runs, and for what that begins."""
+        current = asyncio.current_task()
+        while waiting := [task for task in self._tasks if task is not current]:
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Also raised to who awaits it, if anybody still does.
+            _log.debug("task %s failed: %r", task.get_name(), error)
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of one engine."""
+
+    config: EngineConfig
+    data_dir: DataDir
+    store: Store
+    slots: Slots
+    placement: Placement
+    expiry: Expiry
+    history: History
+    boot_id: str
+    journal: Journal = field(default_factory=Journal)
+    hooks: Hooks = field(default_factory=Hooks)
+    tasks: Tasks = field(default_factory=Tasks)
+
+    async def commit(self, batch: Batch) -> None:
+        """Make changes durable, and the log entries among them visible."""
+        await self.store.commit(batch)
+        for row in batch.logs:
+            self.journal.add(row)
+            _log.log(
+                logging.getLevelNamesMapping().get(row.level.upper(), logging.INFO),
+                row.message,
+                extra={"sandbox_id": row.sandbox_id, **row.fields},
+            )

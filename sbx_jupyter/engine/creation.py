@@ -1,0 +1,214 @@
+"""Makes sandboxes: from the pool where one fits, else from nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.admission import check_request, check_request_network, is_secured
+from sbx_jupyter.engine.idempotency import Keys
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.placement import limits_for, plan_for
+from sbx_jupyter.engine.records import Row, SandboxRow, now
+from sbx_jupyter.engine.slots import Slot
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.errors import InternalError, NotFoundError
+from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.pool import Pool
+    from sbx_jupyter.engine.records import BuildRow, TemplateRow
+    from sbx_jupyter.engine.supervisor import Supervisor
+    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.protocol.platform import NewSandbox
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Spawns:
+    """How often each template was used since the last time this was written down."""
+
+    counts: dict[str, tuple[int, dt.datetime]]
+
+    def note(self, template_id: str) -> None:
+        count, _ = self.counts.get(template_id, (0, None))
+        self.counts[template_id] = (count + 1, now())
+
+
+class Creation:
+    """Turns requests into running sandboxes."""
+
+    def __init__(
+        self, context: Context, catalog: Catalog, supervisor: Supervisor, pool: Pool
+    ) -> None:
+        self._context = context
+        self._catalog = catalog
+        self._supervisor = supervisor
+        self._pool = pool
+        self._keys = Keys(context.store)
+        self.spawns = Spawns({})
+
+    async def create(
+        self, request: NewSandbox, *, version: int = 2, idempotency_key: str | None = None
+    ) -> SandboxRow:
+        """Make the sandbox of a request, or give back the one that it made before."""
+        if idempotency_key is None:
+            return await self._create(request, version, None)
+        known = self._keys.find(idempotency_key, request, version)
+        slot = None if known is None else self._context.slots.get(known)
+        if slot is not None and slot.state.is_shown:
+            return slot.row
+        with self._keys.hold(idempotency_key, request, version):
+            return await self._create(request, version, idempotency_key)
+
+    async def _create(
+        self, request: NewSandbox, version: int, idempotency_key: str | None
+    ) -> SandboxRow:
+        row = self._draft(request, version)
+        extra: list[Row] = []
+        if idempotency_key is not None:
+            extra = [self._keys.row(idempotency_key, request, version, row.sandbox_id)]
+        return await self.launch(row, extra)
+
+    async def launch(self, row: SandboxRow, extra: list[Row] | None = None) -> SandboxRow:
+        """Start the sandbox that a drafted row describes and store it with ``extra`` rows.
+
+        Nothing names the sandbox before its row is stored, so whatever was made for one that an
+        engine did not finish is collected when the next engine starts.
+        """
+        context = self._context
+        context.slots.check_room()
+        limits = limits_for(row, context.config.default_limits)
+        ready = None if row.volume_mounts else self._pool.take(limits, row.base, row.layers)
+        if ready is not None:
+            extra = [_renamed(other, row.sandbox_id, ready.sandbox_id) for other in extra or ()]
+            row = replace(row, sandbox_id=ready.sandbox_id)
+        slot = Slot(row, None if ready is None else ready.placed)
+        async with slot.lock:
+            context.slots.add(slot)
+            try:
+                await self._start(slot)
+                await self._commit(slot, extra or [])
+            except BaseException:
+                await self._undo(slot)
+                raise
+            self._supervisor.watch(slot)
+        return slot.row
+
+    async def _start(self, slot: Slot) -> None:
+        row = slot.row
+        if slot.placed is None:
+            limits = limits_for(row, self._context.config.default_limits)
+            volumes = self._supervisor.volumes(row)
+            plan = plan_for(row, self._context.data_dir, limits, volumes)
+            slot.placed = await self._context.placement.place(plan)
+        elif (sandbox := slot.placed.sandbox) is not None:
+            await sandbox.configure(
+                envs=row.global_envs(), default_user=row.default_user, default_cwd=row.default_cwd
+            )
+        await self._supervisor.begin(slot)
+
+    async def _commit(self, slot: Slot, extra: list[Row]) -> None:
+        placed = slot.placed
+        if placed is None:
+            raise InternalError("the sandbox was not started")
+        at = now()
+        row = replace(
+            slot.row,
+            state=State.RUNNING,
+            started_at=at,
+            window_start=at,
+            end_at=at + dt.timedelta(seconds=slot.row.timeout),
+            cage=placed.cage.to_state(),
+            boot_id=self._context.boot_id,
+        )
+        fields = {"template_id": row.template_id}
+        batch = (
+            Batch().put(row).log(logs.entry(row.sandbox_id, "info", "Sandbox started", **fields))
+        )
+        batch.puts.extend(extra)
+        await self._context.commit(batch)
+        slot.settle(row)
+        self.spawns.note(row.template_id)
+
+    async def _undo(self, slot: Slot) -> None:
+        context = self._context
+        slot.move(State.KILLING)
+        context.slots.remove(slot)
+        if slot.guard is not None:
+            slot.guard.cancel()
+        placed, slot.placed = slot.placed, None
+        if placed is not None:
+            await context.placement.end(placed)
+        await context.placement.remove(slot.sandbox_id)
+        for hook in context.hooks.stopped:
+            await hook(slot.sandbox_id)
+
+    def _draft(self, request: NewSandbox, version: int) -> SandboxRow:
+        """The row of a request, checked; raises ``InvalidArgumentError``, ``NotFoundError``."""
+        context = self._context
+        timeout = check_request(request, version=version, max_timeout=context.config.max_timeout)
+        template, build = self._catalog.resolve(request.template_id)
+        secured = is_secured(request, version)
+        network = check_request_network(request, secured=secured)
+        is_private = network is not None and network.allow_public_traffic is False
+        row = draft_from(template, build)
+        row = replace(
+            row,
+            timeout=timeout,
+            access_token=new_access_token() if secured else None,
+            traffic_token=new_access_token() if is_private else None,
+            metadata=request.metadata or {},
+            envs=request.env_vars or {},
+            network=network,
+            allow_internet_access=request.allow_internet_access,
+            volume_mounts=request.volume_mounts or [],
+            mcp=request.mcp,
+            iam=request.iam,
+            auto_pause=request.auto_pause,
+            auto_pause_memory=request.auto_pause_memory,
+            auto_resume=request.auto_resume is not None and request.auto_resume.enabled,
+        )
+        if row.volume_mounts and context.hooks.find_volume is None:
+            raise NotFoundError(f"volume '{row.volume_mounts[0].name}' not found")
+        return row
+
+
+def draft_from(template: TemplateRow, build: BuildRow) -> SandboxRow:
+    """The row of a new sandbox of a build; times and lifecycle are still to be set."""
+    at = now()
+    return SandboxRow(
+        sandbox_id=new_sandbox_id(),
+        template_id=template.template_id,
+        build_id=build.build_id,
+        state=State.CREATING,
+        started_at=at,
+        end_at=at,
+        window_start=at,
+        timeout=0,
+        cpu_count=build.cpu_count,
+        memory_mb=build.memory_mb,
+        disk_size_mb=build.disk_size_mb,
+        alias=template.aliases[0] if template.aliases else None,
+        base=build.base,
+        layers=build.layers,
+        default_user=build.default_user,
+        default_cwd=build.default_cwd,
+        template_envs=build.envs,
+        start_command=build.start_command,
+        ready_command=build.ready_command,
+    )
+
+
+def _renamed(row: Row, before: str, after: str) -> Row:
+    """A row that names the sandbox, when the pool gave it another id."""
+    if getattr(row, "sandbox_id", None) == before:
+        return replace(row, sandbox_id=after)
+    return row

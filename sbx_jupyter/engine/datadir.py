@@ -1,0 +1,87 @@
+"""The data directory: who owns it, and where things are in it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine from others."""
+    return _BOOT_ID.read_text().strip()
+
+
+def from_os_error(error: OSError, doing: str) -> SbxError:
+    """The domain error for a failed system call of the engine's own."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpaceError(f"no space left while {doing}")
+    return InternalError(f"{doing} failed: {error}")
+
+
+class DataDir:
+    """The engine's directory, locked while it is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock: int | None = None
+
+    @property
+    def database(self) -> Path:
+        return self.path / "engine.db"
+
+    @property
+    def sandboxes(self) -> Path:
+        return self.path / "sandboxes"
+
+    @property
+    def layers(self) -> Path:
+        return self.path / "layers"
+
+    @property
+    def history(self) -> Path:
+        return self.path / "metrics"
+
+    def writable(self, sandbox_id: str) -> Path:
+        """The writable layer of a sandbox: ``upper`` and ``work`` are below it."""
+        return self.sandboxes / sandbox_id
+
+    def run(self, sandbox_id: str) -> Path:
+        """Where the agent's socket and the scrollback of a sandbox are."""
+        return self.path / "run" / sandbox_id
+
+    def open(self) -> None:
+        """Make the directory and lock it.
+
+        Raises ``FailedPreconditionError`` when another engine has it, naming that one's pid.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            for below in (self.sandboxes, self.layers, self.path / "run", self.history):
+                below.mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(self.path / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise from_os_error(error, f"making the data directory {self.path}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise FailedPreconditionError(
+                f"the data directory {self.path} is in use by another engine, pid {owner}"
+            ) from error
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        self._lock = lock
+
+    def close(self) -> None:
+        """Give the lock back; the file stays, since removing it would race with the next owner."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

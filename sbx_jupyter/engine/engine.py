@@ -1,0 +1,388 @@
+"""The engine: all sandboxes of this machine, and what may be asked of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.admission import check_timeout
+from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
+from sbx_jupyter.engine.creation import Creation
+from sbx_jupyter.engine.datadir import DataDir, boot_id
+from sbx_jupyter.engine.expiry import Expiry
+from sbx_jupyter.engine.gate import Gate, WakeCredential
+from sbx_jupyter.engine.history import History
+from sbx_jupyter.engine.lifecycle import State, unknown
+from sbx_jupyter.engine.listing import Page, SandboxFilter, select
+from sbx_jupyter.engine.logs import LogFilter
+from sbx_jupyter.engine.networks import replace_egress
+from sbx_jupyter.engine.placement import LocalPlacement
+from sbx_jupyter.engine.pool import Pool
+from sbx_jupyter.engine.records import SandboxRow, now
+from sbx_jupyter.engine.recovery import Recovery
+from sbx_jupyter.engine.sampling import Sampler
+from sbx_jupyter.engine.slots import Slots
+from sbx_jupyter.engine.store import Batch, Store
+from sbx_jupyter.engine.supervisor import Supervisor
+from sbx_jupyter.engine.templates import Catalog
+from sbx_jupyter.errors import AbortedError, InvalidArgumentError, SbxError, UnavailableError
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.tiers import choose, detect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.isolation.tiers import IsolationReport
+    from sbx_jupyter.protocol.platform import (
+        NetworkConfig,
+        NewSandbox,
+        SandboxLogEntry,
+        SandboxMetric,
+    )
+
+__all__ = ["Engine", "EngineConfig", "LogFilter", "Page", "SandboxFilter", "WakeCredential"]
+
+_log = logging.getLogger(__name__)
+
+_MIN_REFRESH = 15
+_MAX_REFRESH = 3600
+
+
+class _Parts(NamedTuple):
+    """What exists while the engine runs."""
+
+    context: Context
+    catalog: Catalog
+    supervisor: Supervisor
+    creation: Creation
+    gate: Gate
+    pool: Pool
+    sampler: Sampler
+    fence: Fence
+
+
+class Engine:
+    """Creates, finds, changes and ends sandboxes.
+
+    Everything but ``start`` raises ``UnavailableError`` while the engine is not running.
+    """
+
+    report: IsolationReport
+    tier: str
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.hooks = Hooks()
+        self._parts: _Parts | None = None
+        self._exit = contextlib.AsyncExitStack()
+
+    # Start and stop
+
+    async def start(self) -> None:
+        """Take the data directory, adopt what runs, and be ready.
+
+        Raises ``FailedPreconditionError`` when another engine has the directory or a newer version
+        wrote it, ``DataLossError`` when its store is damaged, ``IsolationError`` when this machine
+        does not give the isolation that was asked for.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._exit.aclose()
+            raise
+
+    async def _start(self) -> None:
+        data_dir = DataDir(self.config.data_dir)
+        data_dir.open()
+        self._exit.callback(data_dir.close)
+        store = Store(data_dir.database)
+        await store.open()
+        self._exit.push_async_callback(store.close)
+        self.report = await asyncio.to_thread(detect, data_dir.path)
+        self.tier = choose(self.report, self.config.isolation)
+        fence = Fence(data_dir.path, self.report, self.tier)
+        await fence.start()
+        self._exit.push_async_callback(fence.stop)
+        parts = self._assemble(data_dir, store, fence)
+        batch = Batch()
+        parts.catalog.add_stock(batch, self.config.default_limits)
+        await store.commit(batch)
+        await Recovery(parts.context, parts.supervisor).run()
+        parts.pool.start()
+        parts.context.expiry.start()
+        parts.sampler.start()
+        self._parts = parts
+
+    def _assemble(self, data_dir: DataDir, store: Store, fence: Fence) -> _Parts:
+        placement = LocalPlacement(data_dir, fence)
+        context = Context(
+            config=self.config,
+            data_dir=data_dir,
+            store=store,
+            slots=Slots(self.config.max_sandboxes),
+            placement=placement,
+            expiry=Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id)),
+            history=History(data_dir.history),
+            boot_id=boot_id(),
+            hooks=self.hooks,
+        )
+        supervisor = Supervisor(context)
+        catalog = Catalog(store)
+        pool = Pool(placement, self.config.default_limits, self.config.pool_size)
+        creation = Creation(context, catalog, supervisor, pool)
+        sampler = Sampler(context, creation.spawns)
+        gate = Gate(context, supervisor)
+        return _Parts(context, catalog, supervisor, creation, gate, pool, sampler, fence)
+
+    async def stop(self, *, kill_sandboxes: bool) -> None:
+        """Stop: end all sandboxes but those paused on disk, or leave them for the next engine."""
+        if self._parts is None:
+            return
+        parts, self._parts = self._parts, None
+        try:
+            await parts.context.expiry.stop()
+            await parts.sampler.stop()
+            await parts.pool.stop()
+            if kill_sandboxes:
+                await asyncio.gather(*(self._stop_one(parts, slot) for slot in parts.context.slots))
+            for slot in parts.context.slots:
+                await self._leave(parts, slot)
+            await parts.context.tasks.drain()
+        finally:
+            await self._exit.aclose()
+
+    async def _stop_one(self, parts: _Parts, slot: Slot) -> None:
+        async with slot.lock:
+            try:
+                if slot.state is State.RUNNING:
+                    await parts.supervisor.end(slot, "stopped")
+                elif slot.state is State.PAUSED and slot.placed is not None:
+                    await parts.supervisor.drop_memory(slot, "the engine stops")
+            except (SbxError, OSError):
+                _log.exception("sandbox %s could not be ended", slot.sandbox_id)
+
+    async def _leave(self, parts: _Parts, slot: Slot) -> None:
+        """Let go of a sandbox without ending it."""
+        async with slot.lock:
+            if slot.guard is not None:
+                slot.guard.cancel()
+            if slot.placed is not None:
+                parts.context.placement.leave(slot.placed)
+
+    # Create, get, list
+
+    async def create(
+        self, request: NewSandbox, *, version: int = 2, idempotency_key: str | None = None
+    ) -> SandboxRow:
+        """Make a sandbox (interface 1.3, S1 and S2).
+
+        Raises ``InvalidArgumentError``, ``NotFoundError`` for an unknown template,
+        ``ResourceExhaustedError`` when there are too many sandboxes or no space,
+        ``KeyReusedError`` and ``AbortedError`` for idempotency keys (interface 1.2).
+        """
+        parts = self._running()
+        work = parts.creation.create(request, version=version, idempotency_key=idempotency_key)
+        return await parts.context.tasks.complete(work, "sbx-create")
+
+    def get(self, sandbox_id: str) -> SandboxRow:
+        """The row of a sandbox; raises ``NotFoundError``."""
+        return self._running().context.slots.find(sandbox_id).row
+
+    def list(self, wanted: SandboxFilter) -> Page:
+        """A page of sandboxes (interface 1.3, S3); raises ``InvalidArgumentError``."""
+        parts = self._running()
+        template_id = None
+        if wanted.template is not None:
+            template = parts.catalog.find_for_filter(wanted.template)
+            if template is None:
+                return Page([], None, 0)
+            template_id = template.template_id
+        return select((slot.row for slot in parts.context.slots), wanted, template_id)
+
+    # Changes
+
+    async def kill(self, sandbox_id: str) -> None:
+        """End a running or paused sandbox; waits for a change in flight. ``NotFoundError``."""
+        parts = self._running()
+        slot = parts.context.slots.get(sandbox_id)
+        if slot is None or slot.state in (State.KILLING, State.LOST):
+            raise unknown(sandbox_id)
+
+        async def work() -> None:
+            async with slot.lock:
+                if slot.state in (State.KILLING, State.LOST):
+                    raise unknown(sandbox_id)
+                await parts.supervisor.end(slot, "killed")
+
+        await parts.context.tasks.complete(work(), "sbx-kill")
+
+    async def pause(self, sandbox_id: str, memory: bool = True) -> None:
+        """Pause a running sandbox; ``FailedPreconditionError`` when it is paused already."""
+        parts = self._running()
+        slot = parts.context.slots.find(sandbox_id)
+
+        async def work() -> None:
+            async with slot.operate("pause"):
+                await parts.supervisor.pause(slot, memory=memory)
+
+        await parts.context.tasks.complete(work(), "sbx-pause")
+
+    async def connect(
+        self, sandbox_id: str, timeout: int, memory: bool | None = None
+    ) -> tuple[SandboxRow, bool]:
+        """Extend a running sandbox or resume a paused one; the flag says that it was resumed.
+
+        Never shortens. Raises ``NotFoundError``, ``AbortedError`` while it is being killed, and
+        ``InvalidArgumentError`` for the timeout.
+        """
+        parts = self._running()
+        self._check_timeout(timeout)
+        slot = parts.context.slots.get(sandbox_id)
+        if slot is None:
+            raise unknown(sandbox_id)
+        if slot.state in (State.KILLING, State.LOST):
+            raise AbortedError(f"Sandbox {sandbox_id} is being killed")
+
+        async def work() -> tuple[SandboxRow, bool]:
+            async with slot.lock:
+                if not slot.state.is_shown:
+                    raise unknown(sandbox_id)
+                if slot.state is State.PAUSED:
+                    await parts.supervisor.resume(slot, timeout, memory=memory is not False)
+                    return slot.row, True
+                await self._extend(parts, slot, timeout)
+                return slot.row, False
+
+        return await parts.context.tasks.complete(work(), "sbx-connect")
+
+    async def resume(
+        self,
+        sandbox_id: str,
+        timeout: int,
+        memory: bool | None = None,
+        auto_pause: bool | None = None,
+    ) -> SandboxRow:
+        """Resume a paused sandbox; ``FailedPreconditionError`` when it runs (interface S9)."""
+        parts = self._running()
+        self._check_timeout(timeout)
+        slot = parts.context.slots.find(sandbox_id)
+
+        async def work() -> SandboxRow:
+            async with slot.operate("resume"):
+                if auto_pause is not None:
+                    slot.row = replace(slot.row, auto_pause=auto_pause)
+                await parts.supervisor.resume(slot, timeout, memory=memory is not False)
+                return slot.row
+
+        return await parts.context.tasks.complete(work(), "sbx-resume")
+
+    async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
+        """End the sandbox ``timeout`` seconds from now, sooner or later than before (S12)."""
+        parts = self._running()
+        slot = parts.context.slots.find(sandbox_id)
+        async with slot.operate("set_timeout"):
+            at = now()
+            last = slot.row.window_start + dt.timedelta(seconds=self.config.max_timeout)
+            if last <= at:
+                raise InvalidArgumentError("Max instance length exceeded")
+            end_at = at + dt.timedelta(seconds=min(max(timeout, 0), self.config.max_timeout))
+            await parts.supervisor.set_end(slot, min(end_at, last))
+
+    async def refresh(self, sandbox_id: str, duration: int | None = None) -> None:
+        """Keep the sandbox for at least ``duration`` seconds more (S13); never shortens."""
+        parts = self._running()
+        seconds = _MIN_REFRESH if duration is None else duration
+        if not 0 <= seconds <= _MAX_REFRESH:
+            raise InvalidArgumentError(f"duration must be between 0 and {_MAX_REFRESH}")
+        slot = parts.context.slots.find(sandbox_id)
+        async with slot.operate("refresh"):
+            await self._extend(parts, slot, max(seconds, _MIN_REFRESH))
+
+    async def _extend(self, parts: _Parts, slot: Slot, seconds: int) -> None:
+        last = slot.row.window_start + dt.timedelta(seconds=self.config.max_timeout)
+        end_at = min(now() + dt.timedelta(seconds=seconds), last)
+        if end_at > slot.row.end_at:
+            await parts.supervisor.set_end(slot, end_at)
+
+    def _check_timeout(self, timeout: int) -> None:
+        if timeout < 0:
+            raise InvalidArgumentError("Timeout must be greater than or equal to 0")
+        check_timeout(timeout, self.config.max_timeout)
+
+    async def set_network(self, sandbox_id: str, update: NetworkConfig) -> None:
+        """Replace the egress configuration of a running sandbox (S14)."""
+        parts = self._running()
+        slot = parts.context.slots.find(sandbox_id)
+        async with slot.operate("set_network"):
+            row = replace(
+                slot.row,
+                network=replace_egress(slot.row.network, update),
+                allow_internet_access=update.allow_internet_access,
+            )
+            await parts.context.commit(Batch().put(row))
+            slot.row = row
+            for hook in self.hooks.network_changed:
+                hook(row)
+
+    # What is known about a sandbox
+
+    def metrics(
+        self, sandbox_id: str, start: int | None = None, end: int | None = None
+    ) -> list[SandboxMetric]:
+        """Readings in order of time (S15); empty for an unknown sandbox."""
+        return self._running().context.history.between(sandbox_id, start, end)
+
+    def latest_metric(self, sandbox_id: str) -> SandboxMetric | None:
+        """The newest reading (S16)."""
+        return self._running().context.history.latest(sandbox_id)
+
+    def logs(self, sandbox_id: str, wanted: LogFilter | None = None) -> list[SandboxLogEntry]:
+        """Log entries (S17 and S18), also of sandboxes that ended; raises ``NotFoundError``."""
+        context = self._running().context
+        if sandbox_id not in context.journal and context.slots.get(sandbox_id) is None:
+            raise unknown(sandbox_id)
+        found = context.journal.select(sandbox_id, wanted or LogFilter(direction="forward"))
+        return [row.to_entry() for row in found]
+
+    # For the gateway and the runtime handlers
+
+    async def live(self, sandbox_id: str, *, wake: WakeCredential | None = None) -> Sandbox:
+        """The running sandbox; a paused one is resumed if it and the credential allow that.
+
+        Raises ``NotFoundError`` ("The sandbox was not found"), and what ``Gate.enter`` says.
+        """
+        gate = self._running().gate
+        return gate.find(sandbox_id) or await gate.enter(sandbox_id, wake)
+
+    def access_token(self, sandbox_id: str) -> str | None:
+        """The access token, ``None`` for an open sandbox; raises ``NotFoundError``."""
+        return self.get(sandbox_id).access_token
+
+    def find_by_signature(self, check: Callable[[str], bool]) -> str | None:
+        """The sandbox whose access token passes the check of a signature (interface 2.3)."""
+        for slot in self._running().context.slots:
+            token = slot.row.access_token
+            if token is not None and slot.state.is_shown and check(token):
+                return slot.sandbox_id
+        return None
+
+    @property
+    def store(self) -> Store:
+        """The rows, for the parts that keep templates."""
+        return self._running().context.store
+
+    async def wait_ready(self) -> None:
+        """Wait until the pool of ready sandboxes is full."""
+        await self._running().pool.wait_filled()
+
+    def _running(self) -> _Parts:
+        if self._parts is None:
+            raise UnavailableError("the engine is not running")
+        return self._parts

@@ -1,0 +1,106 @@
+"""Lets requests in to running sandboxes, and wakes those that may be woken (interface 9.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.errors import AbortedError, NotFoundError, PermissionDeniedError
+from sbx_jupyter.protocol.access import matches
+from sbx_jupyter.protocol.runtime import RUNTIME_PORT
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.supervisor import Supervisor
+
+_WAIT: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WakeCredential:
+    """What a request that came in from outside brings along."""
+
+    port: int
+    access_token: str | None = None
+    traffic_token: str | None = None
+
+
+class Gate:
+    """Finds the live sandbox for a request."""
+
+    def __init__(self, context: Context, supervisor: Supervisor) -> None:
+        self._context = context
+        self._supervisor = supervisor
+
+    def find(self, sandbox_id: str) -> Sandbox | None:
+        """The sandbox if it is running right now: the short way of nearly every request."""
+        slot = self._context.slots.get(sandbox_id)
+        if slot is None or slot.state is not State.RUNNING or slot.placed is None:
+            return None
+        return slot.placed.sandbox
+
+    async def enter(self, sandbox_id: str, wake: WakeCredential | None) -> Sandbox:
+        """The sandbox once it runs; waits for a change of state and resumes a paused one.
+
+        Raises ``NotFoundError`` when it is unknown, gone or stays paused, ``AbortedError`` when a
+        change of state takes over a minute, ``PermissionDeniedError`` when the credential does not
+        allow to wake it, ``ResourceExhaustedError`` when there is no room to.
+        """
+        slot = self._context.slots.get(sandbox_id)
+        if slot is None or not slot.state.is_shown:
+            raise _missing()
+        try:
+            async with asyncio.timeout(_WAIT):
+                await slot.lock.acquire()
+        except TimeoutError as error:
+            raise AbortedError(
+                "The sandbox is still transitioning. Try again in a moment."
+            ) from error
+        try:
+            if slot.state is State.PAUSED:
+                await self._wake(slot, wake)
+            if slot.state is not State.RUNNING or slot.placed is None:
+                raise _missing()
+            if slot.placed.sandbox is None:
+                raise _missing()
+            return slot.placed.sandbox
+        finally:
+            slot.lock.release()
+
+    async def _wake(self, slot: Slot, wake: WakeCredential | None) -> None:
+        row = slot.row
+        if wake is None or not row.auto_resume or row.pause_mode != "full":
+            raise _missing()
+        if wake.port == RUNTIME_PORT:
+            _check(
+                "Sandbox is secured with access token",
+                row.access_token,
+                wake.access_token,
+                "x-access-token",
+            )
+        else:
+            _check(
+                "Sandbox is secured with traffic access token",
+                row.traffic_token,
+                wake.traffic_token,
+                "e2b-traffic-access-token",
+            )
+        timeout = min(row.timeout, self._context.config.max_timeout)
+        await self._supervisor.resume(slot, timeout)
+
+
+def _check(sentence: str, expected: str | None, given: str | None, header: str) -> None:
+    if expected is None:
+        return
+    if given is None:
+        raise PermissionDeniedError(f"{sentence}. Token header '{header}' is missing")
+    if not matches(given, expected):
+        raise PermissionDeniedError(f"{sentence}. Provided token in header '{header}' is invalid")
+
+
+def _missing() -> NotFoundError:
+    return NotFoundError("The sandbox was not found")

@@ -1,0 +1,210 @@
+"""Where a sandbox runs: one seam, with this machine behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sbx_jupyter.engine.datadir import DataDir, from_os_error
+from sbx_jupyter.engine.records import BuildRow, SandboxRow, layer_paths
+from sbx_jupyter.engine.sandbox import Sandbox
+from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sbx_jupyter.isolation.fence import Cage
+
+_SOCKET: Final = "agent.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a sandbox is made of."""
+
+    sandbox_id: str
+    limits: Limits
+    base: str = "host"
+    layers: tuple[Path, ...] = ()
+    envs: dict[str, str] = field(default_factory=dict)
+    default_user: str = "user"
+    default_cwd: str = ""
+    volumes: tuple[tuple[Path, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Placed:
+    """The processes of a sandbox; ``sandbox`` is ``None`` while they are frozen unopened."""
+
+    cage: Cage
+    sandbox: Sandbox | None
+
+
+class Placement(Protocol):
+    """Starts and ends the processes of sandboxes, and keeps their writable layers."""
+
+    async def place(self, plan: Plan, *, fresh: bool = True) -> Placed:
+        """Start a sandbox, on a new writable layer or on the one that it left."""
+        ...
+
+    async def adopt(self, row: SandboxRow, limits: Limits) -> Placed | None:
+        """Find the processes of a row again, unopened; ``None`` when they are gone."""
+        ...
+
+    async def open(self, placed: Placed, row: SandboxRow, limits: Limits) -> Sandbox:
+        """Speak to the agent of an adopted sandbox."""
+        ...
+
+    async def end(self, placed: Placed) -> None:
+        """Kill the processes; the writable layer stays."""
+        ...
+
+    def leave(self, placed: Placed) -> None:
+        """Let go of the processes and leave them running."""
+        ...
+
+    async def remove(self, sandbox_id: str) -> None:
+        """Remove the writable layer and all else that a sandbox left behind."""
+        ...
+
+
+class LocalPlacement:
+    """This machine."""
+
+    def __init__(self, data_dir: DataDir, fence: Fence) -> None:
+        self._data_dir = data_dir
+        self._fence = fence
+
+    async def place(self, plan: Plan, *, fresh: bool = True) -> Placed:
+        """Start a sandbox; on failure nothing of it stays but the layer that it already had.
+
+        Raises ``NoSpaceError`` when the disk is full, and what the fence and the agent raise.
+        """
+        cage: Cage | None = None
+        try:
+            try:
+                listener = await asyncio.to_thread(self._prepare, plan.sandbox_id)
+            except OSError as error:
+                raise from_os_error(error, "making the writable layer") from error
+            with listener:
+                cage = await self._fence.create(self._spec(plan), listener)
+            sandbox = Sandbox(
+                plan.sandbox_id, cage, self._data_dir.run(plan.sandbox_id), limits=plan.limits
+            )
+            await sandbox.open(
+                envs=plan.envs, default_user=plan.default_user, default_cwd=plan.default_cwd
+            )
+        except BaseException:
+            if cage is not None:
+                await cage.kill()
+                cage.close()
+            if fresh:
+                await self.remove(plan.sandbox_id)
+            raise
+        return Placed(cage, sandbox)
+
+    async def adopt(self, row: SandboxRow, limits: Limits) -> Placed | None:
+        if row.cage is None:
+            return None
+        cage = self._fence.adopt(row.sandbox_id, row.cage)
+        return None if cage is None else Placed(cage, None)
+
+    async def open(self, placed: Placed, row: SandboxRow, limits: Limits) -> Sandbox:
+        sandbox = Sandbox(
+            row.sandbox_id, placed.cage, self._data_dir.run(row.sandbox_id), limits=limits
+        )
+        await sandbox.open(
+            envs=row.global_envs(), default_user=row.default_user, default_cwd=row.default_cwd
+        )
+        placed.sandbox = sandbox
+        return sandbox
+
+    async def end(self, placed: Placed) -> None:
+        if placed.sandbox is not None:
+            await placed.sandbox.aclose()
+        await placed.cage.kill()
+        placed.cage.close()
+
+    def leave(self, placed: Placed) -> None:
+        if placed.sandbox is not None:
+            placed.sandbox.detach()
+        placed.cage.close()
+
+    async def remove(self, sandbox_id: str) -> None:
+        writable = self._data_dir.writable(sandbox_id)
+        await self._fence.remove_writable(writable)
+        await asyncio.to_thread(_remove_directories, writable, self._data_dir.run(sandbox_id))
+
+    def _spec(self, plan: Plan) -> FenceSpec:
+        return FenceSpec(
+            sandbox_id=plan.sandbox_id,
+            layers=plan.layers,
+            base=plan.base,
+            writable=self._data_dir.writable(plan.sandbox_id),
+            limits=plan.limits,
+            volumes=plan.volumes,
+        )
+
+    def _prepare(self, sandbox_id: str) -> socket.socket:
+        """Make the directories and the agent's listening socket; blocking."""
+        writable = self._data_dir.writable(sandbox_id)
+        for directory in (writable, writable / "upper", writable / "work"):
+            directory.mkdir(exist_ok=True)
+        run = self._data_dir.run(sandbox_id)
+        run.mkdir(mode=0o700, exist_ok=True)
+        return _listen(run)
+
+
+def _listen(run: Path) -> socket.socket:
+    """A listening socket named ``agent.sock``, however long the path of its directory is."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    directory = os.open(run, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_SOCKET, dir_fd=directory)
+        # Names of sockets are limited to 107 bytes; through the descriptor it is always short.
+        listener.bind(f"/proc/self/fd/{directory}/{_SOCKET}")
+        listener.listen(8)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.close(directory)
+    return listener
+
+
+def _remove_directories(*directories: Path) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def plan_for(
+    row: SandboxRow, data_dir: DataDir, limits: Limits, volumes: tuple[tuple[Path, str], ...] = ()
+) -> Plan:
+    """What the sandbox of a row is made of."""
+    return Plan(
+        sandbox_id=row.sandbox_id,
+        limits=limits,
+        base=row.base,
+        layers=layer_paths(data_dir.path, row.layers),
+        envs=row.global_envs(),
+        default_user=row.default_user,
+        default_cwd=row.default_cwd,
+        volumes=volumes,
+    )
+
+
+def limits_for(row: SandboxRow | BuildRow, default: Limits) -> Limits:
+    """The limits of a sandbox or a build: its own sizes, the rest as configured."""
+    return Limits(
+        memory_mb=row.memory_mb,
+        cpu_count=row.cpu_count,
+        processes=default.processes,
+        disk_mb=row.disk_size_mb,
+        open_files=default.open_files,
+    )

@@ -1,0 +1,115 @@
+"""Sandboxes made ahead of time, so that a create finds one ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.placement import Placed, Placement, Plan
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.protocol.access import new_sandbox_id
+
+if TYPE_CHECKING:
+    from sbx_jupyter.isolation.fence import Limits
+
+_log = logging.getLogger(__name__)
+
+_REFILL_DELAY: Final = 0.02
+"""Seconds; refilling at once competes with the first command of who just got a sandbox."""
+
+_RETRY_DELAY: Final = 5.0
+
+
+@dataclass(slots=True)
+class Ready:
+    """A sandbox that waits to be given out, once."""
+
+    sandbox_id: str
+    placed: Placed
+
+
+class Pool:
+    """Keeps ``size`` sandboxes of the stock base with the default limits ready."""
+
+    def __init__(self, placement: Placement, limits: Limits, size: int) -> None:
+        self._placement = placement
+        self._limits = limits
+        self._size = size
+        self._ready: deque[Ready] = deque()
+        self._wanted = asyncio.Event()
+        self._filled = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._removals: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def start(self) -> None:
+        if self._size > 0:
+            self._wanted.set()
+            self._task = asyncio.create_task(self._refill_forever(), name="sbx-pool")
+
+    async def wait_filled(self) -> None:
+        """Wait until the pool is full."""
+        if self._task is not None:
+            await self._filled.wait()
+
+    async def stop(self) -> None:
+        """End the sandboxes that were not given out."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        while self._ready:
+            await self._discard(self._ready.popleft())
+        if self._removals:
+            await asyncio.gather(*self._removals, return_exceptions=True)
+
+    def take(self, plan_limits: Limits, base: str, layers: tuple[object, ...]) -> Ready | None:
+        """A ready sandbox if it is of the kind that is wanted and one is there."""
+        if plan_limits != self._limits or base != "host" or layers:
+            return None
+        while self._ready:
+            ready = self._ready.popleft()
+            self._filled.clear()
+            self._wanted.set()
+            sandbox = ready.placed.sandbox
+            if sandbox is not None and not sandbox.closed.is_set():
+                return ready
+            removal = asyncio.create_task(self._discard(ready))
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
+        return None
+
+    async def _refill_forever(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await asyncio.sleep(_REFILL_DELAY)
+            if self._wanted.is_set():
+                continue  # another one was taken meanwhile: let creates go first
+            await self._refill()
+
+    async def _refill(self) -> None:
+        while len(self._ready) < self._size:
+            plan = Plan(sandbox_id=new_sandbox_id(), limits=self._limits)
+            try:
+                placed = await self._placement.place(plan)
+            except (SbxError, OSError) as error:
+                _log.warning("the pool of ready sandboxes cannot be filled: %s", error)
+                await asyncio.sleep(_RETRY_DELAY)
+                continue
+            self._ready.append(Ready(plan.sandbox_id, placed))
+            if self._wanted.is_set():
+                await asyncio.sleep(_REFILL_DELAY)
+        self._filled.set()
+
+    async def _discard(self, ready: Ready) -> None:
+        try:
+            await self._placement.end(ready.placed)
+            await self._placement.remove(ready.sandbox_id)
+        except (SbxError, OSError):
+            _log.exception("a ready sandbox could not be removed")

@@ -1,0 +1,123 @@
+"""Takes up what the engine before left: adopts, rolls forward or back, collects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.placement import Placed, limits_for
+from sbx_jupyter.engine.records import LogRow, SandboxRow, now
+from sbx_jupyter.engine.slots import Slot
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.supervisor import thaw
+from sbx_jupyter.errors import SbxError
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
+
+_MAX_LOGS: Final = 100_000
+
+
+class Recovery:
+    """Brings every stored sandbox to a state that is true now."""
+
+    def __init__(self, context: Context, supervisor: Supervisor) -> None:
+        self._context = context
+        self._supervisor = supervisor
+
+    async def run(self) -> set[str]:
+        """Take up all rows; give the ids of the sandboxes that still have processes."""
+        context = self._context
+        for row in await context.store.read_logs(now() - logs.RETENTION, _MAX_LOGS):
+            context.journal.add(row)
+        rows = list(context.store.sandboxes)
+        await asyncio.to_thread(context.history.load, {row.sandbox_id for row in rows})
+        for row in rows:
+            await self._take_up(row)
+        await self._collect_layers()
+        return {slot.sandbox_id for slot in context.slots if slot.placed is not None}
+
+    async def _take_up(self, row: SandboxRow) -> None:
+        context = self._context
+        limits = limits_for(row, context.config.default_limits)
+        placed = None
+        if row.boot_id == context.boot_id:
+            placed = await context.placement.adopt(row, limits)
+        slot = Slot(row, placed)
+        context.slots.add(slot)
+        async with slot.lock:
+            if row.state is State.PAUSING:
+                await self._finish_pause(slot)
+            elif row.state is State.PAUSED:
+                await self._keep_paused(slot)
+            elif row.state in (State.RUNNING, State.SNAPSHOTTING):
+                await self._keep_running(slot)
+            else:
+                await self._supervisor.end(slot, "lost", f"the engine stopped while {row.state}")
+
+    async def _finish_pause(self, slot: Slot) -> None:
+        if slot.placed is not None:
+            await self._context.placement.end(slot.placed)
+            slot.placed = None
+        entry = logs.entry(slot.sandbox_id, "info", "Sandbox paused", pause_mode="filesystem")
+        await self._store_paused(slot, entry)
+
+    async def _keep_paused(self, slot: Slot) -> None:
+        if slot.row.pause_mode != "full":
+            return
+        if slot.placed is not None:
+            self._supervisor.watch(slot)
+            return
+        message = "Memory of the paused sandbox lost, its files are kept"
+        await self._store_paused(slot, logs.entry(slot.sandbox_id, "error", message))
+
+    async def _keep_running(self, slot: Slot) -> None:
+        row = slot.row
+        if slot.placed is None:
+            if row.boot_id == self._context.boot_id:
+                await self._supervisor.end(slot, "lost", "the sandbox ended without an engine")
+            elif row.end_at <= now() and not row.auto_pause:
+                await self._supervisor.end(slot, "timeout")
+            else:
+                message = "The machine restarted: the sandbox is paused, its files are kept"
+                await self._store_paused(slot, logs.entry(slot.sandbox_id, "warn", message))
+            return
+        try:
+            await self._adopt(slot, slot.placed)
+        except (SbxError, OSError) as error:
+            await self._supervisor.end(slot, "lost", f"it does not answer: {error}")
+
+    async def _adopt(self, slot: Slot, placed: Placed) -> None:
+        context = self._context
+        # The engine may have ended between a freeze and the row that says so.
+        await thaw(placed) if placed.sandbox else await placed.cage.thaw()
+        limits = limits_for(slot.row, context.config.default_limits)
+        await context.placement.open(placed, slot.row, limits)
+        slot.row = replace(slot.row, state=State.RUNNING)
+        await self._supervisor.begin(slot)
+        _log.info("adopted", extra={"sandbox_id": slot.sandbox_id})
+
+    async def _store_paused(self, slot: Slot, entry: LogRow) -> None:
+        row = replace(
+            slot.row, state=State.PAUSED, pause_mode="filesystem", end_at=now(), cage=None
+        )
+        await self._context.commit(Batch().put(row).log(entry))
+        slot.row = row
+
+    async def _collect_layers(self) -> None:
+        """Remove the writable layers that no row names."""
+        context = self._context
+        known = {row.sandbox_id for row in context.store.sandboxes}
+        found = await asyncio.to_thread(
+            lambda: [path.name for path in context.data_dir.sandboxes.iterdir()]
+        )
+        for sandbox_id in set(found) - known:
+            await context.placement.remove(sandbox_id)

@@ -1,0 +1,127 @@
+"""The engine's slow heartbeat: readings, out-of-memory kills, and what may be written late."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.protocol.platform import SandboxMetric
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.creation import Spawns
+    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.protocol.runtime import Reading
+
+_log = logging.getLogger(__name__)
+
+_PRUNE_INTERVAL: Final = 3600.0
+_READ_TIMEOUT: Final = 2.0
+_AT_ONCE: Final = 8
+
+
+class Sampler:
+    """Reads every running sandbox at an interval and keeps what it read."""
+
+    def __init__(self, context: Context, spawns: Spawns) -> None:
+        self._context = context
+        self._spawns = spawns
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._task: asyncio.Task[None] | None = None
+        self._pruned_at = 0.0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="sbx-sampler")
+
+    async def stop(self) -> None:
+        """Stop reading, and write what was read."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+            await self._write()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            due = max(due + self._context.config.metrics_interval, loop.time())
+            await asyncio.sleep(due - loop.time())
+            await self.sample()
+            await self._write()
+
+    async def sample(self) -> None:
+        """Read all running sandboxes once."""
+        running = [slot for slot in self._context.slots if slot.state is State.RUNNING]
+        await asyncio.gather(*(self._read(slot) for slot in running))
+
+    async def _read(self, slot: Slot) -> None:
+        placed = slot.placed
+        if placed is None or placed.sandbox is None:
+            return
+        try:
+            async with self._room, asyncio.timeout(_READ_TIMEOUT):
+                reading = await placed.sandbox.read_metrics()
+            await self._note_oom(slot, placed.cage.oom_kills())
+        except (SbxError, OSError, TimeoutError) as error:
+            _log.debug("no reading: %s", error, extra={"sandbox_id": slot.sandbox_id})
+            return
+        if slot.state is State.RUNNING:
+            self._context.history.add(slot.sandbox_id, _to_metric(reading))
+
+    async def _note_oom(self, slot: Slot, kills: int) -> None:
+        if kills <= slot.oom_kills:
+            return
+        slot.oom_kills = kills
+        entry = logs.entry(
+            slot.sandbox_id, "warn", "A process was killed: out of memory", kills=str(kills)
+        )
+        await self._context.commit(Batch().log(entry))
+
+    async def _write(self) -> None:
+        context = self._context
+        try:
+            await asyncio.to_thread(context.history.write, context.history.take_unwritten())
+            batch = self._late_changes()
+            if batch.puts or batch.forget_logs_before is not None:
+                await context.commit(batch)
+        except (SbxError, OSError) as error:
+            _log.warning("readings and counters could not be written: %s", error)
+
+    def _late_changes(self) -> Batch:
+        """Counters, and what is too old: the changes that nobody waits for."""
+        batch = Batch()
+        for template_id, (count, at) in self._spawns.counts.items():
+            template = self._context.store.templates.get(template_id)
+            if template is not None:
+                count += template.spawn_count
+                batch.put(replace(template, spawn_count=count, last_spawned_at=at))
+        self._spawns.counts.clear()
+        if time.monotonic() - self._pruned_at > _PRUNE_INTERVAL or self._pruned_at == 0.0:
+            self._pruned_at = time.monotonic()
+            batch.forget_logs_before = dt.datetime.now(dt.UTC) - logs.RETENTION
+        return batch
+
+
+def _to_metric(reading: Reading) -> SandboxMetric:
+    at = dt.datetime.now(dt.UTC)
+    return SandboxMetric(
+        timestamp=at,
+        timestamp_unix=int(at.timestamp()),
+        cpu_count=reading.cpu_count,
+        cpu_used_pct=reading.cpu_used_pct,
+        mem_used=reading.mem_used,
+        mem_total=reading.mem_total,
+        mem_cache=reading.mem_cache,
+        disk_used=reading.disk_used,
+        disk_total=reading.disk_total,
+    )

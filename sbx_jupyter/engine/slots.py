@@ -1,0 +1,107 @@
+"""The sandboxes that exist, each with its lock and its place in life."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.lifecycle import (
+    Operation,
+    State,
+    check_operation,
+    check_transition,
+    unknown,
+)
+from sbx_jupyter.errors import ResourceExhaustedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from sbx_jupyter.engine.placement import Placed
+    from sbx_jupyter.engine.records import SandboxRow
+
+
+class Slot:
+    """One sandbox: its row as it is now, its processes, and the lock for changes of state.
+
+    The row here may be ahead of the stored one by a passing state such as ``pausing``.
+    """
+
+    def __init__(self, row: SandboxRow, placed: Placed | None = None) -> None:
+        self.row = row
+        self.placed = placed
+        self.lock = asyncio.Lock()
+        self.guard: asyncio.Task[None] | None = None
+        self.oom_kills = 0
+
+    @property
+    def sandbox_id(self) -> str:
+        return self.row.sandbox_id
+
+    @property
+    def state(self) -> State:
+        return self.row.state
+
+    def move(self, state: State) -> None:
+        """Go on to another state; raises ``InternalError`` where the table forbids it."""
+        check_transition(self.row.state, state)
+        self.row = replace(self.row, state=state)
+
+    def settle(self, row: SandboxRow) -> None:
+        """Take over a row that was just stored, with its state."""
+        if row.state is not self.row.state:
+            check_transition(self.row.state, row.state)
+        self.row = row
+
+    @contextlib.asynccontextmanager
+    async def operate(self, operation: Operation) -> AsyncIterator[None]:
+        """Hold the sandbox for an operation; raises what its state refuses (interface 9.6)."""
+        check_operation(operation, self.sandbox_id, self.state)
+        async with self.lock:
+            check_operation(operation, self.sandbox_id, self.state)
+            yield
+
+
+class Slots:
+    """All sandboxes by id, and how many there may be."""
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
+        self._slots: dict[str, Slot] = {}
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(list(self._slots.values()))
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def get(self, sandbox_id: str) -> Slot | None:
+        return self._slots.get(sandbox_id)
+
+    def find(self, sandbox_id: str) -> Slot:
+        """The slot of a sandbox that clients may see; raises ``NotFoundError``."""
+        slot = self._slots.get(sandbox_id)
+        if slot is None or not slot.state.is_shown:
+            raise unknown(sandbox_id)
+        return slot
+
+    def add(self, slot: Slot) -> None:
+        self._slots[slot.sandbox_id] = slot
+
+    def remove(self, slot: Slot) -> None:
+        self._slots.pop(slot.sandbox_id, None)
+
+    def occupied(self) -> int:
+        """How many count against the maximum."""
+        return sum(slot.state.occupies for slot in self._slots.values())
+
+    def check_room(self, count: int = 1) -> None:
+        """Raise ``ResourceExhaustedError`` when ``count`` more would be too many."""
+        if self.occupied() + count > self._maximum:
+            raise ResourceExhaustedError(
+                f"You have reached the maximum number of concurrent sandboxes ({self._maximum}). "
+                "Kill or pause one, or raise the limit of the engine"
+            )

@@ -1,0 +1,363 @@
+"""What happens to a sandbox between its creation and its end: every change of its state."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import datetime as dt
+import logging
+import os
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.lifecycle import State, unknown
+from sbx_jupyter.engine.placement import Placed, limits_for, plan_for
+from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.errors import NoSpaceError, SbxError, UnavailableError, UnimplementedError
+from sbx_jupyter.protocol import agent as ops
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.slots import Slot
+
+_log = logging.getLogger(__name__)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_RETRY_DELAY: Final = 1.0
+_CLOSED_GRACE: Final = 0.5
+"""Seconds that PID 1 has to end after its channel; then it is ended."""
+
+Reason = Literal["killed", "timeout", "lost", "stopped"]
+
+_ENDED: Final[dict[Reason, tuple[logs.Level, str]]] = {
+    "killed": ("info", "Sandbox killed"),
+    "timeout": ("info", "Sandbox timed out and was killed"),
+    "lost": ("error", "Sandbox lost"),
+    "stopped": ("info", "Sandbox killed, the engine stops"),
+}
+
+
+class Supervisor:
+    """Pauses, resumes, ends and watches over sandboxes.
+
+    Methods that take a slot expect its lock to be held, unless they say otherwise.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    # Beginning
+
+    async def begin(self, slot: Slot) -> None:
+        """Watch a sandbox that runs from now on, and tell who wants to know."""
+        placed = slot.placed
+        if placed is None or placed.sandbox is None:
+            raise UnavailableError(f"Sandbox {slot.sandbox_id} has no processes")
+        for hook in self._context.hooks.started:
+            await hook(slot.row, placed.sandbox)
+        self.watch(slot)
+
+    def watch(self, slot: Slot) -> None:
+        """Notice the death of the processes, and the end time while the sandbox runs."""
+        if slot.placed is not None and slot.guard is None:
+            slot.guard = self._context.tasks.spawn(
+                self._guard(slot, slot.placed), f"sbx-guard-{slot.sandbox_id}"
+            )
+        if slot.state is State.RUNNING:
+            self._context.expiry.schedule(slot.sandbox_id, slot.row.end_at.timestamp())
+
+    async def set_end(self, slot: Slot, end_at: dt.datetime) -> None:
+        """Move the end time of a running sandbox."""
+        row = replace(slot.row, end_at=end_at)
+        await self._context.commit(Batch().put(row))
+        slot.settle(row)
+        self._context.expiry.schedule(slot.sandbox_id, end_at.timestamp())
+
+    # Pause
+
+    async def pause(self, slot: Slot, *, memory: bool, why: str = "Sandbox paused") -> None:
+        """Pause a running sandbox, with its memory or as files only."""
+        slot.move(State.PAUSING)
+        self._context.expiry.cancel(slot.sandbox_id)
+        try:
+            if memory:
+                await self._pause_full(slot, why)
+            else:
+                await self._pause_filesystem(slot, why)
+        except BaseException:
+            if slot.state is State.PAUSING and slot.placed is not None:
+                slot.move(State.RUNNING)
+                self.watch(slot)
+            raise
+
+    async def _pause_full(self, slot: Slot, why: str) -> None:
+        placed = self._placed(slot)
+        await freeze(placed)
+        try:
+            await self._commit_paused(slot, "full", why)
+        except BaseException:
+            await thaw(placed)
+            raise
+
+    async def _pause_filesystem(self, slot: Slot, why: str) -> None:
+        # The row says so before the processes end: an engine that dies now must not take the
+        # sandbox for lost, but go on here.
+        await self._context.commit(Batch().put(slot.row))
+        await self._end_processes(slot)
+        await asyncio.to_thread(_sync, self._context.data_dir.writable(slot.sandbox_id))
+        await self._commit_paused(slot, "filesystem", why)
+
+    async def _commit_paused(
+        self, slot: Slot, mode: Literal["full", "filesystem"], why: str
+    ) -> None:
+        row = replace(
+            slot.row,
+            state=State.PAUSED,
+            pause_mode=mode,
+            end_at=now(),
+            cage=slot.row.cage if mode == "full" else None,
+        )
+        level: logs.Level = "info" if why == "Sandbox paused" else "warn"
+        entry = logs.entry(slot.sandbox_id, level, why, pause_mode=mode)
+        await self._context.commit(Batch().put(row).log(entry))
+        slot.settle(row)
+
+    # Resume
+
+    async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
+        """Let a paused sandbox run again for ``timeout`` seconds; without memory it boots."""
+        self._context.slots.check_room()
+        slot.move(State.RESUMING)
+        try:
+            if slot.row.pause_mode == "full" and memory and slot.placed is not None:
+                await self._resume_full(slot)
+            else:
+                await self._boot(slot)
+            await self._commit_resumed(slot, timeout)
+        except BaseException:
+            await self._back_to_paused(slot)
+            raise
+        self.watch(slot)
+
+    async def _resume_full(self, slot: Slot) -> None:
+        placed = self._placed(slot)
+        await thaw(placed)
+        if placed.sandbox is None:
+            limits = limits_for(slot.row, self._context.config.default_limits)
+            sandbox = await self._context.placement.open(placed, slot.row, limits)
+            for hook in self._context.hooks.started:
+                await hook(slot.row, sandbox)
+
+    async def _boot(self, slot: Slot) -> None:
+        """Start new processes on the writable layer that the sandbox left."""
+        await self._end_processes(slot)
+        context = self._context
+        slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
+        limits = limits_for(slot.row, context.config.default_limits)
+        plan = plan_for(slot.row, context.data_dir, limits, self.volumes(slot.row))
+        slot.placed = await context.placement.place(plan, fresh=False)
+        await self.begin(slot)
+
+    async def _commit_resumed(self, slot: Slot, timeout: int) -> None:
+        at = now()
+        row = replace(
+            slot.row,
+            state=State.RUNNING,
+            pause_mode=None,
+            window_start=at,
+            end_at=at + dt.timedelta(seconds=timeout),
+            cage=self._placed(slot).cage.to_state(),
+            boot_id=self._context.boot_id,
+        )
+        await self._context.commit(
+            Batch().put(row).log(logs.entry(slot.sandbox_id, "info", "Sandbox resumed"))
+        )
+        slot.settle(row)
+
+    async def _back_to_paused(self, slot: Slot) -> None:
+        """After a resume that failed: as it was, or on disk when its memory is gone already."""
+        if slot.state is not State.RESUMING:
+            return
+        if slot.row.pause_mode == "full" and slot.placed is not None:
+            await freeze(slot.placed)
+        else:
+            await self._end_processes(slot)
+        slot.move(State.PAUSED)
+
+    # End
+
+    async def end(self, slot: Slot, reason: Reason, detail: str = "") -> None:
+        """End a sandbox whatever its state, and forget it."""
+        if slot.state is not State.KILLING:
+            slot.move(State.KILLING)
+        self._context.expiry.cancel(slot.sandbox_id)
+        await self._end_processes(slot)
+        level, message = _ENDED[reason]
+        fields = {"reason": detail} if detail else {}
+        entry = logs.entry(slot.sandbox_id, level, message, **fields)
+        try:
+            await self._forget(slot, entry)
+        except NoSpaceError:
+            # The row cannot even be removed; the layer's space is about to come back.
+            self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
+            return
+        self._context.tasks.spawn(self._clean(slot.sandbox_id), "sbx-clean")
+
+    async def _forget(self, slot: Slot, entry: LogRow) -> None:
+        context = self._context
+        batch = Batch().remove(SandboxRow, slot.sandbox_id).log(entry)
+        for request in context.store.requests:
+            if request.sandbox_id == slot.sandbox_id:
+                batch.remove(RequestRow, request.key)
+        await context.commit(batch)
+        context.slots.remove(slot)
+        context.history.forget(slot.sandbox_id)
+        for hook in context.hooks.stopped:
+            await hook(slot.sandbox_id)
+
+    async def _forget_later(self, slot: Slot, entry: LogRow) -> None:
+        await self._clean(slot.sandbox_id)
+        while True:
+            try:
+                return await self._forget(slot, entry)
+            except NoSpaceError as error:
+                _log.warning("sandbox %s is ended, its row is not: %s", slot.sandbox_id, error)
+                await asyncio.sleep(_RETRY_DELAY)
+
+    async def _clean(self, sandbox_id: str) -> None:
+        try:
+            await self._context.placement.remove(sandbox_id)
+        except (SbxError, OSError):
+            _log.exception("the layer of sandbox %s could not be removed", sandbox_id)
+
+    async def _end_processes(self, slot: Slot) -> None:
+        guard, slot.guard = slot.guard, None
+        if guard is not None and guard is not asyncio.current_task():
+            guard.cancel()
+        placed, slot.placed = slot.placed, None
+        if placed is not None:
+            await self._context.placement.end(placed)
+
+    # What happens by itself; these take the lock themselves
+
+    def on_expired(self, sandbox_id: str) -> None:
+        """The end time of a sandbox has come."""
+        self._context.tasks.spawn(self._expire(sandbox_id), f"sbx-expire-{sandbox_id}")
+
+    async def _expire(self, sandbox_id: str) -> None:
+        slot = self._context.slots.get(sandbox_id)
+        if slot is None:
+            return
+        async with slot.lock:
+            if slot.state is not State.RUNNING or slot.row.end_at > now():
+                if slot.state is State.RUNNING:
+                    self._context.expiry.schedule(sandbox_id, slot.row.end_at.timestamp())
+                return
+            try:
+                if slot.row.auto_pause:
+                    memory = slot.row.auto_pause_memory
+                    await self.pause(slot, memory=memory, why="Sandbox timed out and was paused")
+                else:
+                    await self.end(slot, "timeout")
+            except (SbxError, OSError):
+                _log.exception("sandbox %s could not be ended at its time", sandbox_id)
+                if slot.state is State.RUNNING:
+                    retry = now() + dt.timedelta(seconds=_RETRY_DELAY)
+                    self._context.expiry.schedule(sandbox_id, retry.timestamp())
+
+    async def _guard(self, slot: Slot, placed: Placed) -> None:
+        """Wait for the death of the processes, then clean up after them."""
+        why = await _wait_dead(placed)
+        async with slot.lock:
+            if slot.placed is not placed:
+                return
+            try:
+                await self._bury(slot, why)
+            except (SbxError, OSError):
+                _log.exception("sandbox %s is lost and could not be removed", slot.sandbox_id)
+
+    async def _bury(self, slot: Slot, why: str) -> None:
+        if slot.state is State.PAUSED:
+            await self.drop_memory(slot, why)
+            return
+        slot.move(State.LOST)
+        await self.end(slot, "lost", why)
+
+    async def drop_memory(self, slot: Slot, why: str) -> None:
+        """End the processes of a paused sandbox; its files are kept."""
+        await self._end_processes(slot)
+        slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
+        message = "Memory of the paused sandbox lost, its files are kept"
+        entry = logs.entry(slot.sandbox_id, "warn", message, reason=why)
+        await self._context.commit(Batch().put(slot.row).log(entry))
+
+    # Small things
+
+    def volumes(self, row: SandboxRow) -> tuple:
+        """The host directories of a row's volumes and where they go; raises ``NotFoundError``."""
+        find = self._context.hooks.find_volume
+        if find is None:
+            return ()
+        return tuple((find(mount.name), mount.path) for mount in row.volume_mounts)
+
+    @staticmethod
+    def _placed(slot: Slot) -> Placed:
+        if slot.placed is None:
+            raise unknown(slot.sandbox_id)
+        return slot.placed
+
+
+async def freeze(placed: Placed) -> None:
+    """Stop all processes where they are, by the freezer or else by the agent."""
+    try:
+        await placed.cage.freeze()
+    except UnimplementedError:
+        await _opened(placed).call(ops.FREEZE, frozen=True)
+
+
+async def thaw(placed: Placed) -> None:
+    """Let the processes go on."""
+    try:
+        await placed.cage.thaw()
+    except UnimplementedError:
+        await _opened(placed).call(ops.FREEZE, frozen=False)
+
+
+def _opened(placed: Placed) -> Sandbox:
+    if placed.sandbox is None:
+        raise UnavailableError("the agent of the sandbox is not connected")
+    return placed.sandbox
+
+
+async def _wait_dead(placed: Placed) -> str:
+    """Wait until PID 1 or the agent's channel is gone; say which."""
+    dead = asyncio.ensure_future(placed.cage.wait_dead())
+    waits: set[asyncio.Future] = {dead}
+    if placed.sandbox is not None:
+        waits.add(asyncio.ensure_future(placed.sandbox.closed.wait()))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if not dead.done():
+            await asyncio.wait({dead}, timeout=_CLOSED_GRACE)
+        if not dead.done():
+            return "the agent closed its channel"
+        oom = placed.cage.oom_kills()
+        return "out of memory" if oom else "the agent died"
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def _sync(directory: os.PathLike[str]) -> None:
+    """Bring the file system of the writable layer to the disk; blocking."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,40 @@
+"""The data directory: private, and of one engine at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.engine.datadir import DataDir
+from sbx_jupyter.errors import FailedPreconditionError, InternalError
+
+
+def test_the_directory_is_private(tmp_path: Path):
+    (tmp_path / "data").mkdir(mode=0o755)
+    directory = DataDir(tmp_path / "data")
+
+    directory.open()
+
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    directory.close()
+
+
+def test_a_second_engine_is_told_who_has_it(tmp_path: Path):
+    first, second = DataDir(tmp_path), DataDir(tmp_path)
+    first.open()
+
+    with pytest.raises(FailedPreconditionError, match=f"pid {os.getpid()}"):
+        second.open()
+
+    first.close()
+    second.open()
+    second.close()
+
+
+def test_a_file_in_its_place_is_reported(tmp_path: Path):
+    (tmp_path / "data").write_text("")
+
+    with pytest.raises(InternalError, match="data directory"):
+        DataDir(tmp_path / "data").open()
