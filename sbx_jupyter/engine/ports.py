@@ -55,7 +55,7 @@ class Ports:
         """A listening, non-blocking socket in the network namespace of the sandbox."""
         reply = await self._agent.call(ops.LISTEN, host=host, port=port)
         (fd,) = descriptors.take(reply.fds, descriptors.is_tcp_socket)
-        sock = socket.socket(fileno=fd)
+        sock = _socket(fd)
         if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             sock.close()
             raise InternalError("the sandbox answered with a socket that does not listen")
@@ -95,4 +95,10 @@ class Ports:
         if self._is_closed:
             descriptors.close_all(fds)
             raise UnavailableError("the sandbox is not running any more")
-        self._pools[family].extend(socket.socket(fileno=fd) for fd in fds)
+        self._pools[family].extend(_socket(fd) for fd in fds)
+
+
+def _socket(fd: int) -> socket.socket:
+    sock = socket.socket(fileno=fd)
+    sock.setblocking(False)  # the object has a mode of its own beside the descriptor's
+    return sock
