@@ -1,0 +1,47 @@
+"""``jupyter sbx``: start the engine, point clients at it, look after sandboxes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["engine"]:
+        from sbx_jupyter.service.app import EngineApp
+
+        return EngineApp.launch(arguments[1:])
+    from sbx_jupyter.errors import SbxError
+
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except SbxError as error:
+        print(f"jupyter sbx {options.command}: {error.message}", file=sys.stderr)
+    except BrokenPipeError:
+        sys.stderr.close()
+    except OSError as error:
+        print(f"jupyter sbx {options.command}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    from sbx_jupyter import cli_commands
+
+    parser = argparse.ArgumentParser(prog="jupyter sbx", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands.add_parser("engine", help="run the engine in the foreground", add_help=False)
+    cli_commands.add_to(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The HTTP face of the engine: platform API, gateway and runtime API on one address."""

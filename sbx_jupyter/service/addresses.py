@@ -1,0 +1,83 @@
+"""The address that an engine listens on, the same one after a restart."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tornado.netutil import bind_sockets
+
+from sbx_jupyter.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(slots=True)
+class Listener:
+    """Bound sockets and where to find them."""
+
+    sockets: list[socket.socket]
+    ip: str
+    port: int
+    memory: Path
+
+    @classmethod
+    def bind(cls, ip: str, port: int, data_dir: Path) -> Listener:
+        """Bind ``port``; for 0 the port of the last time if it is free, else any.
+
+        Raises ``InvalidArgumentError`` when the address cannot be had.
+        """
+        memory = data_dir / "port"
+        for candidate in [port] if port else [*_remembered(memory), 0]:
+            try:
+                sockets = _bind(ip, candidate)
+            except OSError as error:
+                if port == 0 and candidate:
+                    continue
+                raise InvalidArgumentError(_explain(ip, candidate, error)) from None
+            return cls(sockets, ip, sockets[0].getsockname()[1], memory)
+        raise InvalidArgumentError(f"no port of {ip} is free")
+
+    @property
+    def url(self) -> str:
+        """The base URL for clients on this machine."""
+        name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.ip, self.ip)
+        if ":" in name and not name.startswith("["):
+            name = f"[{name}]"
+        return f"http://{name}:{self.port}"
+
+    def remember(self) -> None:
+        """Note the port for the next start."""
+        with contextlib.suppress(OSError):
+            self.memory.write_text(f"{self.port}\n")
+
+    def close(self) -> None:
+        for sock in self.sockets:
+            sock.close()
+
+
+def _bind(ip: str, port: int) -> list[socket.socket]:
+    if port:
+        return bind_sockets(port, ip, backlog=512)
+    # Over several addresses of one name tornado takes the same port by itself.
+    return bind_sockets(0, ip, backlog=512)
+
+
+def _remembered(memory: Path) -> list[int]:
+    try:
+        port = int(memory.read_text()[:16])
+    except (OSError, ValueError):
+        return []
+    return [port] if 0 < port < 65536 else []
+
+
+def _explain(ip: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {ip} is taken by another program; choose another with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights than this user has; choose one above 1023"
+    return f"cannot listen on {ip} port {port}: {error.strerror or error}"

@@ -1,0 +1,262 @@
+"""The engine as an application: its configuration, its start, its signals and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from traitlets import Bool, Float, Int, List, TraitError, Unicode, default, validate
+from traitlets.config import Application
+
+from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.protocol.locations import (
+    API_KEY_VARIABLE,
+    ConnectionFile,
+    connection_file_of,
+    default_data_dir,
+)
+from sbx_jupyter.service import credentials, process_limits
+from sbx_jupyter.service.addresses import Listener
+from sbx_jupyter.service.records import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sbx_jupyter.engine.engine import Engine
+
+_log = logging.getLogger("sbx_jupyter.service")
+
+_KEEPING: Final = frozenset({signal.SIGHUP})
+"""Signals that end the engine and leave its sandboxes running for the next one."""
+
+
+class SbxEngine(Application):
+    """Sandboxes on this machine, served over HTTP."""
+
+    name = "jupyter-sbx-engine"
+    description = "Run the sandbox engine in the foreground."
+
+    ip = Unicode("127.0.0.1", help="The address to listen on.").tag(config=True)
+    port = Int(
+        0,
+        min=0,
+        max=65535,
+        help="The port to listen on; 0 takes the last one again, if it is free.",
+    ).tag(config=True)
+    data_dir = Unicode(help="The directory of all state.").tag(config=True)
+    connection_file = Unicode(help="Where to write address and key once ready.").tag(config=True)
+    isolation = Unicode(
+        "auto", help="The least isolation to start with: auto, namespaces, landlock or none."
+    ).tag(config=True)
+    domain = Unicode(
+        "", help="Told to clients as the domain of sandboxes; for engines behind a TLS terminator."
+    ).tag(config=True)
+    allow_origin = Unicode("*", help="The Access-Control-Allow-Origin of answers.").tag(config=True)
+    pool_size = Int(4, min=0, max=64, help="How many sandboxes to keep ready.").tag(config=True)
+    max_sandboxes = Int(100, min=1, help="How many sandboxes may run at once.").tag(config=True)
+    max_timeout = Int(86400, min=1, help="The longest life of a sandbox in seconds.").tag(
+        config=True
+    )
+    max_connections_per_sandbox = Int(
+        512, min=1, help="How many requests the ports of one sandbox serve at once."
+    ).tag(config=True)
+    default_memory_mb = Int(1024, min=64, help="Memory of a sandbox in MiB.").tag(config=True)
+    default_cpu_count = Int(2, min=1, help="Processors of a sandbox.").tag(config=True)
+    default_disk_mb = Int(10240, min=16, help="Disk space of a sandbox in MiB.").tag(config=True)
+    default_processes = Int(1024, min=16, help="Processes in a sandbox.").tag(config=True)
+    default_open_files = Int(65536, min=64, help="Open files per process.").tag(config=True)
+    metrics_interval = Float(5.0, min=0.5, help="Seconds between two readings.").tag(config=True)
+    log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
+    features = List(Unicode(), help="Names that GET /engine/info lists for clients.").tag(
+        config=True
+    )
+
+    aliases: ClassVar[Any] = {
+        "ip": "SbxEngine.ip",
+        "port": "SbxEngine.port",
+        "data-dir": "SbxEngine.data_dir",
+        "connection-file": "SbxEngine.connection_file",
+        "isolation": "SbxEngine.isolation",
+        "domain": "SbxEngine.domain",
+        "pool-size": "SbxEngine.pool_size",
+        "log-level": "Application.log_level",
+    }
+    flags: ClassVar[Any] = {}
+
+    @default("data_dir")
+    def _default_data_dir(self) -> str:
+        return str(default_data_dir())
+
+    @default("connection_file")
+    def _default_connection_file(self) -> str:
+        return str(connection_file_of(self.data_path))
+
+    @validate("isolation")
+    def _check_isolation(self, proposal: Any) -> str:
+        choices = ("auto", "namespaces", "landlock", "none")
+        if proposal["value"] not in choices:
+            raise TraitError(f"isolation must be one of {', '.join(choices)}")
+        return proposal["value"]
+
+    @property
+    def data_path(self) -> Path:
+        return Path(self.data_dir).expanduser().absolute()
+
+    def initialize(self, argv: Sequence[str] | None = None) -> None:
+        """Read the command line and Jupyter's configuration files."""
+        from jupyter_core.paths import jupyter_config_path
+
+        self.parse_command_line(list(argv) if argv is not None else None)
+        given = self.cli_config.copy()
+        self.load_config_file("jupyter_sbx_config", path=jupyter_config_path())
+        self.update_config(given)
+
+    @classmethod
+    def launch(cls, argv: Sequence[str] | None = None) -> int:
+        """Run an engine until it is told to end; the exit code."""
+        app = cls()
+        app.initialize(argv)
+        return app.run()
+
+    def run(self) -> int:
+        """Serve until a signal; 1 after one line on standard error when that cannot be."""
+        try:
+            asyncio.run(self._serve())
+        except SbxError as error:
+            return self._give_up(error.message)
+        except OSError as error:
+            return self._give_up(str(error))
+        finally:
+            logging.shutdown()
+        return 0
+
+    def _give_up(self, reason: str) -> int:
+        _log.error("cannot run: %s", reason)
+        print(f"jupyter sbx engine: {' '.join(reason.split())}", file=sys.stderr)
+        return 1
+
+    async def _serve(self) -> None:
+        from sbx_jupyter.engine.engine import Engine
+
+        wanted = self._catch_signals()
+        self._make_data_dir()
+        process_limits.prepare()
+        listener = Listener.bind(self.ip, self.port, self.data_path)
+        try:
+            engine = Engine(self._engine_config())
+            await engine.start()
+        except BaseException:
+            listener.close()
+            raise
+        keep_sandboxes = False
+        try:
+            keep_sandboxes = await self._serve_engine(engine, listener, wanted)
+        finally:
+            listener.close()
+            await engine.stop(kill_sandboxes=not keep_sandboxes)
+
+    async def _serve_engine(
+        self, engine: Engine, listener: Listener, wanted: asyncio.Future[signal.Signals]
+    ) -> bool:
+        """Serve until a signal arrives; whether sandboxes are to go on without us."""
+        from sbx_jupyter.service.server import Server
+
+        self._open_log()
+        listener.remember()
+        key = credentials.find_api_key(self.data_path, os.environ.get(API_KEY_VARIABLE))
+        server = Server(engine, key, self.settings())
+        server.start(listener.sockets)
+        connection = ConnectionFile(
+            url=listener.url, api_key=key, pid=os.getpid(), version=server.version
+        )
+        path = Path(self.connection_file).expanduser().absolute()
+        credentials.write_connection_file(path, connection)
+        print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
+        _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
+        try:
+            received = await wanted
+        finally:
+            credentials.remove_connection_file(path, connection)
+        _log.info("stopping", extra={"fields": {"signal": received.name}})
+        keep_sandboxes = received in _KEEPING
+        await server.stop()
+        return keep_sandboxes
+
+    def settings(self) -> Any:
+        """What concerns HTTP."""
+        from sbx_jupyter.service.context import ServiceSettings
+
+        return ServiceSettings(
+            version=_version(),
+            domain=self.domain or None,
+            allow_origin=self.allow_origin,
+            max_connections_per_sandbox=self.max_connections_per_sandbox,
+            features=tuple(self.features),
+        )
+
+    def _engine_config(self) -> Any:
+        from sbx_jupyter.engine.context import EngineConfig
+        from sbx_jupyter.isolation.fence import Limits
+
+        return EngineConfig(
+            data_dir=self.data_path,
+            isolation=self.isolation,
+            pool_size=self.pool_size,
+            max_sandboxes=self.max_sandboxes,
+            max_timeout=self.max_timeout,
+            default_limits=Limits(
+                memory_mb=self.default_memory_mb,
+                cpu_count=self.default_cpu_count,
+                processes=self.default_processes,
+                disk_mb=self.default_disk_mb,
+                open_files=self.default_open_files,
+            ),
+            metrics_interval=self.metrics_interval,
+            domain=self.domain or None,
+        )
+
+    def _make_data_dir(self) -> None:
+        try:
+            self.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"the data directory {self.data_path} cannot be made: {error.strerror}"
+            ) from None
+        if not os.access(self.data_path, os.W_OK | os.X_OK):
+            raise InvalidArgumentError(f"the data directory {self.data_path} is not writable")
+
+    def _open_log(self) -> None:
+        root = logging.getLogger()
+        root.addHandler(open_log(self.data_path / "log", logging.INFO))
+        root.setLevel(logging.INFO)
+        if not self.log_requests:
+            logging.getLogger("sbx_jupyter.requests").setLevel(logging.WARNING)
+
+    def _catch_signals(self) -> asyncio.Future[signal.Signals]:
+        loop = asyncio.get_running_loop()
+        wanted: asyncio.Future[signal.Signals] = loop.create_future()
+
+        def receive(number: signal.Signals) -> None:
+            if not wanted.done():
+                wanted.set_result(number)
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with contextlib.suppress(NotImplementedError):
+                loop.add_signal_handler(number, receive, number)
+        return wanted
+
+
+EngineApp = SbxEngine
+"""The name under which the rest of the package knows it; ``c.SbxEngine`` is for people."""
+
+
+def _version() -> str:
+    from sbx_jupyter import __version__
+
+    return __version__

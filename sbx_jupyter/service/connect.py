@@ -1,0 +1,276 @@
+"""Serves Connect RPCs with the JSON codec: unary calls, server streams, the client stream (3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tornado.iostream import StreamClosedError
+
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    SbxError,
+    UnavailableError,
+    UnimplementedError,
+)
+from sbx_jupyter.protocol import connect, messages
+from sbx_jupyter.service.answers import JSON, HttpError
+from sbx_jupyter.service.runtime import RefusedError, RuntimeHandler, basic_user, timeout_of
+from sbx_jupyter.service.signatures import TokenError
+from sbx_jupyter.service.streams import StreamWriter, keepalive_of
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.sandbox import Sandbox
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """A method with one request and one response."""
+
+    request: type[Any]
+    run: Callable[[Call, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStream:
+    """A method that answers with a stream."""
+
+    request: type[Any]
+    run: Callable[[StreamCall, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStream:
+    """A method that takes a stream; ``run`` gives what takes its messages."""
+
+    request: type[Any]
+    run: Callable[[Call], Callable[[Any], Awaitable[None]]]
+
+
+Method = Unary | ServerStream | ClientStream
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a method."""
+
+    sandbox: Sandbox
+    user: str | None
+    timeout: float | None
+    replay_from: int | None = None
+
+
+@dataclass(slots=True)
+class StreamCall(Call):
+    """A call that answers with a stream."""
+
+    writer: StreamWriter = field(kw_only=True)
+
+
+class RpcHandler(RuntimeHandler):
+    """``/<package>.<Service>/<Method>``."""
+
+    surface: ClassVar[str] = "rpc"
+    max_body_size: ClassVar[int] = connect.MAX_MESSAGE_SIZE + connect.HEADER_SIZE
+    methods: ClassVar[dict[str, Method]] = {}
+
+    def initialize(self, methods: dict[str, Method]) -> None:
+        super().initialize()
+        self._table = methods
+        self._method: Method | None = None
+        self._decoder = connect.EnvelopeDecoder()
+        self._take: Callable[[Any], Awaitable[None]] | None = None
+        self._writer: StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        return isinstance(self._method, ServerStream | ClientStream)
+
+    # The head.
+
+    async def admit(self) -> None:
+        if self.request.method == "OPTIONS":
+            return
+        self._method = self._table.get(self.path_args[0])
+        await super().admit()
+        if self._method is None:
+            raise HttpError(404, f"no method {self.request.path[:200]}")
+        if self.request.method != "POST":
+            self.set_header("Allow", "POST")
+            raise HttpError(405, "Connect methods are called with POST")
+        self._check_content()
+        if isinstance(self._method, ClientStream):
+            self._take = self._method.run(self._make_call())
+
+    def _check_content(self) -> None:
+        wanted = connect.STREAM_CONTENT_TYPE if self.is_stream else connect.UNARY_CONTENT_TYPE
+        given = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if given != wanted:
+            self.set_header("Accept-Post", wanted)
+            raise HttpError(415, f"the content type must be {wanted}")
+        name = "Connect-Content-Encoding" if self.is_stream else "Content-Encoding"
+        if self.request.headers.get(name, "identity").lower() not in ("", "identity"):
+            raise UnimplementedError("compressed messages are not supported; use identity")
+
+    def check_body_size(self, size: int) -> None:
+        if not isinstance(self._method, ClientStream) and size > self.max_body_size:
+            raise ResourceExhaustedError(
+                f"message is larger than the limit of {connect.MAX_MESSAGE_SIZE} bytes"
+            )
+
+    def _make_call(self) -> Call:
+        headers = self.request.headers
+        return Call(
+            sandbox=self.sandbox,
+            user=basic_user(headers.get("Authorization")),
+            timeout=timeout_of(headers.get("Connect-Timeout-Ms")),
+        )
+
+    # The body.
+
+    async def receive(self, chunk: bytes) -> None:
+        if self._take is None:
+            await super().receive(chunk)
+            return
+        assert isinstance(self._method, ClientStream)
+        for flags, payload in self._decoder.feed(chunk):
+            if flags == connect.MESSAGE_FLAG:
+                await self._take(messages.decode(self._method.request, payload))
+
+    async def post(self, name: str) -> None:
+        if self.is_refused:
+            self.finish()
+        elif isinstance(self._method, Unary):
+            await self._answer_unary(self._method)
+        elif isinstance(self._method, ClientStream):
+            self._decoder.finish()
+            body = connect.encode_envelope(b"{}") + connect.encode_end_of_stream()
+            self._finish_whole(connect.STREAM_CONTENT_TYPE, body)
+        elif isinstance(self._method, ServerStream):
+            await self._answer_stream(self._method)
+
+    async def _answer_unary(self, method: Unary) -> None:
+        request = messages.decode(method.request, bytes(self.body) or b"{}")
+        call = self._make_call()
+        self.body = bytearray()
+        try:
+            async with asyncio.timeout(call.timeout):
+                response = await method.run(call, request)
+        except TimeoutError:
+            raise DeadlineExceededError("the call took longer than Connect-Timeout-Ms") from None
+        self._finish_whole(JSON, messages.encode(response))
+
+    def _finish_whole(self, content_type: str, body: bytes) -> None:
+        self.set_header("Content-Type", content_type)
+        self.set_header("Content-Length", len(body))
+        self.finish(body)
+
+    # Server streams.
+
+    async def _answer_stream(self, method: ServerStream) -> None:
+        request = messages.decode(method.request, self._only_message())
+        self.body = bytearray()
+        call = self._make_call()
+        replay = self.request.headers.get("Sbx-Replay-From")
+        if replay is not None:
+            if not (replay.isascii() and replay.isdigit()) or len(replay) > 18:
+                raise InvalidArgumentError("Sbx-Replay-From must be a whole number")
+        self._writer = StreamWriter(self, keepalive_of(self.request.headers))
+        stream = StreamCall(
+            sandbox=call.sandbox,
+            user=call.user,
+            timeout=call.timeout,
+            replay_from=None if replay is None else int(replay),
+            writer=self._writer,
+        )
+        self.service.counters.open_streams += 1
+        self._task = asyncio.create_task(self._run_stream(method, stream, request))
+        try:
+            await asyncio.wait((self._task,))
+        finally:
+            self.service.counters.open_streams -= 1
+            self._writer.close()
+
+    def _only_message(self) -> bytes:
+        """The one envelope of a server stream's request; raises ``InvalidArgumentError``."""
+        found = [
+            payload
+            for flags, payload in self._decoder.feed(self.body)
+            if flags == connect.MESSAGE_FLAG
+        ]
+        self._decoder.finish()
+        if len(found) != 1:
+            raise InvalidArgumentError("the request must be exactly one message")
+        return found[0]
+
+    async def _run_stream(self, method: ServerStream, call: StreamCall, request: Any) -> None:
+        assert self._writer is not None
+        try:
+            await method.run(call, request)
+        except StreamClosedError:
+            return
+        except SbxError as error:
+            if isinstance(error, UnavailableError) and self.sandbox.closed.is_set():
+                self._lose_sandbox()
+                return
+            await self._end_stream(error)
+        except asyncio.CancelledError:
+            self.http1.close()
+            raise
+        except Exception:
+            _log.exception("a stream failed")
+            await self._end_stream(InternalError("internal error"))
+        else:
+            await self._end_stream(None)
+
+    def _lose_sandbox(self) -> None:
+        """The sandbox died in the middle: break off what was begun, else say so (G1)."""
+        if self._headers_written:
+            self.break_off()
+        else:
+            self.fail(UnavailableError("The sandbox was not found"))
+
+    async def _end_stream(self, error: SbxError | None) -> None:
+        assert self._writer is not None
+        with contextlib.suppress(StreamClosedError):
+            await self._writer.send_raw(connect.encode_end_of_stream(error))
+            self._writer.close()
+            self.finish()
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        if self._task is not None:
+            self._task.cancel()
+
+    # Errors.
+
+    def write_failure(self, error: SbxError) -> bytes:
+        if isinstance(error, RefusedError):
+            return super().write_failure(error)
+        if isinstance(error, HttpError):
+            return self._plain_failure(error)
+        if isinstance(error, TokenError):  # plain HTTP on streams too (interface 3.2)
+            return super().write_failure(error)
+        if self.is_stream:
+            self.set_status(200)
+            self.set_header("Content-Type", connect.STREAM_CONTENT_TYPE)
+            return connect.encode_end_of_stream(error)
+        self.set_status(connect.HTTP_STATUS.get(error.code, 500))
+        self.set_header("Content-Type", JSON)
+        return messages.encode(connect.error_to_json(error))
+
+    def _plain_failure(self, error: HttpError) -> bytes:
+        code = {404: "unimplemented", 413: "resource_exhausted"}.get(error.status, "unknown")
+        self.set_status(error.status)
+        self.set_header("Content-Type", JSON)
+        return messages.encode({"code": code, "message": error.message})

@@ -1,0 +1,65 @@
+"""What every handler needs: the engine, its key, its settings and its counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import tornado.web
+from tornado.httputil import HTTPServerRequest
+
+from sbx_jupyter.service.counters import ConnectionLimits, Counters
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+
+    from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.protocol.access import Route
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """The choices of the operator that concern HTTP."""
+
+    version: str
+    domain: str | None = None
+    allow_origin: str = "*"
+    max_connections_per_sandbox: int = 512
+    features: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """One engine and how it is served."""
+
+    engine: Engine
+    api_key: str = field(repr=False)
+    settings: ServiceSettings
+    counters: Counters = field(default_factory=Counters)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    """Work that outlives the handler that began it; cancelled when the service stops."""
+
+    def keep(self, task: asyncio.Task[Any]) -> None:
+        """Hold on to a task until it is done."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+class SbxApplication(tornado.web.Application):
+    """A set of routes of one service."""
+
+    def __init__(self, routes: Sequence[Any], service: Service, **settings: Any) -> None:
+        super().__init__(list(routes), compress_response=False, **settings)
+        self.service = service
+
+
+class RoutedRequest(HTTPServerRequest):
+    """A request that knows which port of which sandbox it is for, if any, and its own id."""
+
+    route: Route | None = None
+    by_signature: bool = False
+    """The sandbox was found by the signature of the request, not by an address."""
+
+    request_id: str = ""

@@ -1,0 +1,65 @@
+"""The engine's API key and the file that tells clients of the same user about it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol import access
+from sbx_jupyter.protocol.locations import API_KEY_VARIABLE, ConnectionFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def find_api_key(data_dir: Path, given: str | None) -> str:
+    """The key that was given, else the one of this data directory, made on first use.
+
+    Raises ``InvalidArgumentError`` for a key that clients would not accept, ``OSError``.
+    """
+    if given:
+        if not access.is_api_key(given):
+            raise InvalidArgumentError(
+                f"{API_KEY_VARIABLE} must be e2b_ and hexadecimal digits, as clients check"
+            )
+        return given
+    path = data_dir / "api_key"
+    with contextlib.suppress(FileNotFoundError):
+        kept = path.read_text().strip()
+        if access.is_api_key(kept):
+            return kept
+    key = access.new_api_key()
+    write_private(path, key.encode() + b"\n")
+    return key
+
+
+def write_connection_file(path: Path, connection: ConnectionFile) -> None:
+    """Write the file atomically, readable for its owner alone; raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, msgspec.json.encode(connection) + b"\n")
+
+
+def remove_connection_file(path: Path, connection: ConnectionFile) -> None:
+    """Remove the file if it is still ours."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        if msgspec.json.decode(path.read_bytes(), type=ConnectionFile).pid == connection.pid:
+            path.unlink()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file in one step, mode 0600; raises ``OSError``."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

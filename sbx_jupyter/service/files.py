@@ -1,0 +1,121 @@
+"""``/files``: download and upload (interface 4.4 and 4.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import ClassVar, Final
+
+from sbx_jupyter.errors import DataLossError, InvalidArgumentError, SbxError
+from sbx_jupyter.protocol.runtime import WrittenFile
+from sbx_jupyter.service.downloads import Download
+from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.plain import RuntimeJsonHandler
+from sbx_jupyter.service.signatures import check_file_access
+from sbx_jupyter.service.uploads import Upload
+
+_log = logging.getLogger(__name__)
+
+_QUERY: Final = (
+    Parameter("path", {"type": "string"}, "The file; relative to the home of the user."),
+    Parameter("username", {"type": "string"}, "Whose home, and who owns what is made."),
+    Parameter("signature", {"type": "string"}, "Instead of the access token."),
+    Parameter("signature_expiration", {"type": "integer"}, "Unix seconds."),
+)
+
+
+class FilesHandler(RuntimeJsonHandler):
+    """``/files``."""
+
+    max_body_size: ClassVar[int] = 1 << 62
+    _upload: Upload | None = None
+
+    def check_access(self, token: str | None) -> None:
+        check_file_access(self.routed, token)
+
+    async def admit(self) -> None:
+        await super().admit()
+        if self.request.method == "POST":
+            self._upload = Upload(
+                self.sandbox.files, self.request.headers, self._query("path"), self._user()
+            )
+            await self._upload.open()
+
+    @operation(
+        "Read a file",
+        answers={200: "application/octet-stream", 206: "application/octet-stream", 304: None},
+        errors=(400, 401, 404, 406, 416, 500, 502),
+        query=_QUERY,
+    )
+    async def get(self) -> None:
+        with await self.sandbox.files.open_read(self._query("path") or "", self._user()) as file:
+            try:
+                await Download(self, file).send()
+            except DataLossError as error:
+                _log.info("a download is cut off: %s", error.message)
+                self.break_off()
+                return
+        self.finish()
+
+    @operation(
+        "Describe a file",
+        answers={200: None},
+        errors=(400, 401, 404, 406, 416, 500, 502),
+        query=_QUERY,
+    )
+    async def head(self) -> None:
+        with await self.sandbox.files.open_read(self._query("path") or "", self._user()) as file:
+            await Download(self, file).send()
+        self.finish()
+
+    @operation(
+        "Write files",
+        body="multipart/form-data",
+        answers={200: list[WrittenFile]},
+        errors=(400, 401, 500, 502, 507),
+        query=_QUERY,
+    )
+    async def post(self) -> None:
+        assert self._upload is not None
+        try:
+            written = await self._upload.finish()
+        except BaseException:
+            await self._drop()
+            raise
+        self.answer(written)
+
+    async def receive(self, chunk: bytes) -> None:
+        if self._upload is None:
+            return  # the body of a GET means nothing
+        try:
+            await self._upload.receive(chunk)
+        except SbxError:
+            await self._drop()
+            raise
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        if self._upload is not None:
+            self.service.keep(asyncio.ensure_future(self._drop()))
+
+    async def _drop(self) -> None:
+        """Close what is half written; why it is half written is known by others."""
+        upload, self._upload = self._upload, None
+        if upload is None:
+            return
+        try:
+            await upload.aclose()
+        except SbxError as error:
+            _log.info("a half-sent upload could not be closed: %s", error.message)
+
+    def _user(self) -> str | None:
+        return self._query("username") or None
+
+    def _query(self, name: str) -> str | None:
+        values = self.request.query_arguments.get(name)
+        if not values:
+            return None
+        try:
+            return values[-1].decode()
+        except UnicodeDecodeError:
+            raise InvalidArgumentError(f"{name} is not UTF-8") from None

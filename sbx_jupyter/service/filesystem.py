@@ -1,0 +1,112 @@
+"""``filesystem.Filesystem`` (interface 3.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError
+from sbx_jupyter.protocol import messages
+from sbx_jupyter.protocol.runtime import (
+    CreateWatcherResponse,
+    Empty,
+    EntryResponse,
+    ListDirRequest,
+    ListDirResponse,
+    MoveRequest,
+    PathRequest,
+    WatchDirRequest,
+    WatchDirResponse,
+    WatcherEventsResponse,
+    WatcherRequest,
+)
+from sbx_jupyter.service.connect import Call, Method, ServerStream, StreamCall, Unary
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from sbx_jupyter.protocol.runtime import FilesystemEvent
+
+_MAX_DEPTH: Final = 1 << 31
+_START: Final = b'{"start":{}}'
+_KEEPALIVE: Final = b'{"keepalive":{}}'
+
+
+async def stat(call: Call, request: PathRequest) -> EntryResponse:
+    """``Stat``."""
+    return EntryResponse(entry=await call.sandbox.files.stat(request.path, call.user))
+
+
+async def list_dir(call: Call, request: ListDirRequest) -> ListDirResponse:
+    """``ListDir``; depth 0 means 1."""
+    if not 0 <= request.depth < _MAX_DEPTH:
+        raise InvalidArgumentError("depth must not be negative")
+    entries = await call.sandbox.files.list_dir(request.path, request.depth or 1, call.user)
+    return ListDirResponse(entries=entries)
+
+
+async def make_dir(call: Call, request: PathRequest) -> EntryResponse:
+    """``MakeDir``."""
+    return EntryResponse(entry=await call.sandbox.files.make_dir(request.path, call.user))
+
+
+async def move(call: Call, request: MoveRequest) -> EntryResponse:
+    """``Move``."""
+    entry = await call.sandbox.files.move(request.source, request.destination, call.user)
+    return EntryResponse(entry=entry)
+
+
+async def remove(call: Call, request: PathRequest) -> Empty:
+    """``Remove``."""
+    await call.sandbox.files.remove(request.path, call.user)
+    return Empty()
+
+
+async def create_watcher(call: Call, request: WatchDirRequest) -> CreateWatcherResponse:
+    """``CreateWatcher``."""
+    watcher_id = await call.sandbox.watchers.create(request, call.user)
+    return CreateWatcherResponse(watcher_id=watcher_id)
+
+
+async def get_watcher_events(call: Call, request: WatcherRequest) -> WatcherEventsResponse:
+    """``GetWatcherEvents``."""
+    return WatcherEventsResponse(events=await call.sandbox.watchers.events(request.watcher_id))
+
+
+async def remove_watcher(call: Call, request: WatcherRequest) -> Empty:
+    """``RemoveWatcher``."""
+    await call.sandbox.watchers.remove(request.watcher_id)
+    return Empty()
+
+
+async def watch_dir(call: StreamCall, request: WatchDirRequest) -> None:
+    """``WatchDir``: ``start`` once the watch is armed, then events until the client leaves."""
+    try:
+        async with asyncio.timeout(call.timeout):
+            watch = await call.sandbox.watchers.watch(request, call.user)
+            try:
+                await call.writer.send(_START)
+                call.writer.ping_with(_KEEPALIVE)
+                await _send_events(call, watch)
+            finally:
+                await watch.aclose()
+    except TimeoutError:
+        raise DeadlineExceededError("the watch took longer than Connect-Timeout-Ms") from None
+
+
+async def _send_events(call: StreamCall, watch: AsyncIterator[FilesystemEvent]) -> None:
+    async for event in watch:
+        await call.writer.send(messages.encode(WatchDirResponse(filesystem=event)))
+
+
+METHODS: Final[dict[str, Method]] = {
+    "filesystem.Filesystem/Stat": Unary(PathRequest, stat),
+    "filesystem.Filesystem/ListDir": Unary(ListDirRequest, list_dir),
+    "filesystem.Filesystem/MakeDir": Unary(PathRequest, make_dir),
+    "filesystem.Filesystem/Move": Unary(MoveRequest, move),
+    "filesystem.Filesystem/Remove": Unary(PathRequest, remove),
+    "filesystem.Filesystem/WatchDir": ServerStream(WatchDirRequest, watch_dir),
+    "filesystem.Filesystem/CreateWatcher": Unary(WatchDirRequest, create_watcher),
+    "filesystem.Filesystem/GetWatcherEvents": Unary(WatcherRequest, get_watcher_events),
+    "filesystem.Filesystem/RemoveWatcher": Unary(WatcherRequest, remove_watcher),
+}

@@ -1,0 +1,169 @@
+"""``process.Process`` (interface 3.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.subscriptions import Ended, Output
+from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
+from sbx_jupyter.protocol import connect, messages
+from sbx_jupyter.protocol.runtime import (
+    ConnectRequest,
+    Empty,
+    ListProcessesResponse,
+    ProcessEvent,
+    ProcessEventResponse,
+    ProcessSelector,
+    SendInputRequest,
+    SendSignalRequest,
+    StartRequest,
+    StreamInputRequest,
+    UpdateRequest,
+)
+from sbx_jupyter.service.connect import (
+    Call,
+    ClientStream,
+    Method,
+    ServerStream,
+    StreamCall,
+    Unary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from sbx_jupyter.engine.process import Process
+    from sbx_jupyter.engine.subscriptions import Subscription
+
+_SIGNALS: Final[dict[str | int, int]] = {
+    "SIGNAL_SIGTERM": 15,
+    "SIGNAL_SIGKILL": 9,
+    "15": 15,
+    "9": 9,
+    15: 15,
+    9: 9,
+}
+_KEEPALIVE: Final = b'{"event":{"keepalive":{}}}'
+_PREFIX: Final[dict[str, bytes]] = {
+    kind: b'{"event":{"data":{"%b":"' % kind.encode() for kind in ("stdout", "stderr", "pty")
+}
+_SUFFIX: Final = b'"}}}'
+
+
+def data_envelope(output: Output, *, numbered: bool) -> bytes:
+    """The envelope of one chunk of output, joined from bytes: ten times as fast as a JSON encoder.
+
+    ``numbered`` adds the sequence number that re-attaching terminals ask for.
+    """
+    encoded = b2a_base64(output.chunk, newline=False)
+    suffix = b'"},"sequence":"%d"}}' % output.sequence if numbered else _SUFFIX
+    prefix = _PREFIX[output.kind]
+    size = len(prefix) + len(encoded) + len(suffix)
+    return b"".join((connect.envelope_header(size), prefix, encoded, suffix))
+
+
+async def list_processes(call: Call, _: Empty) -> ListProcessesResponse:
+    """``List``."""
+    return ListProcessesResponse(processes=call.sandbox.processes.list())
+
+
+async def start(call: StreamCall, request: StartRequest) -> None:
+    """``Start``: the stream follows the process; its time limit kills the process."""
+    process = await call.sandbox.processes.start(request, user=call.user, timeout=call.timeout)
+    await _follow(call, process)
+
+
+async def connect_process(call: StreamCall, request: ConnectRequest) -> None:
+    """``Connect``: output from now on; the time limit ends only this stream."""
+    process = call.sandbox.processes.select(_named(request.process), ended=True)
+    try:
+        async with asyncio.timeout(call.timeout):
+            await _follow(call, process)
+    except TimeoutError:
+        raise DeadlineExceededError("the stream took longer than Connect-Timeout-Ms") from None
+
+
+async def update(call: Call, request: UpdateRequest) -> Empty:
+    """``Update``: gives the terminal another size."""
+    process = call.sandbox.processes.select(_named(request.process))
+    if request.pty is not None:
+        process.resize(request.pty.size)
+    return Empty()
+
+
+async def send_input(call: Call, request: SendInputRequest) -> Empty:
+    """``SendInput``."""
+    await call.sandbox.processes.select(_named(request.process)).send_input(request.input)
+    return Empty()
+
+
+async def send_signal(call: Call, request: SendSignalRequest) -> Empty:
+    """``SendSignal``: TERM and KILL only."""
+    process = call.sandbox.processes.select(_named(request.process))
+    signal = _SIGNALS.get(request.signal)
+    if signal is None:
+        raise UnimplementedError(f"signal {request.signal} is not supported")
+    await process.signal(signal)
+    return Empty()
+
+
+async def close_stdin(call: Call, request: ConnectRequest) -> Empty:
+    """``CloseStdin``."""
+    await call.sandbox.processes.select(_named(request.process)).close_stdin()
+    return Empty()
+
+
+def stream_input(call: Call) -> Callable[[StreamInputRequest], Awaitable[None]]:
+    """``StreamInput``: the first message selects the process, the others are its input."""
+    process: Process | None = None
+
+    async def take(message: StreamInputRequest) -> None:
+        nonlocal process
+        if process is None:
+            if message.start is None:
+                raise InvalidArgumentError("the first message must be start")
+            process = call.sandbox.processes.select(_named(message.start.process))
+        elif message.data is not None:
+            await process.send_input(message.data.input)
+        elif message.start is not None:
+            raise InvalidArgumentError("start was sent twice")
+
+    return take
+
+
+async def _follow(call: StreamCall, process: Process) -> None:
+    """Send a process's start, its output and its end."""
+    async with process.subscribe(replay_from=call.replay_from) as subscription:
+        await call.writer.send(b'{"event":{"start":{"pid":%d}}}' % process.pid)
+        call.writer.ping_with(_KEEPALIVE)
+        await _send_output(call, subscription)
+
+
+async def _send_output(call: StreamCall, subscription: Subscription) -> None:
+    numbered = call.replay_from is not None
+    async for item in subscription:
+        if isinstance(item, Output):
+            await call.writer.send_raw(data_envelope(item, numbered=numbered))
+        elif isinstance(item, Ended):
+            event = ProcessEventResponse(event=ProcessEvent(end=item.end))
+            await call.writer.send(messages.encode(event))
+
+
+def _named(selector: ProcessSelector) -> ProcessSelector:
+    if selector.pid is None and selector.tag is None:
+        raise InvalidArgumentError("the process is not named: give pid or tag")
+    return selector
+
+
+METHODS: Final[dict[str, Method]] = {
+    "process.Process/List": Unary(Empty, list_processes),
+    "process.Process/Start": ServerStream(StartRequest, start),
+    "process.Process/Connect": ServerStream(ConnectRequest, connect_process),
+    "process.Process/Update": Unary(UpdateRequest, update),
+    "process.Process/SendInput": Unary(SendInputRequest, send_input),
+    "process.Process/StreamInput": ClientStream(StreamInputRequest, stream_input),
+    "process.Process/SendSignal": Unary(SendSignalRequest, send_signal),
+    "process.Process/CloseStdin": Unary(ConnectRequest, close_stdin),
+}

@@ -1,0 +1,81 @@
+"""The engine's log: one JSON object per line, with request ids and without credentials."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import secrets
+import time
+from logging.handlers import RotatingFileHandler
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sbx_jupyter.service.context import RoutedRequest, Service
+
+_requests = logging.getLogger("sbx_jupyter.requests")
+
+_MAX_SIZE: Final = 16 * 1024 * 1024
+_KEPT_FILES: Final = 4
+_MAX_PATH: Final = 512
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update(getattr(record, "fields", {}))
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def open_log(directory: Path, level: int) -> logging.Handler:
+    """The rotating log file of an engine; raises ``OSError``."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = RotatingFileHandler(
+        directory / "engine.jsonl",
+        maxBytes=_MAX_SIZE,
+        backupCount=_KEPT_FILES,
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    handler.setFormatter(JsonLines())
+    handler.setLevel(level)
+    return handler
+
+
+def new_request_id() -> str:
+    """An id that joins the lines of one request."""
+    return secrets.token_hex(8)
+
+
+def note_request(
+    service: Service, request: RoutedRequest, surface: str, status: int, started: float
+) -> None:
+    """Count and log one answered request; the query may hold a signature, so only the path."""
+    seconds = time.monotonic() - started
+    service.counters.count_request(surface, request.method or "", status, seconds)
+    if not _requests.isEnabledFor(logging.INFO):
+        return
+    fields: dict[str, Any] = {
+        "request": request.request_id,
+        "surface": surface,
+        "method": (request.method or "")[:16],
+        "path": request.path[:_MAX_PATH],
+        "status": status,
+        "ms": round(seconds * 1000, 2),
+    }
+    if request.route is not None:
+        fields["sandbox"] = request.route.sandbox_id
+        fields["port"] = request.route.port
+    _requests.info("request", extra={"fields": fields})

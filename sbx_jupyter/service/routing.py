@@ -1,0 +1,72 @@
+"""Which port of which sandbox a request is for, by its host or its headers (interface 2.3)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol import access
+from sbx_jupyter.protocol.access import Route
+
+if TYPE_CHECKING:
+    from tornado.httputil import HTTPHeaders
+
+
+class RoutingError(InvalidArgumentError):
+    """The request names no sandbox that could exist; its text is the answer (interface 2.4)."""
+
+
+_RUNTIME_PATHS: Final = ("/filesystem.Filesystem/", "/process.Process/", "/files", "/envs")
+
+
+def host_name(host: str) -> str:
+    """The name or address in a ``Host`` header, without port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def is_shared(name: str) -> bool:
+    """Whether a host serves all sandboxes: ``localhost``, an address, ``sandbox.<anything>``."""
+    if name == "localhost" or name.startswith("sandbox."):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def find_route(headers: HTTPHeaders) -> Route | None:
+    """The route of a request, or ``None`` when it goes to the engine itself.
+
+    Raises ``RoutingError`` with the texts of interface 2.4.
+    """
+    name = host_name(headers.get("Host") or "").lower()
+    if is_shared(name):
+        return _by_headers(headers)
+    try:
+        return access.parse_route_host(name)
+    except InvalidArgumentError as error:
+        if headers.get(access.API_KEY_HEADER) or headers.get("Authorization"):
+            return None  # the platform API under a name of its own
+        raise RoutingError(error.message) from None
+
+
+def needs_sandbox(path: str) -> bool:
+    """Whether a path means something only inside a sandbox."""
+    return path == "/metrics" or path.startswith(_RUNTIME_PATHS)
+
+
+def _by_headers(headers: HTTPHeaders) -> Route | None:
+    sandbox_id = headers.get(access.SANDBOX_ID_HEADER)
+    port = headers.get(access.SANDBOX_PORT_HEADER)
+    if not sandbox_id and not port:
+        return None
+    if not sandbox_id or not port:
+        raise RoutingError("missing header")
+    try:
+        return Route(access.parse_sandbox_id(sandbox_id), access.parse_port(port))
+    except InvalidArgumentError as error:
+        raise RoutingError(error.message) from None

@@ -1,0 +1,112 @@
+"""The base of the runtime API's handlers: one sandbox, its token, its errors (interface 4.1)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedError
+from sbx_jupyter.service.answers import JSON_UTF8, error_body, reset, runtime_status
+from sbx_jupyter.service.bodies import BodyHandler
+from sbx_jupyter.service.gateway import Refused, find_live
+from sbx_jupyter.service.handlers import allow_preflight
+from sbx_jupyter.service.signatures import check_token
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.protocol.access import Route
+
+EXPOSED_HEADERS: Final = (
+    "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control,"
+    " X-Content-Type-Options"
+)
+
+
+class RuntimeHandler(BodyHandler):
+    """Serves one runtime route of one sandbox."""
+
+    surface: ClassVar[str] = "runtime"
+    needs_token: ClassVar[bool] = True
+    sandbox: Sandbox
+
+    @property
+    def route(self) -> Route:
+        route = self.routed.route
+        assert route is not None
+        return route
+
+    def set_default_headers(self) -> None:
+        super().set_default_headers()
+        self.set_header("Access-Control-Expose-Headers", EXPOSED_HEADERS)
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+    async def admit(self) -> None:
+        """Find the sandbox, then check the caller; raises ``UnauthenticatedError``."""
+        if self.request.method == "OPTIONS":
+            return
+        try:
+            self.sandbox = await find_live(self.service, self.routed, self.route)
+        except Refused as refused:
+            content_type, body = refused.refusal.render(self.request.headers)
+            raise RefusedError(refused.refusal.status, content_type, body) from None
+        self.check_access(self.service.engine.access_token(self.route.sandbox_id))
+
+    def check_access(self, token: str | None) -> None:
+        """Raise ``UnauthenticatedError`` unless the caller may use the sandbox."""
+        if self.needs_token:
+            check_token(self.routed, token)
+
+    def write_failure(self, error: SbxError) -> bytes:
+        if isinstance(error, RefusedError):
+            self.set_status(error.status)
+            self.set_header("Content-Type", error.content_type)
+            return error.body
+        status = runtime_status(error)
+        self.set_status(status)
+        self.set_header("Content-Type", JSON_UTF8)
+        return error_body(status, error.message)
+
+    def break_off(self) -> None:
+        """End the connection so that nobody takes what was sent for the whole."""
+        reset(self.http1.stream)
+
+    async def options(self, *args: str) -> None:
+        """Answer a preflight request without a token."""
+        allow_preflight(self)
+
+
+class RefusedError(SbxError):
+    """The gateway answers instead of the runtime, for instance since the sandbox is gone."""
+
+    def __init__(self, status: int, content_type: str, body: bytes) -> None:
+        super().__init__(body.decode("utf-8", "replace"))
+        self.status = status
+        self.content_type = content_type
+        self.body = body
+
+
+def basic_user(authorization: str | None) -> str | None:
+    """The user chosen by ``Authorization: Basic`` (interface 3.3); ``None`` for the default one.
+
+    Raises ``UnauthenticatedError`` for what cannot be decoded.
+    """
+    if not authorization:
+        return None
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user = base64.b64decode(credentials.strip(), validate=True).decode().partition(":")[0]
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise UnauthenticatedError("the Authorization header cannot be decoded") from None
+    return user or None
+
+
+def timeout_of(text: str | None) -> float | None:
+    """Seconds in ``Connect-Timeout-Ms``; ``None`` for no limit; raises ``InvalidArgumentError``."""
+    if text is None or text == "":
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+        raise InvalidArgumentError("Connect-Timeout-Ms must be a whole number of milliseconds")
+    return int(text) / 1000 or None

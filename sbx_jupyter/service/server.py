@@ -1,0 +1,98 @@
+"""Puts the routes together and serves them on one address."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from tornado.httpserver import HTTPServer
+
+from sbx_jupyter.service import lifetimes, sandboxes, telemetry
+from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
+from sbx_jupyter.service.front import FrontDoor
+from sbx_jupyter.service.handlers import UnknownRouteHandler
+from sbx_jupyter.service.records import note_request
+from sbx_jupyter.service.runtime_routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+    from tornado.web import RequestHandler
+
+    from sbx_jupyter.engine.engine import Engine
+
+_log = logging.getLogger(__name__)
+
+_UNLIMITED: Final = 1 << 62
+_CHUNK: Final = 256 * 1024
+_HEADER_TIMEOUT: Final = 310.0
+_SEGMENT: Final = "([^/]+)"
+
+PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
+    ("/v2/sandboxes", sandboxes.SandboxesV2Handler),
+    ("/sandboxes", sandboxes.SandboxesV1Handler),
+    ("/sandboxes/metrics", lifetimes.AllMetricsHandler),
+    (f"/sandboxes/{_SEGMENT}", sandboxes.SandboxHandler),
+    (f"/v2/sandboxes/{_SEGMENT}/connect", sandboxes.ConnectV2Handler),
+    (f"/sandboxes/{_SEGMENT}/connect", sandboxes.ConnectV1Handler),
+    (f"/sandboxes/{_SEGMENT}/resume", sandboxes.ResumeHandler),
+    (f"/sandboxes/{_SEGMENT}/pause", lifetimes.PauseHandler),
+    (f"/sandboxes/{_SEGMENT}/fork", lifetimes.ForkHandler),
+    (f"/sandboxes/{_SEGMENT}/timeout", lifetimes.TimeoutHandler),
+    (f"/sandboxes/{_SEGMENT}/refreshes", lifetimes.RefreshHandler),
+    (f"/sandboxes/{_SEGMENT}/network", lifetimes.NetworkHandler),
+    (f"/sandboxes/{_SEGMENT}/metrics", lifetimes.MetricsHandler),
+    (f"/sandboxes/{_SEGMENT}/logs", lifetimes.LogsHandler),
+    (f"/v2/sandboxes/{_SEGMENT}/logs", lifetimes.LogsV2Handler),
+    ("/health", telemetry.HealthHandler),
+    ("/engine/info", telemetry.InfoHandler),
+    ("/engine/metrics", telemetry.PrometheusHandler),
+    ("/openapi.json", telemetry.DescriptionHandler),
+)
+
+
+class Server:
+    """One engine on one address."""
+
+    def __init__(self, engine: Engine, api_key: str, settings: ServiceSettings) -> None:
+        self.version = settings.version
+        self.service = Service(engine=engine, api_key=api_key, settings=settings)
+        platform = SbxApplication(
+            PLATFORM_ROUTES,
+            self.service,
+            default_handler_class=UnknownRouteHandler,
+            log_function=_log_request,
+        )
+        runtime = SbxApplication(
+            RUNTIME_ROUTES,
+            self.service,
+            default_handler_class=UnknownRuntimeRouteHandler,
+            log_function=_log_request,
+        )
+        self._http = HTTPServer(
+            FrontDoor(self.service, platform, runtime),
+            max_body_size=_UNLIMITED,
+            chunk_size=_CHUNK,
+            idle_connection_timeout=_HEADER_TIMEOUT,
+        )
+
+    def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept connections; needs a running event loop."""
+        self._http.add_sockets(sockets)
+
+    async def stop(self) -> None:
+        """Take no new connections and end those there are."""
+        self._http.stop()
+        for task in list(self.service.tasks):
+            task.cancel()
+        await asyncio.gather(*self.service.tasks, return_exceptions=True)
+        await self._http.close_all_connections()
+
+
+def _log_request(handler: Any) -> None:
+    request: RoutedRequest = handler.request
+    started = time.monotonic() - request.request_time()
+    note_request(handler.service, request, handler.surface, handler.get_status(), started)

@@ -1,0 +1,85 @@
+"""Writes the envelopes of a server stream, at the pace of the client (interface 3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.protocol import connect
+
+if TYPE_CHECKING:
+    from tornado.httputil import HTTPHeaders
+
+    from sbx_jupyter.service.runtime import RuntimeHandler
+
+DEFAULT_KEEPALIVE: Final = 90.0
+_MAX_KEEPALIVE: Final = 86400
+
+
+class StreamWriter:
+    """Sends the envelopes of one stream, at the pace of the client, and pings into silence."""
+
+    def __init__(self, handler: RuntimeHandler, interval: float) -> None:
+        self._handler = handler
+        self._connection = handler.http1
+        self._interval = interval
+        self._is_writing = False
+        self._is_begun = False
+        self._keepalive: bytes | None = None
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def send(self, payload: bytes) -> None:
+        """Send one message; raises ``StreamClosedError`` when the client is gone."""
+        await self.send_raw(connect.envelope_header(len(payload)) + payload)
+
+    async def send_raw(self, envelope: bytes) -> None:
+        """Send a ready envelope."""
+        self._is_writing = True
+        try:
+            if not self._is_begun:
+                self._is_begun = True
+                self._handler.set_header("Content-Type", connect.STREAM_CONTENT_TYPE)
+                await self._handler.flush()
+            self._handler.service.counters.sent_bytes += len(envelope)
+            await self._connection.write(envelope)
+        finally:
+            self._is_writing = False
+            self._last = self._loop.time()
+
+    def ping_with(self, payload: bytes) -> None:
+        """Send ``payload`` whenever nothing else was sent for the interval."""
+        self._keepalive = connect.encode_envelope(payload)
+        self._timer = self._loop.call_later(self._interval, self._tick)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        assert self._keepalive is not None
+        silence = self._loop.time() - self._last
+        if silence < self._interval - 0.005:
+            self._timer = self._loop.call_later(self._interval - silence, self._tick)
+            return
+        if not self._is_writing and self._connection.stream is not None:
+            if self._connection.stream.closed():
+                return
+            self._connection.write(self._keepalive)
+        self._last = self._loop.time()
+        self._timer = self._loop.call_later(self._interval, self._tick)
+
+
+def keepalive_of(headers: HTTPHeaders) -> float:
+    """Seconds between pings: the header, else 90 (interface 3.5)."""
+    text = headers.get("Keepalive-Ping-Interval")
+    if (
+        text is not None
+        and text.isascii()
+        and text.isdigit()
+        and 0 < int(text[:6]) <= _MAX_KEEPALIVE
+    ):
+        return float(text)
+    return DEFAULT_KEEPALIVE
