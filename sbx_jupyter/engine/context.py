@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sbx_jupyter.engine.logs import Journal
 from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.isolation.fence import Limits
+from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.datadir import DataDir
@@ -33,10 +34,10 @@ DEFAULT_LIMITS: Final = Limits(
 StartedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
 """Called when a sandbox has new processes or was adopted, before it is given out."""
 
-ChangedHook = Callable[[SandboxRow], None]
+ChangedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
 StoppedHook = Callable[[str], Awaitable[None]]
-VolumeLookup = Callable[[str], Path]
-"""The directory of a volume by name; raises ``NotFoundError``."""
+MountLookup = Callable[[Sequence[VolumeMount]], tuple[tuple[Path, str], ...]]
+"""Directory and mount point of each mount; raises ``InvalidArgumentError`` for bad ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class EngineConfig:
     default_limits: Limits = DEFAULT_LIMITS
     metrics_interval: float = 5.0
     domain: str | None = None
+    egress_exceptions: tuple[str, ...] = ()
+    """Networks that sandboxes may reach although they are not public, such as a package mirror."""
 
 
 @dataclass(slots=True)
@@ -60,7 +63,7 @@ class Hooks:
     started: list[StartedHook] = field(default_factory=list)
     network_changed: list[ChangedHook] = field(default_factory=list)
     stopped: list[StoppedHook] = field(default_factory=list)
-    find_volume: VolumeLookup | None = None
+    mounts: MountLookup | None = None
 
 
 class Tasks:

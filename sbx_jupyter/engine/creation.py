@@ -17,7 +17,7 @@ from sbx_jupyter.engine.placement import limits_for, plan_for
 from sbx_jupyter.engine.records import Row, SandboxRow, now
 from sbx_jupyter.engine.slots import Slot
 from sbx_jupyter.engine.store import Batch
-from sbx_jupyter.errors import InternalError, NotFoundError
+from sbx_jupyter.errors import InternalError
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ class Creation:
             auto_pause_memory=request.auto_pause_memory,
             auto_resume=request.auto_resume is not None and request.auto_resume.enabled,
         )
-        if row.volume_mounts and context.hooks.find_volume is None:
-            raise NotFoundError(f"volume '{row.volume_mounts[0].name}' not found")
+        if row.volume_mounts and context.hooks.mounts is not None:
+            context.hooks.mounts(row.volume_mounts)
         return row
 
 

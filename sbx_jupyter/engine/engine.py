@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.admission import check_timeout
+from sbx_jupyter.engine.attachments import Attachments
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
 from sbx_jupyter.engine.creation import Creation
 from sbx_jupyter.engine.datadir import DataDir, boot_id
@@ -35,6 +36,7 @@ from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Callable
 
     from sbx_jupyter.engine.sandbox import Sandbox
@@ -76,6 +78,7 @@ class Engine:
 
     report: IsolationReport
     tier: str
+    attachments: Attachments
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
@@ -111,6 +114,10 @@ class Engine:
         await fence.start()
         self._exit.push_async_callback(fence.stop)
         parts = self._assemble(data_dir, store, fence)
+        self.attachments = await Attachments.open(
+            parts.context, real_ids=self.report.users != "virtual"
+        )
+        self._exit.push_async_callback(self.attachments.aclose)
         batch = Batch()
         parts.catalog.add_stock(batch, self.config.default_limits)
         await store.commit(batch)
@@ -328,8 +335,10 @@ class Engine:
             )
             await parts.context.commit(Batch().put(row))
             slot.row = row
-            for hook in self.hooks.network_changed:
-                hook(row)
+            placed = slot.placed
+            if placed is not None and placed.sandbox is not None:
+                for hook in self.hooks.network_changed:
+                    await hook(row, placed.sandbox)
 
     # What is known about a sandbox
 
@@ -372,6 +381,10 @@ class Engine:
             if token is not None and slot.state.is_shown and check(token):
                 return slot.sandbox_id
         return None
+
+    def rows(self) -> builtins.list[SandboxRow]:
+        """Every sandbox in any state, also those that clients are not shown."""
+        return [slot.row for slot in self._running().context.slots]
 
     @property
     def store(self) -> Store:

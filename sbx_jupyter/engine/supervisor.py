@@ -54,12 +54,13 @@ class Supervisor:
 
     async def begin(self, slot: Slot) -> None:
         """Watch a sandbox that runs from now on, and tell who wants to know."""
-        placed = slot.placed
-        if placed is None or placed.sandbox is None:
-            raise UnavailableError(f"Sandbox {slot.sandbox_id} has no processes")
-        for hook in self._context.hooks.started:
-            await hook(slot.row, placed.sandbox)
+        await self._tell_started(slot)
         self.watch(slot)
+
+    async def _tell_started(self, slot: Slot) -> None:
+        sandbox = _opened(self._placed(slot))
+        for hook in self._context.hooks.started:
+            await hook(slot.row, sandbox)
 
     def watch(self, slot: Slot) -> None:
         """Notice the death of the processes, and the end time while the sandbox runs."""
@@ -100,7 +101,7 @@ class Supervisor:
         try:
             await self._commit_paused(slot, "full", why)
         except BaseException:
-            await thaw(placed)
+            await self.wake(slot)
             raise
 
     async def _pause_filesystem(self, slot: Slot, why: str) -> None:
@@ -134,7 +135,7 @@ class Supervisor:
         slot.move(State.RESUMING)
         try:
             if slot.row.pause_mode == "full" and memory and slot.placed is not None:
-                await self._resume_full(slot)
+                await self.wake(slot)
             else:
                 await self._boot(slot)
             await self._commit_resumed(slot, timeout)
@@ -143,14 +144,25 @@ class Supervisor:
             raise
         self.watch(slot)
 
-    async def _resume_full(self, slot: Slot) -> None:
+    async def wake(self, slot: Slot) -> None:
+        """Let frozen processes go on, and speak to the agent where nobody did yet.
+
+        Does no harm to processes that are not frozen.
+        """
         placed = self._placed(slot)
-        await thaw(placed)
-        if placed.sandbox is None:
+        is_by_agent = False
+        try:
+            await placed.cage.thaw()
+        except UnimplementedError:
+            is_by_agent = True
+        is_new = placed.sandbox is None
+        if is_new:
             limits = limits_for(slot.row, self._context.config.default_limits)
-            sandbox = await self._context.placement.open(placed, slot.row, limits)
-            for hook in self._context.hooks.started:
-                await hook(slot.row, sandbox)
+            await self._context.placement.open(placed, slot.row, limits)
+        if is_by_agent:
+            await _opened(placed).call(ops.FREEZE, frozen=False)
+        if is_new:
+            await self._tell_started(slot)
 
     async def _boot(self, slot: Slot) -> None:
         """Start new processes on the writable layer that the sandbox left."""
@@ -298,11 +310,9 @@ class Supervisor:
     # Small things
 
     def volumes(self, row: SandboxRow) -> tuple:
-        """The host directories of a row's volumes and where they go; raises ``NotFoundError``."""
-        find = self._context.hooks.find_volume
-        if find is None:
-            return ()
-        return tuple((find(mount.name), mount.path) for mount in row.volume_mounts)
+        """Directories and mount points of a row's volumes; ``InvalidArgumentError``."""
+        mounts = self._context.hooks.mounts
+        return () if mounts is None or not row.volume_mounts else mounts(row.volume_mounts)
 
     @staticmethod
     def _placed(slot: Slot) -> Placed:
@@ -317,14 +327,6 @@ async def freeze(placed: Placed) -> None:
         await placed.cage.freeze()
     except UnimplementedError:
         await _opened(placed).call(ops.FREEZE, frozen=True)
-
-
-async def thaw(placed: Placed) -> None:
-    """Let the processes go on."""
-    try:
-        await placed.cage.thaw()
-    except UnimplementedError:
-        await _opened(placed).call(ops.FREEZE, frozen=False)
 
 
 def _opened(placed: Placed) -> Sandbox:
