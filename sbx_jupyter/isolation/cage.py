@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 from pathlib import Path
@@ -28,6 +30,7 @@ class Cage:
         start_time: int,
         writable: Path,
         group: SandboxGroup,
+        records: CageRecords,
     ) -> None:
         self.sandbox_id = sandbox_id
         self.pid = pid
@@ -35,6 +38,7 @@ class Cage:
         self.writable = writable
         self._start_time = start_time
         self._group = group
+        self._records = records
         self._dead: asyncio.Future[None] | None = None
 
     def to_state(self) -> dict[str, Any]:
@@ -62,13 +66,16 @@ class Cage:
 
     async def kill(self) -> None:
         """Kill every process of the sandbox, wait until they are gone, drop its control group."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         await self._group.release_frozen()
         await self.wait_dead()
         await self._group.remove()
+        self._records.remove(self.sandbox_id)
+
+    def attach(self) -> None:
+        """Put the first process into the groups that clone could not; blocks some milliseconds."""
+        self._group.attach(self.pid)
 
     async def freeze(self) -> None:
         """Stop every process of the sandbox where it is.
@@ -97,6 +104,34 @@ class Cage:
                 self._dead.cancel()
             os.close(self.pidfd)
             self.pidfd = -1
+
+
+class CageRecords:
+    """One small file per sandbox that may live, for engines that forgot it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write(self, sandbox_id: str, state: dict[str, Any]) -> None:
+        """Remember a sandbox. Raises ``OSError``."""
+        self._directory.mkdir(exist_ok=True)
+        draft = self._directory / f".{sandbox_id}"
+        draft.write_text(json.dumps(state))
+        draft.rename(self._directory / sandbox_id)
+
+    def remove(self, sandbox_id: str) -> None:
+        """Forget a sandbox."""
+        (self._directory / sandbox_id).unlink(missing_ok=True)
+
+    def read_all(self) -> dict[str, dict[str, Any]]:
+        """Every remembered sandbox and its state."""
+        if not self._directory.is_dir():
+            return {}
+        return {
+            path.name: json.loads(path.read_text())
+            for path in self._directory.iterdir()
+            if not path.name.startswith(".")
+        }
 
 
 def boot_id() -> str:

@@ -1,16 +1,173 @@
-"""Control groups, version 1 and 2: limits, freezing, usage; nothing where none can be made."""
+"""Control groups, version 1 and 2: limits, freezing, usage; each only where it can be had.
+
+A sandbox gets one directory per hierarchy, below ``sbx-<engine>`` in the engine's own group. In
+version 2 it is cloned into it; in version 1 it is moved, which waits for a grace period of the
+kernel (about 13 ms), so that is done in a thread while the sandbox sets itself up.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from sbx_jupyter.errors import UnimplementedError
+from sbx_jupyter.errors import UnavailableError, UnimplementedError
 
 from .usage import Usage
 
-if TYPE_CHECKING:
-    from .fence import Limits
+_CONTROLLERS: Final = ("memory", "cpu", "pids")
+_PERIOD_US: Final = 100_000
+_FREEZE_TIMEOUT: Final = 10.0
+_REMOVE_TIMEOUT: Final = 5.0
+
+V2: Final = "v2"
+"""The name of the version 2 hierarchy beside those of the version 1 controllers."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """What a group is held to; 0 means no limit."""
+
+    memory_mb: int
+    cpu_count: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """The engine's own groups in which groups can be made."""
+
+    v1: dict[str, Path]
+    v2: Path | None
+    v2_controllers: frozenset[str]
+
+    def provider(self, controller: str) -> str:
+        """Where a controller comes from: ``cgroup v1``, ``cgroup v2`` or ``none``."""
+        if self.v2 is not None and controller in self.v2_controllers:
+            return "cgroup v2"
+        return "cgroup v1" if controller in self.v1 else "none"
+
+    @property
+    def freezer(self) -> str:
+        """What can stop all processes of a sandbox at once; ``signals`` where nothing can."""
+        if self.v2 is not None:
+            return "cgroup v2"
+        return "cgroup v1" if "freezer" in self.v1 else "signals"
+
+
+def find_hierarchies() -> Hierarchies:
+    """The hierarchies in which this process may make groups, found by making one."""
+    own = _own_paths()
+    v1 = {
+        controller: path
+        for controller in (*_CONTROLLERS, "freezer", "cpuacct")
+        if (path := own.get(controller)) is not None and _can_make(path)
+    }
+    v2 = own.get(V2)
+    if v2 is None or not (v2 / "cgroup.procs").exists() or not _can_make(v2):
+        return Hierarchies(v1, None, frozenset())
+    return Hierarchies(v1, v2, _grantable(v2))
+
+
+def _own_paths() -> dict[str, Path]:
+    """Controller, or ``V2``, to the directory of this process's own group."""
+    mounts: dict[str, tuple[str, str]] = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        _, _, _, root, point, *_ = fields.split(" ")
+        if kind == "cgroup2":
+            mounts.setdefault(V2, (root, point))
+        elif kind == "cgroup":
+            for option in options.split(" ")[-1].split(","):
+                mounts.setdefault(option, (root, point))
+    paths: dict[str, Path] = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(",") if names else [V2]:
+            if name in mounts:
+                root, point = mounts[name]
+                relative = os.path.relpath(path, root)
+                paths[name] = Path(point) / ("." if relative.startswith("..") else relative)
+    return paths
+
+
+def _can_make(parent: Path) -> bool:
+    probe = parent / f"sbx-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _grantable(own: Path) -> frozenset[str]:
+    """The controllers that children of ``own`` have, or would have once we moved to a leaf."""
+    wanted = frozenset(_CONTROLLERS)
+    enabled = wanted & frozenset(_words(own / "cgroup.subtree_control"))
+    available = wanted & frozenset(_words(own / "cgroup.controllers"))
+    alone = set(_words(own / "cgroup.procs")) <= {str(os.getpid())}
+    if available and alone and os.access(own / "cgroup.subtree_control", os.W_OK):
+        return available
+    return enabled
+
+
+class ControlGroups:
+    """The engine's groups: makes one for each sandbox."""
+
+    def __init__(self, hierarchies: Hierarchies, name: str) -> None:
+        """``name`` tells this engine's groups from those of others."""
+        self._hierarchies = hierarchies
+        self._name = f"sbx-{name}"
+        v1 = {c: p for c, p in hierarchies.v1.items() if c not in hierarchies.v2_controllers}
+        if hierarchies.v2 is not None:
+            v1 = {c: p for c, p in v1.items() if c in _CONTROLLERS}  # freezes and counts itself
+        self._parents = {c: path / self._name for c, path in v1.items()}
+        if hierarchies.v2 is not None:
+            self._parents[V2] = hierarchies.v2 / self._name
+
+    def prepare(self) -> None:
+        """Make the engine's directories and hand the controllers down. Raises ``OSError``."""
+        v2, controllers = self._hierarchies.v2, self._hierarchies.v2_controllers
+        grant = " ".join(f"+{controller}" for controller in sorted(controllers))
+        if v2 is not None and not controllers <= set(_words(v2 / "cgroup.subtree_control")):
+            # A group that hands controllers down may not hold processes itself.
+            leaf = v2 / f"{self._name}-engine"
+            leaf.mkdir(exist_ok=True)
+            _write(leaf / "cgroup.procs", str(os.getpid()))
+            _write(v2 / "cgroup.subtree_control", grant)
+        for path in self._parents.values():
+            path.mkdir(exist_ok=True)
+        if v2 is not None and controllers:
+            _write(self._parents[V2] / "cgroup.subtree_control", grant)
+
+    def make(self, sandbox_id: str, limits: GroupLimits) -> SandboxGroup:
+        """Make the directories of a sandbox and write its limits. Raises ``OSError``."""
+        group = SandboxGroup({name: path / sandbox_id for name, path in self._parents.items()})
+        group.make(limits)
+        return group
+
+    def sandboxes(self) -> set[str]:
+        """The sandboxes that have a group."""
+        found: set[str] = set()
+        for path in self._parents.values():
+            if path.is_dir():
+                found |= {entry.name for entry in path.iterdir() if entry.is_dir()}
+        return found
+
+    def group_of(self, sandbox_id: str) -> SandboxGroup:
+        """The group of a sandbox that was made before."""
+        paths = {name: path / sandbox_id for name, path in self._parents.items()}
+        return SandboxGroup({name: path for name, path in paths.items() if path.is_dir()})
+
+    def remove_parents(self) -> None:
+        """Remove the engine's directories if no sandbox is left in them."""
+        for path in self._parents.values():
+            _remove_directory(path)
 
 
 class SandboxGroup:
@@ -18,25 +175,198 @@ class SandboxGroup:
 
     def __init__(self, directories: dict[str, Path]) -> None:
         self._directories = directories
+        self._v2 = directories.get(V2)
 
-    def to_state(self) -> dict[str, Any]:
-        """Plain JSON for ``from_state``."""
+    def to_state(self) -> dict[str, str]:
+        """Plain JSON from which ``from_state`` makes the same again."""
         return {name: str(path) for name, path in self._directories.items()}
 
-    async def release_frozen(self) -> None:
-        """Let a frozen group take a signal that was sent to it."""
+    @staticmethod
+    def from_state(state: dict[str, Any]) -> SandboxGroup:
+        """The group that ``to_state`` described."""
+        return SandboxGroup({name: Path(path) for name, path in state.items()})
+
+    def make(self, limits: GroupLimits) -> None:
+        """Make the directories and write the limits. Raises ``OSError``."""
+        for path in self._directories.values():
+            path.mkdir(exist_ok=True)
+        memory, cpu, pids = (self._of(controller) for controller in _CONTROLLERS)
+        if memory is not None and limits.memory_mb:
+            size = str(limits.memory_mb << 20)
+            if memory == self._v2:
+                _write_if_there(memory / "memory.max", size)
+                _write_if_there(memory / "memory.swap.max", "0")
+            else:
+                _write(memory / "memory.limit_in_bytes", size)
+                _write_if_there(memory / "memory.memsw.limit_in_bytes", size)
+        if cpu is not None and limits.cpu_count:
+            quota = limits.cpu_count * _PERIOD_US
+            if cpu == self._v2:
+                _write_if_there(cpu / "cpu.max", f"{quota} {_PERIOD_US}")
+            else:
+                _write_if_there(cpu / "cpu.cfs_quota_us", str(quota))
+        if pids is not None and limits.processes:
+            _write_if_there(pids / "pids.max", str(limits.processes))
+
+    def open_for_clone(self) -> int | None:
+        """A descriptor of the version 2 group to clone into; the caller closes it."""
+        if self._v2 is None:
+            return None
+        return os.open(self._v2, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def attach(self, pid: int) -> None:
+        """Move a process into the version 1 groups; blocks some milliseconds.
+
+        Raises ``OSError``.
+        """
+        for name, path in self._directories.items():
+            if name != V2:
+                _write(path / "cgroup.procs", str(pid))
 
     async def freeze(self) -> None:
-        raise UnimplementedError("this machine has no freezer")
+        """Stop every process. Raises ``UnimplementedError`` without a freezer."""
+        await self._set_frozen(frozen=True)
 
     async def thaw(self) -> None:
-        raise UnimplementedError("this machine has no freezer")
+        """Let every process go on. Raises ``UnimplementedError`` without a freezer."""
+        await self._set_frozen(frozen=False)
+
+    async def release_frozen(self) -> None:
+        """Let a frozen group take a signal: version 1 keeps even SIGKILL waiting."""
+        if self._v2 is None and "freezer" in self._directories:
+            await self.thaw()
 
     async def remove(self) -> None:
-        """Remove the directories."""
+        """Remove the directories, which the last process may just be leaving."""
+        deadline = time.monotonic() + _REMOVE_TIMEOUT
+        pause = 0.001
+        left = set(self._directories.values())
+        while left := {path for path in left if not _remove_directory(path)}:
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"a control group stays busy: {self.to_state()}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.1)
+
+    def kill_all(self) -> None:
+        """Kill whatever is in the group, for sandboxes that nobody knows any more."""
+        for name, path in self._directories.items():
+            if name == V2 and (path / "cgroup.kill").exists():
+                _write(path / "cgroup.kill", "1")
+                continue
+            for pid in _words(path / "cgroup.procs"):
+                try:
+                    os.kill(int(pid), 9)
+                except ProcessLookupError:
+                    continue
 
     def usage(self) -> Usage | None:
-        return None
+        """CPU time and memory now; None where the groups do not count them."""
+        memory, cpu_ns = self._of("memory"), self._cpu_ns()
+        if memory is None or cpu_ns is None:
+            return None
+        if memory == self._v2:
+            used = int(_text(memory / "memory.current"))
+            stat = _pairs(memory / "memory.stat")
+            cache = stat.get("file", 0) - stat.get("shmem", 0)
+        else:
+            used = int(_text(memory / "memory.usage_in_bytes"))
+            stat = _pairs(memory / "memory.stat")
+            cache = stat.get("total_cache", 0) - stat.get("total_shmem", 0)
+        return Usage(cpu_ns, max(used - cache, 0), cache, self._processes())
 
     def oom_kills(self) -> int:
+        """How often a process was killed for the memory limit."""
+        memory = self._of("memory")
+        if memory is None:
+            return 0
+        file = "memory.events" if memory == self._v2 else "memory.oom_control"
+        return _pairs(memory / file).get("oom_kill", 0)
+
+    def _of(self, controller: str) -> Path | None:
+        return self._directories.get(controller, self._v2_with(controller))
+
+    def _v2_with(self, controller: str) -> Path | None:
+        files = {"memory": "memory.max", "cpu": "cpu.max", "pids": "pids.max"}
+        if self._v2 is not None and (self._v2 / files[controller]).exists():
+            return self._v2
+        return None
+
+    def _cpu_ns(self) -> int | None:
+        if self._v2 is not None:
+            return _pairs(self._v2 / "cpu.stat").get("usage_usec", 0) * 1000
+        accounting = self._directories.get("cpuacct")
+        return None if accounting is None else int(_text(accounting / "cpuacct.usage"))
+
+    def _processes(self) -> int:
+        for path in (self._v2, *self._directories.values()):
+            if path is not None:
+                return len(_words(path / "cgroup.procs"))
         return 0
+
+    async def _set_frozen(self, *, frozen: bool) -> None:
+        if self._v2 is not None:
+            _write(self._v2 / "cgroup.freeze", "1" if frozen else "0")
+            await _until(lambda: _pairs(self._v2_events()).get("frozen") == int(frozen))
+        elif (freezer := self._directories.get("freezer")) is not None:
+            state = "FROZEN" if frozen else "THAWED"
+            _write(freezer / "freezer.state", state)
+            await _until(lambda: _text(freezer / "freezer.state").strip() == state)
+        else:
+            raise UnimplementedError("this machine has no freezer for sandboxes")
+
+    def _v2_events(self) -> Path:
+        assert self._v2 is not None
+        return self._v2 / "cgroup.events"
+
+
+async def _until(done: Any) -> None:
+    deadline = time.monotonic() + _FREEZE_TIMEOUT
+    pause = 0.0
+    while not done():
+        if time.monotonic() > deadline:
+            raise UnavailableError("the sandbox could not be frozen or thawed in time")
+        await asyncio.sleep(pause)
+        pause = min(pause + 0.0005, 0.01)
+
+
+def _remove_directory(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _text(path: Path) -> str:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 1 << 20).decode()
+    finally:
+        os.close(fd)
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _pairs(path: Path) -> dict[str, int]:
+    rows = (line.split() for line in _text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+def _write(path: Path, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _write_if_there(path: Path, text: str) -> None:
+    if path.exists():
+        _write(path, text)

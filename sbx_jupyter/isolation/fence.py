@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.errors import IsolationError, UnavailableError
+from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 
 from . import rootfs, users
-from .cage import Cage, boot_id, start_time_of
-from .cgroups import SandboxGroup
-from .zygote_process import ZygoteProcess, start_zygote
+from .cage import Cage, CageRecords, boot_id, start_time_of
+from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
+from .zygote_process import ZygoteProcess, read_outcome, start_zygote
 
 if TYPE_CHECKING:
     import socket
 
+    from .channel import Reply
     from .tiers import IsolationReport
 
 logger = logging.getLogger(__name__)
@@ -67,6 +69,9 @@ class Fence:
         self._agent = agent
         self._zygote: ZygoteProcess | None = None
         self._starting = asyncio.Lock()
+        self._cages = CageRecords(self._data_dir / "cages")
+        name = hashlib.sha256(os.fsencode(self._data_dir)).hexdigest()[:8]
+        self._groups = ControlGroups(find_hierarchies(), name)
         self.stock: Path | None = None
         """The layer of the stock root file system, once started."""
 
@@ -74,7 +79,14 @@ class Fence:
         """Start the zygote, building the stock layer at first. Raises ``IsolationError``."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self._data_dir.chmod(0o700)
+        await asyncio.to_thread(self._prepare_groups)
         await self._live_zygote()
+
+    def _prepare_groups(self) -> None:
+        try:
+            self._groups.prepare()
+        except OSError as error:
+            raise IsolationError(f"no control groups can be made: {error}") from error
 
     async def stop(self) -> None:
         """End the zygote; the sandboxes go on."""
@@ -97,25 +109,62 @@ class Fence:
 
     async def _create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
         zygote = await self._live_zygote()
-        reply = await zygote.call(
-            "create", fds=[listener.fileno()], order=self._order(spec), timeout=_SETUP_TIMEOUT
-        )
-        pidfd, outcome = reply.fds
+        group = await self._make_group(spec)
+        cgroup = group.open_for_clone()
+        try:
+            reply = await zygote.call(
+                "create",
+                fds=[listener.fileno()] if cgroup is None else [listener.fileno(), cgroup],
+                order=self._order(spec),
+                timeout=_SETUP_TIMEOUT,
+            )
+        except SbxError:
+            await group.remove()
+            raise
+        finally:
+            if cgroup is not None:
+                os.close(cgroup)
+        cage = self._cage(spec, reply, group)
+        await self._finish(cage, reply.fds[1])
+        return cage
+
+    async def _make_group(self, spec: FenceSpec) -> SandboxGroup:
+        limits = GroupLimits(spec.limits.memory_mb, spec.limits.cpu_count, spec.limits.processes)
+        try:
+            return self._groups.make(spec.sandbox_id, limits)
+        except OSError as error:
+            await self._groups.group_of(spec.sandbox_id).remove()
+            raise IsolationError(f"the limits could not be set: {error}") from error
+
+    def _cage(self, spec: FenceSpec, reply: Reply, group: SandboxGroup) -> Cage:
         pid = reply.body["pid"]
-        cage = Cage(
+        return Cage(
             spec.sandbox_id,
             pid=pid,
-            pidfd=pidfd,
+            pidfd=reply.fds[0],
             start_time=start_time_of(pid) or 0,
             writable=spec.writable,
-            group=SandboxGroup({}),
+            group=group,
+            records=self._cages,
         )
-        said = await _read_outcome(outcome)
-        if said != "ok":
-            await cage.kill()
+
+    async def _finish(self, cage: Cage, outcome: int) -> None:
+        """Wait until the sandbox is set up and in its groups; no code of it has run before."""
+        try:
+            self._cages.write(cage.sandbox_id, cage.to_state())
+            attached, said = await asyncio.gather(
+                asyncio.to_thread(cage.attach), read_outcome(outcome), return_exceptions=True
+            )
+            if isinstance(said, BaseException):
+                raise said
+            if said != "ok":
+                raise IsolationError(f"the sandbox could not be set up: {said or 'it died'}")
+            if isinstance(attached, BaseException):
+                raise IsolationError(f"the limits could not be set: {attached}") from attached
+        except BaseException:
+            await asyncio.shield(cage.kill())
             cage.close()
-            raise IsolationError(f"the sandbox could not be set up: {said or 'it died'}")
-        return cage
+            raise
 
     def _order(self, spec: FenceSpec) -> dict[str, Any]:
         limits = spec.limits
@@ -129,9 +178,10 @@ class Fence:
             "memory_mb": limits.memory_mb,
             "open_files": limits.open_files,
             "disk_mb": limits.disk_mb,
-            "limit_by_rlimit": False,
-            "cap_pids": False,
+            "limit_memory": self._report.limits["memory"] == "rlimit",
+            "limit_processes": self._report.limits["processes"] == "rlimit",
             "real_users": self._report.users != users.VIRTUAL,
+            "machine_root": self._report.id_base == 0 and self._report.users == users.ROOT_MAPPED,
         }
 
     def _relative(self, path: Path) -> str:
@@ -147,12 +197,11 @@ class Fence:
             if self._zygote is not None:
                 await self._zygote.stop()
             kind = self._report.users
-            base = users.root_base() if kind == users.ROOT_MAPPED else 0
             plan = rootfs.plan_stock(
                 real_users=kind != users.VIRTUAL, host_root_mapped=kind == users.ROOT_MAPPED
             )
             self._zygote, self.stock = await start_zygote(
-                self._data_dir, kind, plan, base or 0, agent=self._agent
+                self._data_dir, kind, plan, self._report.id_base, agent=self._agent
             )
             return self._zygote
 
@@ -174,34 +223,30 @@ class Fence:
             pidfd=pidfd,
             start_time=start_time,
             writable=Path(state["writable"]),
-            group=SandboxGroup({name: Path(path) for name, path in state["group"].items()}),
+            group=SandboxGroup.from_state(state["group"]),
+            records=self._cages,
         )
 
     async def remove_writable(self, writable: Path) -> None:
         """Delete a writable directory, whatever ids own what is in it. Raises ``SbxError``."""
         zygote = await self._live_zygote()
-        await zygote.call("remove", path=str(writable.resolve()), timeout=600)
+        await zygote.call(
+            "remove", path=str(self._data_dir / self._relative(writable)), timeout=600
+        )
 
-
-async def _read_outcome(pipe: int) -> str:
-    """What the child says about its set-up: ``ok``, a sentence, or nothing when it died."""
-    loop = asyncio.get_running_loop()
-    os.set_blocking(pipe, False)
-    said = b""
-    try:
-        while True:
-            ready = loop.create_future()
-            loop.add_reader(pipe, ready.set_result, None)
-            try:
-                async with asyncio.timeout(_SETUP_TIMEOUT):
-                    await ready
-            finally:
-                loop.remove_reader(pipe)
-            chunk = os.read(pipe, 4096)
-            if not chunk or said + chunk == b"ok":
-                return (said + chunk).decode(errors="replace")
-            said += chunk
-    except TimeoutError:
-        return "it did not finish in time"
-    finally:
-        os.close(pipe)
+    async def collect(self, known: set[str]) -> None:
+        """Kill the sandboxes of this data directory that are not in ``known``."""
+        for sandbox_id, state in self._cages.read_all().items():
+            if sandbox_id in known:
+                continue
+            cage = self.adopt(sandbox_id, state)
+            if cage is None:
+                self._cages.remove(sandbox_id)
+            else:
+                await cage.kill()
+                cage.close()
+        for sandbox_id in self._groups.sandboxes() - known:
+            group = self._groups.group_of(sandbox_id)
+            await asyncio.to_thread(group.kill_all)
+            await group.release_frozen()
+            await group.remove()

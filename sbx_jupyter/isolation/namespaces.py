@@ -7,6 +7,7 @@ followed until the process has pivoted into the new root.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import resource
@@ -14,10 +15,12 @@ import socket
 import stat
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import seccomp, syscalls
-from .rootfs import HostTree, StockPlan
+
+if TYPE_CHECKING:
+    from .rootfs import HostTree
 
 NAMESPACES: Final = (
     syscalls.CLONE_NEWUSER
@@ -46,13 +49,27 @@ _KEPT_CAPABILITIES: Final = (
 _LAST_CAPABILITY: Final = 40
 _CAPABILITY_VERSION: Final = 0x20080522
 
-_MASKED_PROC: Final = (
-    "acpi", "asound", "kcore", "keys", "key-users", "latency_stats", "sched_debug", "scsi",
-    "sysrq-trigger", "timer_list", "timer_stats", "kallsyms", "kpagecount", "kpageflags",
-    "kpagecgroup", "kmsg", "slabinfo", "vmallocinfo",
-)  # fmt: skip
-_READ_ONLY_PROC: Final = ("sys", "bus", "fs", "irq")
+_MASKED_PROC: Final = ("keys", "key-users")
+"""Readable by every id, and not about this sandbox alone."""
 
+_MASKED_PROC_OF_ROOT: Final = (
+    "acpi", "asound", "kallsyms", "kcore", "kmsg", "kpagecgroup", "kpagecount", "kpageflags",
+    "latency_stats", "sched_debug", "scsi", "slabinfo", "sysrq-trigger", "timer_list",
+    "timer_stats", "vmallocinfo",
+)  # fmt: skip
+"""Closed to the ids of a sandbox, except where its root is the machine's root."""
+
+_READ_ONLY_PROC: Final = ("sys",)
+_READ_ONLY_PROC_OF_ROOT: Final = ("bus", "fs", "irq")
+
+_REMOUNT_READ_ONLY: Final = (
+    syscalls.MS_REMOUNT
+    | syscalls.MS_BIND
+    | syscalls.MS_RDONLY
+    | syscalls.MS_NOSUID
+    | syscalls.MS_NODEV
+)
+_PID_MAX: Final = "/proc/sys/kernel/pid_max"
 _SHM_SIZE: Final = "size=64m"
 _PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -88,9 +105,12 @@ class Order:
     memory_mb: int
     open_files: int
     disk_mb: int
-    limit_by_rlimit: bool
-    cap_pids: bool
+    limit_memory: bool
+    """By rlimit, for want of a control group."""
+    limit_processes: bool
     real_users: bool
+    machine_root: bool
+    """The sandbox's root is the machine's root, for want of other ids."""
 
     @staticmethod
     def from_json(raw: dict[str, Any]) -> Order:
@@ -99,7 +119,7 @@ class Order:
         return Order(**{**raw, "layers": tuple(raw["layers"]), "volumes": volumes})
 
 
-def enter(order: Order, places: Places, plan: StockPlan) -> None:
+def enter(order: Order, places: Places) -> None:
     """Turn this freshly cloned process into the inside of a sandbox, up to the agent.
 
     Raises ``SetupError``.
@@ -213,22 +233,19 @@ def _mount_kernel_views(dev: int, order: Order) -> None:
         "shm", "/dev/shm", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV,
         f"mode=1777,{_SHM_SIZE}",
     )  # fmt: skip
-    if order.cap_pids:
-        _write("/proc/sys/kernel/pid_max", str(max(1024, 2 * order.processes)))
-    _mask_proc()
+    if order.limit_processes and os.access(_PID_MAX, os.W_OK):
+        # Of this pid namespace alone, since Linux 6.14; earlier kernels refuse the write.
+        _write(_PID_MAX, str(max(1024, 2 * order.processes)))
+    _mask_proc(machine_root=order.machine_root)
 
 
-def _mask_proc() -> None:
-    for name in _READ_ONLY_PROC:
+def _mask_proc(*, machine_root: bool) -> None:
+    for name in (*_READ_ONLY_PROC, *(_READ_ONLY_PROC_OF_ROOT if machine_root else ())):
         path = f"/proc/{name}"
         if os.path.isdir(path):
             syscalls.mount(path, path, "", syscalls.MS_BIND | syscalls.MS_REC)
-            syscalls.mount(
-                "", path, "",
-                syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
-                | syscalls.MS_NODEV | syscalls.MS_NOEXEC,
-            )  # fmt: skip
-    for name in _MASKED_PROC:
+            syscalls.mount("", path, "", _REMOUNT_READ_ONLY | syscalls.MS_NOEXEC)
+    for name in (*_MASKED_PROC, *(_MASKED_PROC_OF_ROOT if machine_root else ())):
         path = f"/proc/{name}"
         if os.path.isfile(path):
             syscalls.mount("/dev/null", path, "", syscalls.MS_BIND)
@@ -291,8 +308,9 @@ def _limit(order: Order) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     files = min(order.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    if order.limit_by_rlimit:
+    if order.limit_processes and order.processes > 0:
         _lower(resource.RLIMIT_NPROC, order.processes)
+    if order.limit_memory and order.memory_mb > 0:
         _lower(resource.RLIMIT_DATA, order.memory_mb << 20)
     if order.disk_mb > 0:
         _lower(resource.RLIMIT_FSIZE, order.disk_mb << 20)
@@ -347,10 +365,8 @@ def _make_beneath(directory: int, path: str) -> int:
     """Like ``_open_beneath``, making what is missing."""
     current = os.dup(directory)
     for part in _parts(path):
-        try:
+        with contextlib.suppress(FileExistsError):
             os.mkdir(part, 0o755, dir_fd=current)
-        except FileExistsError:
-            pass
         deeper = os.open(part, _PATH_FLAGS, dir_fd=current)
         os.close(current)
         current = deeper

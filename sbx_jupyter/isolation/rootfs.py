@@ -24,17 +24,20 @@ PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 _ETC: Final = (
-    "alternatives bash_completion.d ca-certificates ca-certificates.conf crypto-policies "
-    "debian_version default/locale fonts gai.conf host.conf inputrc issue java java-11-openjdk "
-    "java-17-openjdk java-21-openjdk ld.so.cache ld.so.conf ld.so.conf.d locale.alias locale.conf "
-    "locale.gen localtime login.defs lsb-release magic magic.mime mailcap mime.types "
-    "nanorc netconfig networks openssl os-release pam.conf pam.d perl pki/ca-trust pki/tls/certs "
-    "pki/tls/cert.pem protocols python3 python3.9 python3.10 python3.11 python3.12 python3.13 "
-    "python3.14 R redhat-release rpc security/limits.conf security/pam_env.conf "
-    "security/namespace.conf security/access.conf security/group.conf security/time.conf services "
-    "shells skel ssl/certs ssl/openssl.cnf sudo.conf sudo_logsrvd.conf terminfo timezone vim wgetrc "
-    "xattr.conf xdg"
-).split()
+    "alternatives", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
+    "crypto-policies", "debian_version", "default/locale", "fonts", "gai.conf", "host.conf",
+    "inputrc", "issue", "java", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "locale.gen",
+    "localtime", "login.defs", "lsb-release", "magic", "magic.mime", "mailcap", "mime.types",
+    "nanorc", "netconfig", "networks", "openssl", "os-release", "pam.conf", "pam.d", "perl",
+    "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "protocols", "python3", "python3.9",
+    "python3.10", "python3.11", "python3.12", "python3.13", "python3.14", "R", "redhat-release",
+    "rpc", "security/limits.conf", "security/pam_env.conf", "security/namespace.conf",
+    "security/access.conf", "security/group.conf", "security/time.conf", "services", "shells",
+    "skel", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vim", "wgetrc",
+    "xattr.conf", "xdg",
+)  # fmt: skip
+"""What is taken from the host's ``/etc``, where everyone may read it."""
 
 _DIRECTORIES: Final = {
     "boot": 0o755,

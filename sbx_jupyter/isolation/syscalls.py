@@ -147,7 +147,10 @@ def open_tree(path: str, *, directory: int = AT_FDCWD, recursive: bool = False) 
 
 
 def move_mount(tree: int, path: str, *, directory: int = AT_FDCWD) -> None:
-    """Attach a detached mount at ``path``; ``""`` means ``directory`` itself. Raises ``OSError``."""
+    """Attach a detached mount at ``path``, or at ``directory`` itself if that is empty.
+
+    Raises ``OSError``.
+    """
     flags = _MOVE_MOUNT_F_EMPTY_PATH | (0 if path else 0x40)
     call("move_mount", tree, b"", directory, os.fsencode(path), flags)
 

@@ -1,18 +1,43 @@
-"""Which fence this machine can build, found out by trying."""
+"""Which fence this machine can build, found out by trying, and what would give a stronger one."""
 
 from __future__ import annotations
 
 import enum
+import json
 import os
+import shutil
+import subprocess
+import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Final
 
+import sbx_jupyter
 from sbx_jupyter.errors import IsolationError
 
-from . import users
+from . import rootfs, users
+from .cgroups import Hierarchies, find_hierarchies
 
-if TYPE_CHECKING:
-    from pathlib import Path
+_PROBE: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from sbx_jupyter.isolation.probe import main; main(sys.argv[2], sys.argv[3])"
+)
+_PROBE_TIMEOUT: Final = 20.0
+
+_TOOLS: Final = {
+    "bash": "bash",
+    "curl": "curl",
+    "git": "git",
+    "sudo": "sudo",
+    "ps": "procps",
+    "pgrep": "procps",
+    "ss": "iproute2",
+    "tput": "ncurses-bin",
+    "tar": "tar",
+    "gzip": "gzip",
+    "realpath": "coreutils",
+}
+"""What stock templates are expected to contain, and the Debian package that brings it."""
 
 
 class Tier(enum.StrEnum):
@@ -36,11 +61,20 @@ class IsolationReport:
     """What was found once, at start."""
 
     tier: str
+    """The strongest tier that works here."""
     users: str
+    """``root-mapped``, ``subordinate`` or ``virtual``."""
     limits: dict[str, str]
+    """``memory``, ``cpu``, ``processes``, ``disk`` to what holds them."""
     freezer: str
+    """``cgroup v1``, ``cgroup v2`` or ``signals``."""
     reflink: bool
     missing: list[Missing]
+    id_base: int = 0
+    """The host id of the sandboxes' root, for ``root-mapped``."""
+    landlock_abi: int = 0
+    full_network: str | None = None
+    """The program that could give a sandbox the whole network: ``slirp4netns`` or ``pasta``."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as ``doctor --json`` prints it."""
@@ -48,13 +82,186 @@ class IsolationReport:
 
 
 def detect(data_dir: Path) -> IsolationReport:
-    """Try what this machine allows, in throw-away children."""
-    kind = users.ROOT_MAPPED if os.getuid() == 0 else users.VIRTUAL
-    return IsolationReport(Tier.NAMESPACES, kind, {}, "signals", False, [])
+    """Try what this machine allows, in a process that is thrown away.
+
+    Raises ``IsolationError`` when the data directory cannot be used at all.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    found = _probe(data_dir)
+    missing: list[Missing] = []
+    tier = _tier(found, missing)
+    kind = _users(found, missing)
+    hierarchies = find_hierarchies()
+    limits = _limits(hierarchies, missing)
+    missing += [
+        Missing(f"the host has no {tool}, so the stock template has none either", _install(package))
+        for tool, package in _TOOLS.items()
+        if shutil.which(tool, path=rootfs.PATH) is None
+    ]
+    return IsolationReport(
+        tier=tier,
+        users=kind if tier == Tier.NAMESPACES else users.VIRTUAL,
+        limits=limits,
+        freezer=hierarchies.freezer,
+        reflink=found.get("reflink") is True,
+        missing=missing,
+        id_base=found.get("id_base") or 0,
+        landlock_abi=found["landlock_abi"],
+        full_network=next(filter(shutil.which, ("slirp4netns", "pasta")), None),
+    )
 
 
 def choose(report: IsolationReport, wanted: str = "auto") -> str:
-    """The tier to use. Raises ``IsolationError`` with what is missing."""
-    if wanted in ("auto", report.tier):
+    """The tier to use for a configured ``wanted``.
+
+    Raises ``IsolationError`` with what is missing when the machine cannot give it.
+    """
+    order = [Tier.NAMESPACES.value, Tier.LANDLOCK.value, Tier.NONE.value]
+    if wanted == "auto":
+        if report.tier == Tier.NONE:
+            raise IsolationError(f"this machine cannot fence a sandbox. {_explain(report)}")
         return report.tier
-    raise IsolationError(f"the tier {wanted!r} is not available here")
+    if wanted not in order:
+        raise IsolationError(f"there is no tier {wanted!r}; it is one of {', '.join(order)}")
+    possible = wanted == report.tier or (wanted == Tier.LANDLOCK and report.landlock_abi > 0)
+    if not possible:
+        raise IsolationError(f"the tier {wanted!r} does not work here. {_explain(report)}")
+    return wanted
+
+
+def _explain(report: IsolationReport) -> str:
+    return " ".join(
+        f"{item.what[:1].upper()}{item.what[1:]}: {item.remedy}." for item in report.missing
+    )
+
+
+def _probe(data_dir: Path) -> dict[str, Any]:
+    package = str(Path(sbx_jupyter.__file__).parent.parent)
+    plan = rootfs.plan_stock(real_users=False, host_root_mapped=False)
+    trees = ":".join(tree.path for tree in plan.trees)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROBE, package, str(data_dir), trees],
+        env={"PATH": os.environ.get("PATH", rootfs.PATH)},
+        capture_output=True,
+        text=True,
+        timeout=_PROBE_TIMEOUT,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise IsolationError(f"the probe of this machine failed: {done.stderr.strip()[-500:]}")
+    return json.loads(done.stdout)
+
+
+def _tier(found: dict[str, Any], missing: list[Missing]) -> str:
+    failed = [
+        name
+        for name in (
+            "mount_namespace",
+            "user_namespace",
+            "overlay",
+            "tmpfs",
+            "proc",
+            "devpts",
+            "seccomp",
+        )
+        if found.get(name, True) is not True
+    ]
+    if not failed and found.get("user_namespace") is True:
+        return Tier.NAMESPACES
+    missing += [
+        _why_no_namespaces(name, str(found.get(name, "unknown")))
+        for name in failed or ["user_namespace"]
+    ]
+    if found["landlock_abi"] > 0:
+        return Tier.LANDLOCK
+    missing.append(
+        Missing(
+            "the kernel offers no Landlock either",
+            "use a kernel with CONFIG_SECURITY_LANDLOCK and 'landlock' in its lsm= parameter",
+        )
+    )
+    return Tier.NONE
+
+
+def _why_no_namespaces(name: str, error: str) -> Missing:
+    if name in ("user_namespace", "mount_namespace"):
+        return Missing(f"user namespaces are refused ({error})", _user_namespace_remedy())
+    if name == "overlay":
+        return Missing(
+            f"an overlay cannot have the data directory as its writable layer ({error})",
+            "put the data directory on ext4, XFS, btrfs or tmpfs (in a container: on a volume), "
+            "with Linux 5.11 or later",
+        )
+    if name == "proc":
+        return Missing(
+            f"a process list of its own cannot be mounted ({error})",
+            "run the container with an unmasked /proc "
+            "(docker run --security-opt systempaths=unconfined)",
+        )
+    return Missing(f"{name} does not work ({error})", "allow it in the container's seccomp profile")
+
+
+def _user_namespace_remedy() -> str:
+    if _read("/proc/sys/user/max_user_namespaces") == "0":
+        return "sysctl -w user.max_user_namespaces=15000"
+    if _read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+        return "sysctl -w kernel.unprivileged_userns_clone=1"
+    if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    return (
+        "run the container with --security-opt seccomp=unconfined "
+        "--security-opt apparmor=unconfined, or as a Kubernetes pod with hostUsers: false"
+    )
+
+
+def _users(found: dict[str, Any], missing: list[Missing]) -> str:
+    if found["uid"] == 0:
+        if found.get("id_base") == 0:
+            missing.append(
+                Missing(
+                    "files cannot be shown under other ids here "
+                    f"({found.get('idmapped', 'no spare ids')}), so the sandboxes' root is the "
+                    "machine's root inside their namespaces",
+                    "put the data directory on ext4, XFS, btrfs or tmpfs with Linux 5.19 or later",
+                )
+            )
+        return users.ROOT_MAPPED
+    if found.get("subordinate") is True:
+        return users.SUBORDINATE
+    missing.append(
+        Missing(
+            f"root and user are one id inside ({found.get('subordinate')})",
+            f"{_install('uidmap')} && sudo usermod --add-subuids 100000-165535 "
+            f"--add-subgids 100000-165535 {users.login_name()}",
+        )
+    )
+    return users.VIRTUAL
+
+
+def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
+    memory, cpu, pids = (hierarchies.provider(name) for name in ("memory", "cpu", "pids"))
+    if "none" in (memory, cpu, pids):
+        missing.append(
+            Missing(
+                "no control group can be made for every limit, so limits are per process",
+                "start the engine with: systemd-run --user --scope -p Delegate=yes "
+                "jupyter sbx engine",
+            )
+        )
+    return {
+        "memory": "rlimit" if memory == "none" else memory,
+        "cpu": cpu,
+        "processes": "rlimit" if pids == "none" else pids,
+        "disk": "none",
+    }
+
+
+def _install(package: str) -> str:
+    return f"sudo apt-get install {package}"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -37,7 +37,7 @@ def _extents(path: str) -> list[tuple[int, int]]:
 
 def subordinate_range(path: str) -> tuple[int, int] | None:
     """First id and count of this user's range in /etc/subuid or /etc/subgid."""
-    names = {str(os.getuid()), _login_name()}
+    names = {str(os.getuid()), login_name()}
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:
@@ -92,7 +92,8 @@ def write_maps(pid: int, uid_map: str, gid_map: str) -> None:
             os.close(fd)
 
 
-def _login_name() -> str:
+def login_name() -> str:
+    """The name of this user, or its number where it has none."""
     uid = os.getuid()
     for line in Path("/etc/passwd").read_text().splitlines():
         fields = line.split(":")

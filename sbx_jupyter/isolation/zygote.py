@@ -7,25 +7,24 @@ Standard library only: it starts with ``python -I -S``.
 
 from __future__ import annotations
 
+# What the agent may need after the host's standard library is out of sight.
+import encodings.ascii
+import encodings.idna
+import encodings.latin_1
 import gc
 import json
+import linecache
 import os
 import signal
 import socket
 import stat
+import stringprep
 import subprocess
 import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
-
-# What the agent may need after the host's standard library is out of sight.
-import encodings.ascii
-import encodings.idna
-import encodings.latin_1
-import linecache
-import stringprep
 
 from sbx_jupyter.agent import wire
 
@@ -54,7 +53,6 @@ class Setting:
     id_base: int
     own_uid: int
     own_gid: int
-    plan: rootfs.StockPlan
     places: namespaces.Places
 
 
@@ -128,7 +126,7 @@ class Zygote:
         rootfs.build_stock(plan, stock)
         own_uid, own_gid = os.getuid(), os.getgid()
         places = _prepare_places(data, stock, plan, base if kind == users.ROOT_MAPPED else 0)
-        self._setting = Setting(kind, base, own_uid, own_gid, plan, places)
+        self._setting = Setting(kind, base, own_uid, own_gid, places)
         gc.collect()
         gc.freeze()
         return {"stock": str(stock)}
@@ -171,7 +169,7 @@ class Zygote:
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
             os.setsid()
-            namespaces.enter(order, setting.places, setting.plan)
+            namespaces.enter(order, setting.places)
             _close_all_but(listener, report)
             os.write(report, b"ok")
             os.close(report)
@@ -229,7 +227,7 @@ def _prepare_places(
     os.chdir(scratch)
     Path("root").mkdir()
     _make_dev(Path("dev"))
-    owner = _namespace_of_ids(id_base) if id_base else None
+    owner = namespace_of_ids(id_base) if id_base else None
     try:
         _clone(str(data), "data", owner)
         trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
@@ -254,7 +252,7 @@ def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False
     os.close(tree)
 
 
-def _namespace_of_ids(base: int) -> int:
+def namespace_of_ids(base: int) -> int:
     """A descriptor of a user namespace with the sandboxes' ids, for idmapped mounts."""
     release, held = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)

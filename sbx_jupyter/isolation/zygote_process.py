@@ -26,6 +26,7 @@ _START: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from sbx_jupyter.isolation.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
 )
+_SETUP_TIMEOUT: Final = 30.0
 _BUILD_TIMEOUT: Final = 120.0
 """The first start copies certificates and fonts into the stock layer."""
 
@@ -99,6 +100,35 @@ async def start_zygote(
         await zygote.stop()
         raise IsolationError(f"the zygote could not be prepared: {error}") from error
     return zygote, Path(reply.body["stock"])
+
+
+async def read_outcome(pipe: int) -> str:
+    """What a new sandbox says about its set-up: ``ok``, a sentence, or nothing when it died."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(pipe, False)
+    said = b""
+    try:
+        async with asyncio.timeout(_SETUP_TIMEOUT):
+            while True:
+                ready: asyncio.Future[None] = loop.create_future()
+                loop.add_reader(pipe, _wake, ready)
+                try:
+                    await ready
+                finally:
+                    loop.remove_reader(pipe)
+                chunk = os.read(pipe, 4096)
+                said += chunk
+                if not chunk or said == b"ok":
+                    return said.decode(errors="replace")
+    except TimeoutError:
+        return "it did not finish in time"
+    finally:
+        os.close(pipe)
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 def _ignore(event: dict[str, Any], fds: list[int]) -> None:

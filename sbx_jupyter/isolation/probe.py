@@ -1,0 +1,186 @@
+"""Tries what a fence needs, in a process of its own that is thrown away.
+
+Run as ``python -I -S`` with the data directory; prints one JSON object: a feature to ``true`` or to
+the sentence of its failure. Standard library only, as the zygote, whose calls it makes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from . import landlock, namespaces, seccomp, syscalls, users, zygote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FICLONE: Final = 0x40049409
+
+Found = dict[str, Any]
+
+
+def main(data_dir: str, trees: str) -> None:
+    """Probe and print."""
+    found: Found = {"landlock_abi": landlock.abi(), "uid": os.getuid()}
+    with tempfile.TemporaryDirectory(dir=data_dir, prefix="probe-") as work:
+        _try(found, "reflink", lambda: _reflink(Path(work)))
+        for name in ("lower", "upper", "work", "root"):
+            os.mkdir(os.path.join(work, name))
+        if os.getuid() == 0:
+            _probe_root(found, work, trees.split(":"))
+        else:
+            _probe_user(found, work)
+        # The work directory of an overlay is closed even to its owner.
+        subprocess.run(["chmod", "-R", "u+rwX", work], check=False, stderr=subprocess.DEVNULL)
+    print(json.dumps(found))
+
+
+def _probe_root(found: Found, work: str, trees: list[str]) -> None:
+    base = users.root_base()
+    found["id_base"] = base
+    if base is None:
+        found["user_namespace"] = "this container has fewer than 65536 ids"
+        return
+    _try(found, "mount_namespace", lambda: _leave(syscalls.CLONE_NEWNS))
+    if base:
+        _try(found, "idmapped", lambda: _idmap([work, *trees]))
+        if found["idmapped"] is not True:
+            base = found["id_base"] = 0
+    extent = f"0 {base} {users.RANGE}"
+    source = work
+    if base and found["idmapped"] is True:
+        owner = zygote.namespace_of_ids(base)
+        source = os.path.join(work, "root")
+        _attach(work, source, owner)
+    _in_sandbox(found, source, extent, extent)
+    if source != work:
+        os.chdir("/")
+        syscalls.umount(source)
+
+
+def _probe_user(found: Found, work: str) -> None:
+    uid, gid = os.getuid(), os.getgid()
+    _try(found, "subordinate", _map_subordinate)
+    _try(found, "user_namespace", lambda: _leave(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUSER))
+    if found["user_namespace"] is not True:
+        return
+    Path("/proc/self/setgroups").write_text("deny")
+    users.write_maps(os.getpid(), f"{uid} {uid} 1", f"{gid} {gid} 1")
+    _in_sandbox(found, work, f"0 {uid} 1", f"0 {gid} 1")
+
+
+def _in_sandbox(found: Found, source: str, uid_map: str, gid_map: str) -> None:
+    """Try the mounts of a sandbox in a child with all of its namespaces."""
+    answer, report = os.pipe2(os.O_CLOEXEC)
+    mapped, release = os.pipe2(os.O_CLOEXEC)
+    os.chdir(source)
+    try:
+        pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES)
+    except OSError as error:
+        found["user_namespace"] = str(error)
+        return
+    if pid == 0:
+        os.read(mapped, 1)
+        os.write(report, json.dumps(_mounts()).encode())
+        os._exit(0)
+    try:
+        users.write_maps(pid, uid_map, gid_map)
+    except OSError as error:
+        found["user_namespace"] = str(error)
+    os.write(release, b"1")
+    os.close(report)
+    os.waitpid(pid, 0)
+    os.close(pidfd)
+    found.update(json.loads(os.read(answer, 65536) or b"{}"))
+
+
+def _mounts() -> Found:
+    found: Found = {"user_namespace": True}
+    hardened = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+    overlay = "lowerdir=lower,upperdir=upper,workdir=work,userxattr,volatile"
+    _try(found, "ids", lambda: (os.setresgid(0, 0, 0), os.setresuid(0, 0, 0)))
+    _try(found, "private", lambda: syscalls.mount("", "/", "", _PRIVATE))
+    _try(found, "overlay", lambda: _overlay(overlay))
+    _try(found, "tmpfs", lambda: syscalls.mount("t", "lower", "tmpfs", hardened))
+    _try(found, "proc", lambda: syscalls.mount("proc", "upper", "proc", hardened))
+    _try(found, "devpts", lambda: syscalls.mount("d", "work", "devpts", 0, "newinstance"))
+    _try(found, "seccomp", lambda: seccomp.install(seccomp.build()))
+    return found
+
+
+_PRIVATE: Final = syscalls.MS_REC | syscalls.MS_PRIVATE
+
+
+def _overlay(options: str) -> None:
+    syscalls.mount("probe", "root", "overlay", syscalls.MS_NODEV, options)
+    probe = Path("root/file")
+    probe.touch()
+    os.setxattr(probe, "user.e2b.probe", b"1")
+
+
+def _leave(flags: int) -> None:
+    syscalls.unshare(flags)
+    syscalls.mount("", "/", "", _PRIVATE)
+
+
+def _idmap(paths: list[str]) -> None:
+    owner = zygote.namespace_of_ids(users.root_base() or 0)
+    for path in paths:
+        tree = syscalls.open_tree(path)
+        syscalls.mount_setattr(tree, attributes=syscalls.MOUNT_ATTR_IDMAP, user_namespace=owner)
+        os.close(tree)
+    os.close(owner)
+
+
+def _attach(source: str, target: str, owner: int) -> None:
+    tree = syscalls.open_tree(source)
+    syscalls.mount_setattr(tree, attributes=syscalls.MOUNT_ATTR_IDMAP, user_namespace=owner)
+    syscalls.move_mount(tree, target)
+    os.close(tree)
+    os.close(owner)
+
+
+def _map_subordinate() -> None:
+    if not users.can_use_subordinate():
+        raise OSError(2, "no newuidmap, or no range of 65535 ids in /etc/subuid and /etc/subgid")
+    mapped, release = os.pipe2(os.O_CLOEXEC)
+    pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
+    if pid == 0:
+        os.close(release)
+        os.read(mapped, 1)
+        os._exit(0)
+    try:
+        users.map_subordinate(pid)
+    except subprocess.SubprocessError as error:
+        raise OSError(1, f"newuidmap failed: {error}") from error
+    finally:
+        os.close(release)
+        os.waitpid(pid, 0)
+        for fd in (mapped, pidfd):
+            os.close(fd)
+
+
+def _reflink(work: Path) -> None:
+    with open(work / "a", "wb") as source, open(work / "b", "wb") as target:
+        source.write(b"x" * 4096)
+        source.flush()
+        fcntl.ioctl(target, _FICLONE, source.fileno())
+
+
+def _try(found: Found, name: str, attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except OSError as error:
+        found[name] = str(error)
+    else:
+        found[name] = True
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
