@@ -14,7 +14,6 @@ from tornado.httputil import (
     ResponseStartLine,
 )
 
-from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.access import Route
 from sbx_jupyter.protocol.runtime import RUNTIME_PORT
 from sbx_jupyter.service import refusals
