@@ -47,6 +47,8 @@ from pytest_jupyter.pytest_tornasync import (  # noqa: F401
 )
 from tornado.httpclient import HTTPClientError
 
+from tests.engine_process import engine_process
+
 
 @pytest_asyncio.fixture
 async def loop_of_the_test():
@@ -136,3 +138,34 @@ async def open_socket(jp_ws_fetch):  # noqa: F811
         socket.close()
         while not ended and await socket.read_message() is not None:
             pass
+
+
+@pytest.fixture(scope="session")
+def engine():
+    with engine_process("server-tests") as running:
+        yield running
+
+
+@pytest.fixture
+def with_engine(extension_settings, engine):
+    """Lets the server of this test use the real engine."""
+    extension_settings["data_dir"] = str(engine.data_dir)
+
+
+@pytest_asyncio.fixture
+async def sandbox(with_engine, api):
+    """The id of a new sandbox, which is gone after the test."""
+    status, view = await api("POST", "sandboxes", body={"timeout": 120})
+    assert status == 201, view
+    yield view["sandboxID"]
+    await api("DELETE", "sandboxes", view["sandboxID"])
+
+
+@pytest.fixture
+def call(api, sandbox):
+    """``await call("ListDir", {"path": "/"})``: the answer of a filesystem call."""
+
+    async def filesystem(method, body, service="filesystem.Filesystem"):
+        return await api("POST", "sandboxes", sandbox, "rpc", service, method, body=body)
+
+    return filesystem

@@ -1,0 +1,89 @@
+"""A real engine in a process of its own, for tests of what talks to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.client.bundled import find_engine
+from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START_PATIENCE = 30.0
+STOP_PATIENCE = 20.0
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+@dataclass
+class EngineProcess:
+    """An engine on ``data_dir`` that a test may stop, kill and start again."""
+
+    data_dir: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def connection(self) -> ConnectionFile:
+        found = find_engine(self.data_dir)
+        assert found is not None, "the engine does not answer"
+        return found
+
+    def start(self) -> None:
+        command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
+        command += ["--data-dir", str(self.data_dir)]
+        command += ["--connection-file", str(connection_file_of(self.data_dir))]
+        log = self.data_dir / "test.log"
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+            )
+        deadline = time.monotonic() + START_PATIENCE
+        while find_engine(self.data_dir) is None:
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                self.stop()
+                raise AssertionError(f"the engine did not start:\n{log.read_text()}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """As a crash would: without a chance to tidy up."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Let it stop its sandboxes and itself."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+
+@contextlib.contextmanager
+def engine_process(name: str) -> Iterator[EngineProcess]:
+    """A started engine on a directory of its own, which is removed at the end."""
+    data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir="/tmp"))
+    engine = EngineProcess(data_dir)
+    try:
+        engine.start()
+        yield engine
+    finally:
+        engine.stop()
+        shutil.rmtree(data_dir)

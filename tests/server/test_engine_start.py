@@ -1,0 +1,106 @@
+"""The bundled engine: started when needed, found again, told when it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.client import bundled
+from tests.engine_process import engine_process
+
+
+async def test_info_without_an_engine_says_so_and_starts_nothing(api):
+    status, info = await api("GET", "info")
+
+    assert status == 200
+    assert info["engine"] == {"state": "stopped"}
+    assert info["isolation"] is None
+    assert info["url_kind"] == "bundled"
+
+
+async def test_a_call_without_an_engine_names_the_command_that_starts_one(api):
+    status, body = await api("GET", "sandboxes")
+
+    assert status == 503
+    assert body["code"] == "unavailable"
+    assert "jupyter sbx engine" in body["message"]
+
+    _, info = await api("GET", "info")
+    assert info["engine"] == {"state": "failed", "message": body["message"]}
+
+
+@pytest.fixture
+def own_data_dir(extension_settings):
+    """A place where the extension may start an engine, which is stopped after the test."""
+    data_dir = Path(tempfile.mkdtemp(prefix="sbx-server-start-", dir="/tmp"))
+    extension_settings |= {"data_dir": str(data_dir), "auto_start": True}
+    yield data_dir
+    if (running := bundled.find_engine(data_dir)) is not None:
+        os.kill(running.pid, signal.SIGTERM)
+        while bundled.find_engine(data_dir) is not None:
+            pass
+    shutil.rmtree(data_dir)
+
+
+async def test_the_first_call_starts_the_engine_and_info_shows_it(own_data_dir, api):
+    _, before = await api("GET", "info")
+
+    listing = asyncio.create_task(api("GET", "sandboxes"))
+    states = {before["engine"]["state"]}
+    while not listing.done():
+        _, info = await api("GET", "info")
+        states.add(info["engine"]["state"])
+    status, body = await listing
+    _, after = await api("GET", "info")
+
+    assert (status, body) == (200, {"sandboxes": []})
+    assert states >= {"stopped", "starting"}
+    assert after["engine"]["state"] == "running"
+
+
+async def test_many_first_calls_start_one_engine(own_data_dir, api):
+    answers = await asyncio.gather(*[api("GET", "sandboxes") for _ in range(8)])
+
+    assert {status for status, _ in answers} == {200}
+
+
+@pytest.fixture
+def broken_data_dir(extension_settings, tmp_path):
+    """A data directory that cannot be one."""
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    extension_settings |= {"data_dir": str(occupied / "data"), "auto_start": True}
+
+
+async def test_an_engine_that_cannot_start_says_why_and_info_repeats_it(broken_data_dir, api):
+    status, body = await api("GET", "sandboxes")
+    _, info = await api("GET", "info")
+
+    assert (status, body["code"]) == (503, "unavailable")
+    assert "Not a directory" in body["message"]
+    assert info["engine"] == {"state": "failed", "message": body["message"]}
+
+
+@pytest.fixture
+def mortal_engine(extension_settings):
+    with engine_process("server-crash") as running:
+        extension_settings["data_dir"] = str(running.data_dir)
+        yield running
+
+
+async def test_an_engine_that_was_replaced_is_found_again(mortal_engine, api):
+    _, view = await api("POST", "sandboxes", body={"timeout": 60})
+
+    mortal_engine.kill()
+    mortal_engine.start()
+    status, listing = await api("GET", "sandboxes")
+
+    assert status == 200
+    assert [item["sandboxID"] for item in listing["sandboxes"]] == [view["sandboxID"]]
+    assert (await api("GET", "sandboxes", view["sandboxID"], "metrics"))[0] == 200

@@ -1,0 +1,281 @@
+"""Terminals over the WebSocket: nothing lost, nothing doubled, nothing piled up."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import resource
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("with_engine")
+
+
+class Screen:
+    """What a browser would keep of one terminal socket."""
+
+    def __init__(self, socket):
+        self.socket = socket
+        self.output = b""
+        self.pid = 0
+        self.start = 0
+        self.sequence = 0
+        self.closing = None
+
+    async def read(self):
+        """One frame; false at the end."""
+        frame = await self.socket.read_message()
+        if frame is None:
+            return False
+        if isinstance(frame, bytes):
+            self.output += frame
+            self.sequence += len(frame)
+            return True
+        control = json.loads(frame)
+        if "pid" in control:
+            self.pid = control["pid"]
+            self.start = self.sequence = control["sequence"]
+        else:
+            self.closing = control
+        return True
+
+    async def started(self):
+        await self.read()
+        assert self.pid
+        return self
+
+    async def until(self, wanted):
+        """Read until the output holds ``wanted``, which may be a pattern."""
+        while not re.search(wanted, self.output):
+            assert await self.read(), f"the terminal ended with {self.closing}: {self.output!r}"
+
+    async def end(self):
+        while await self.read():
+            pass
+        return self.closing
+
+    async def type(self, keys):
+        await self.socket.write_message(keys, binary=True)
+
+    async def tell(self, **control):
+        await self.socket.write_message(json.dumps(control))
+
+
+@pytest.fixture
+def terminal(open_socket, sandbox):
+    async def attach(**params):
+        socket = await open_socket(f"sandboxes/{sandbox}/terminal", **params)
+        return await Screen(socket).started()
+
+    return attach
+
+
+async def test_a_shell_answers_and_its_end_is_told(terminal):
+    screen = await terminal(cols=90, rows=20)
+
+    await screen.type(b"stty size; tty; echo $TERM; exit 7\n")
+    closing = await screen.end()
+
+    assert b"20 90" in screen.output
+    assert b"/dev/pts/" in screen.output
+    assert b"xterm-256color" in screen.output
+    assert closing["exit"]["code"] == 7
+    assert "7" in closing["exit"]["status"]
+    assert screen.socket.close_code == 1000
+
+
+async def test_bytes_of_one_character_survive_in_two_frames(terminal):
+    screen = await terminal()
+    euro = "€".encode()
+
+    await screen.type(b"printf '%s|\\n' \"" + euro[:1])
+    await screen.type(euro[1:] + b"\"; printf 'do''ne\\n'\n")
+    await screen.until(rb"\ndone")
+
+    assert b"\n" + euro + b"|" in screen.output.replace(b"\r", b"")
+
+
+async def test_the_size_follows_the_browser(terminal):
+    screen = await terminal(cols=80, rows=24)
+    await screen.tell(resize={"cols": 133, "rows": 44})
+    await asyncio.sleep(0.2)
+
+    await screen.type(b"stty size\n")
+
+    await screen.until(b"44 133")
+
+
+async def test_a_page_pasted_at_once_arrives_whole(terminal):
+    screen = await terminal()
+    line = b"x" * 99 + b"\n"
+    await screen.type(b"stty -echo; echo re''ady; head -c 1000000 | sha256sum; wc -c </dev/null\n")
+    await screen.until(rb"\nready")
+
+    await screen.type(line * 10_000)
+    await screen.until(rb"[0-9a-f]{64}")
+
+    assert hashlib.sha256(line * 10_000).hexdigest().encode() in screen.output
+
+
+async def test_keys_reach_a_program_that_reads_later(terminal):
+    screen = await terminal()
+    await screen.type(b"stty -echo -icanon; echo re''ady; sleep 2; head -c 300000 | wc -c\n")
+    await screen.until(rb"\nready")
+
+    await screen.type(b"y" * 300_000)
+    await screen.tell(resize={"cols": 111, "rows": 22})
+
+    await screen.until(rb"300000")
+
+
+async def test_a_browser_that_stops_reading_costs_no_memory_and_nobody_else_time(terminal, api):
+    screen = await terminal()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    await screen.type(b"yes this is a long line of output that never ends\n")
+    await screen.until(b"never ends")
+
+    loop = asyncio.get_running_loop()
+    slowest = 0.0
+    for _ in range(20):
+        start = loop.time()
+        assert (await api("GET", "sandboxes"))[0] == 200
+        slowest = max(slowest, loop.time() - start)
+        await asyncio.sleep(0.05)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    assert grown < 64 * 1024
+    assert slowest < 1.0
+
+
+async def test_a_browser_that_acknowledges_holds_no_more_than_a_window(terminal):
+    screen = await terminal()
+    await screen.tell(ack=0)
+    await screen.type(b"stty -echo; yes | head -c 3000000; echo; echo en''d\n")
+
+    with pytest.raises(asyncio.TimeoutError):
+        async with asyncio.timeout(1.5):
+            await screen.until(b"end\r")
+    held = len(screen.output)
+    assert held < 700_000
+
+    while not screen.output.endswith(b"$ ") or b"end" not in screen.output:
+        await screen.tell(ack=len(screen.output))
+        assert await screen.read()
+    assert screen.output.count(b"y") >= 1_500_000
+
+
+async def test_coming_back_misses_nothing_and_repeats_nothing(terminal):
+    first = await terminal()
+    await first.type(b"stty -echo; for i in $(seq 1 3000); do echo line-$i-; sleep 0.0005; done\n")
+    await first.until(b"line-200-")
+    first.socket.close()
+
+    await asyncio.sleep(0.3)
+    second = await terminal(pid=first.pid, since=first.sequence)
+    await second.until(b"line-3000-")
+
+    assert second.start == first.sequence
+    seen = (first.output + second.output).decode()
+    numbers = [int(n) for n in re.findall(r"^line-(\d+)-", seen.replace("\r", ""), re.M)]
+    assert numbers == list(range(1, 3001))
+
+
+async def test_coming_back_too_late_says_where_output_goes_on(terminal):
+    first = await terminal()
+    await first.type(b"stty -echo; echo go; read; yes | head -c 4000000; echo; echo en''d; cat\n")
+    await first.until(rb"\ngo")
+    first.socket.close()
+    silent = await terminal(pid=first.pid, since=first.sequence)
+    await silent.type(b"\n")
+    await silent.until(b"end\r")
+
+    late = await terminal(pid=first.pid, since=first.sequence)
+    await late.until(b"end\r")
+
+    assert late.start > first.sequence
+    assert late.sequence == silent.sequence
+    assert silent.output.endswith(late.output)
+
+
+async def test_two_views_show_the_same_terminal(terminal):
+    one = await terminal()
+    other = await terminal(pid=one.pid, since=0)
+
+    await one.type(b"echo from-o''ne\n")
+    await other.until(b"from-one")
+    await other.type(b"echo from-oth''er\n")
+    await one.until(b"from-other")
+
+    await one.type(b"exit 3\n")
+    assert (await one.end())["exit"]["code"] == 3
+    assert (await other.end())["exit"]["code"] == 3
+
+
+async def test_terminals_are_listed_while_they_run(terminal, api, sandbox):
+    screen = await terminal()
+
+    status, listed = await api("GET", "sandboxes", sandbox, "terminals")
+
+    assert status == 200
+    [only] = [item for item in listed if item["pid"] == screen.pid]
+    assert only["cmd"].startswith("/bin/bash")
+
+    screen.socket.close()
+    await asyncio.sleep(0.2)
+    _, listed = await api("GET", "sandboxes", sandbox, "terminals")
+    assert screen.pid in [item["pid"] for item in listed]
+
+    again = await terminal(pid=screen.pid, since=screen.sequence)
+    await again.type(b"exit\n")
+    await again.end()
+    _, listed = await api("GET", "sandboxes", sandbox, "terminals")
+    assert screen.pid not in [item["pid"] for item in listed]
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "close_code"),
+    [
+        ({"pid": 999_999}, "not_found", 4404),
+        ({"cols": "wide"}, "invalid_argument", 4400),
+        ({"rows": "0"}, "invalid_argument", 4400),
+        ({"pid": "1", "since": "-1"}, "invalid_argument", 4400),
+    ],
+)
+async def test_what_cannot_be_attached_is_told(open_socket, sandbox, params, code, close_code):
+    socket = await open_socket(f"sandboxes/{sandbox}/terminal", **params)
+
+    assert json.loads(await socket.read_message())["error"]["code"] == code
+    assert await socket.read_message() is None
+    assert socket.close_code == close_code
+
+
+async def test_an_unknown_sandbox_is_told(open_socket):
+    socket = await open_socket("sandboxes/i00000000000000000000/terminal")
+
+    assert json.loads(await socket.read_message())["error"]["code"] == "not_found"
+    assert await socket.read_message() is None
+    assert socket.close_code == 4404
+
+
+@pytest.mark.parametrize(
+    "frame", ["{", "[]", '{"resize": {"cols": "x"}}', '{"resize": null}', '{"ack": -5}', '"text"']
+)
+async def test_a_text_frame_that_means_nothing_is_passed_over(terminal, frame):
+    screen = await terminal()
+    await screen.socket.write_message(frame)
+
+    await screen.type(b"echo still-he''re\n")
+
+    await screen.until(b"still-here")
+
+
+async def test_a_killed_sandbox_ends_its_terminals(terminal, api, sandbox):
+    screen = await terminal()
+
+    await api("DELETE", "sandboxes", sandbox)
+
+    closing = await screen.end()
+    assert closing["error"]["code"] in ("unavailable", "not_found")
+    assert screen.socket.close_code in (4503, 4404)
