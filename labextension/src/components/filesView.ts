@@ -47,6 +47,11 @@ export class FilesView {
     this.go(root);
   }
 
+  /** Reads the shown directories again. */
+  refresh(): void {
+    void this.attempt(() => this.tree.refresh(this.root));
+  }
+
   dispose(): void {
     this.stopWatch?.();
     window.clearTimeout(this.timer);
@@ -71,7 +76,9 @@ export class FilesView {
       iconButton(icons.upload, 'Upload files', () => {
         picker.click();
       }),
-      iconButton(icons.refresh, 'Refresh', () => void this.attempt(() => this.tree.refresh(this.root))),
+      iconButton(icons.refresh, 'Refresh', () => {
+        this.refresh();
+      }),
       picker
     );
   }

@@ -15,27 +15,32 @@ export function formatBytes(bytes: number): string {
   return `${value.toFixed(digits).replace(/\.0$/, '')} ${UNITS[unit] ?? ''}`;
 }
 
-/** A length of time in its two largest units: `3725` is `1 h 2 min`; below an hour, seconds count. */
+/** A length of time in its two largest units, zeros left out: `3725` is `1 h 2 min`, `3600` is `1 h`. */
 export function formatDuration(seconds: number): string {
   const total = Math.max(0, Math.floor(seconds));
   const [days, hours, minutes] = [Math.floor(total / 86400), Math.floor(total / 3600), Math.floor(total / 60)];
   if (days >= 1) {
-    return `${days} d ${hours % 24} h`;
+    return twoUnits(days, 'd', hours % 24, 'h');
   }
   if (hours >= 1) {
-    return `${hours} h ${minutes % 60} min`;
+    return twoUnits(hours, 'h', minutes % 60, 'min');
   }
-  return minutes >= 1 ? `${minutes} min ${total % 60} s` : `${total} s`;
+  return minutes >= 1 ? twoUnits(minutes, 'min', total % 60, 's') : `${total} s`;
 }
 
-/** The same, one unit, for where there is little room: `1 h`. */
-export function formatAge(seconds: number): string {
+/** Time that runs out: below an hour as a clock, `47:05`, so that its width hardly changes. */
+export function formatCountdown(seconds: number): string {
   const total = Math.max(0, Math.floor(seconds));
-  if (total >= 86400) {
-    return `${Math.floor(total / 86400)} d`;
-  }
-  if (total >= 3600) {
-    return `${Math.floor(total / 3600)} h`;
-  }
-  return total >= 60 ? `${Math.floor(total / 60)} min` : `${total} s`;
+  return total < 3600
+    ? `${Math.floor(total / 60)}:${String(total % 60).padStart(2, '0')}`
+    : formatDuration(total);
+}
+
+/** A length of time in one unit, for where there is little room: `1 h`. */
+export function formatAge(seconds: number): string {
+  return formatDuration(seconds).split(' ').slice(0, 2).join(' ');
+}
+
+function twoUnits(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }

@@ -10,7 +10,7 @@ import { onThemeChange, themeValue } from './theme';
 const WINDOW = 300;
 /** Readings kept; one per second fills the window. */
 const MAX_READINGS = 600;
-const HEIGHT = 120;
+const HEIGHT = 140;
 const AXIS_WIDTH = 64;
 
 interface IMeasure {
@@ -184,7 +184,7 @@ class MeasurePlot {
         }
       ],
       axes: [
-        { ...axis, space: 72, size: 24, grid: { show: false } },
+        { ...axis, space: 64, size: 24, grid: { show: false }, values: (_, splits) => splits.map(clock) },
         {
           ...axis,
           size: AXIS_WIDTH,
@@ -224,6 +224,12 @@ export function niceCeiling(value: number, decimal: boolean): number {
   const power = 10 ** Math.floor(Math.log10(value));
   const step = [1, 2, 5, 10].find(candidate => candidate * power >= value) ?? 10;
   return step * power;
+}
+
+/** Hours and minutes of a Unix time, and the seconds where a label stands between minutes. */
+function clock(seconds: number): string {
+  const [hours, minutes, rest] = new Date(seconds * 1000).toTimeString().slice(0, 8).split(':');
+  return rest === '00' ? `${hours}:${minutes}` : `${hours}:${minutes}:${rest}`;
 }
 
 /** The colour at a tenth of its strength, whatever notation the theme used. */

@@ -2,6 +2,8 @@ import { errorFrom, SandboxError } from '../protocol/errors';
 import type { ServerFrame } from '../protocol/terminal';
 import type { ITerminalChannel, ITerminalListener } from './transport';
 
+/** How long output may be unacknowledged, in milliseconds; it bounds what waits in the screen. */
+const ACK_DELAY = 50;
 /** Input typed before the socket is open is kept up to this many messages. */
 const MAX_WAITING = 1000;
 
@@ -57,8 +59,18 @@ class TerminalSocket implements ITerminalChannel {
       const data = new Uint8Array(event.data);
       this.listener.onData(data, this.sequence);
       this.sequence += data.length;
+      this.received += data.length;
+      this.ackTimer ??= window.setTimeout(this.acknowledge, ACK_DELAY);
     } else {
       this.onFrame(JSON.parse(String(event.data)) as ServerFrame);
+    }
+  };
+
+  /** The server sends no more than a window ahead of this, so a flood cannot drown the page. */
+  private readonly acknowledge = (): void => {
+    this.ackTimer = null;
+    if (!this.over) {
+      this.post(JSON.stringify({ ack: this.received }));
     }
   };
 
@@ -84,6 +96,8 @@ class TerminalSocket implements ITerminalChannel {
   };
 
   private readonly waiting: (string | Uint8Array<ArrayBuffer>)[] = [];
+  private ackTimer: number | null = null;
+  private received = 0;
   private sequence = 0;
   private over = false;
 }

@@ -9,6 +9,11 @@ import type { ISandboxTransport, ITerminalChannel } from './transport';
 /** Milliseconds before the nth try to reach a lost terminal again. */
 const RETRIES = [500, 1000, 2000, 4000, 8000];
 
+/** After a terminal is attached its old output is shown; answers to queries in it are not typed. */
+const REPLAY_TIME = 1000;
+// eslint-disable-next-line no-control-regex
+const ANSWER = /^\x1b(\[[?>=]?[\d;]*[Rcnty]|P|\])/;
+
 /** An xterm.js screen on one sandbox terminal, for pages that have no JupyterLab. */
 export class TerminalView {
   constructor(
@@ -33,6 +38,9 @@ export class TerminalView {
     });
     this.fit.fit();
     this.term.onData(text => {
+      if (Date.now() - this.attached < REPLAY_TIME && ANSWER.test(text)) {
+        return;
+      }
       this.channel?.send(this.encoder.encode(text));
     });
     this.term.onBinary(text => {
@@ -70,6 +78,7 @@ export class TerminalView {
       {
         onStart: ({ pid, sequence }) => {
           this.pid = pid;
+          this.attached = Date.now();
           this.seen = sequence;
           this.tries = 0;
           this.say(null);
@@ -134,6 +143,7 @@ export class TerminalView {
   private channel: ITerminalChannel | null = null;
   private observer: ResizeObserver | null = null;
   private stopTheme: (() => void) | null = null;
+  private attached = 0;
   private seen = 0;
   private tries = 0;
   private timer = 0;

@@ -1,13 +1,14 @@
 import { Clipboard, Notification } from '@jupyterlab/apputils';
-import { addIcon, copyIcon, folderIcon, refreshIcon, terminalIcon } from '@jupyterlab/ui-components';
+import { addIcon, copyIcon, refreshIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import { formatDuration } from '../components/format';
 import { sentenceOf } from '../protocol/errors';
 import type { INewSandbox, ISandbox } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
-import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation, timeoutLabel } from './dialogs';
-import { killIcon, metricsIcon, pauseIcon, resumeIcon, shieldIcon, timeIcon } from './icons';
+import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation } from './dialogs';
+import { killIcon, pauseIcon, resumeIcon, shieldIcon, timeIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
 import { CommandIDs } from './tokens';
@@ -126,7 +127,7 @@ export class SandboxCommands {
   private registerLifecycle(): void {
     const isPaused = (args: Args) => this.named(args)?.state === 'paused';
     this.commands.addCommand(CommandIDs.pause, {
-      label: 'Pause',
+      label: labelled('Pause'),
       caption: 'Pause the sandbox; its files and processes stay',
       icon: pauseIcon,
       isVisible: args => !isPaused(args),
@@ -134,7 +135,7 @@ export class SandboxCommands {
       execute: args => this.act(args, 'paused', sandbox => this.sandboxes.pause(sandbox.sandboxID))
     });
     this.commands.addCommand(CommandIDs.resume, {
-      label: 'Resume',
+      label: labelled('Resume'),
       caption: 'Resume the paused sandbox',
       icon: resumeIcon,
       isVisible: args => args['sandbox'] === undefined || isPaused(args),
@@ -142,7 +143,7 @@ export class SandboxCommands {
       execute: args => this.act(args, 'resumed', sandbox => this.resume(sandbox))
     });
     this.commands.addCommand(CommandIDs.kill, {
-      label: 'Kill…',
+      label: args => (args['sandbox'] === undefined ? 'Kill Sandbox…' : 'Kill…'),
       caption: 'End the sandbox and delete its files',
       icon: killIcon,
       describedBy: describedBy(),
@@ -156,7 +157,7 @@ export class SandboxCommands {
         })
     });
     this.commands.addCommand(CommandIDs.setTimeout, {
-      label: args => (typeof args['timeout'] === 'number' ? timeoutLabel(args['timeout']) : 'Extend Time…'),
+      label: args => (typeof args['timeout'] === 'number' ? formatDuration(args['timeout']) : 'Extend Time of Sandbox…'),
       caption: 'Choose how long the sandbox lives from now on',
       icon: args => (typeof args['timeout'] === 'number' ? undefined : timeIcon),
       describedBy: describedBy({ sandbox: SANDBOX_ARG, timeout: { type: 'integer', description: 'Seconds from now.' } }),
@@ -173,7 +174,7 @@ export class SandboxCommands {
 
   private registerSurroundings(): void {
     this.commands.addCommand(CommandIDs.copyId, {
-      label: 'Copy Id',
+      label: args => (args['sandbox'] === undefined ? 'Copy Sandbox Id' : 'Copy Id'),
       icon: copyIcon,
       describedBy: describedBy(),
       execute: async args => {
@@ -239,8 +240,10 @@ export class SandboxCommands {
   }
 }
 
-/** The icons of the commands that other plugins add. */
-export const commandIcons = { terminal: terminalIcon, files: folderIcon, metrics: metricsIcon };
+/** Short where the sandbox is plain, whole in the palette. */
+function labelled(verb: string): (args: Args) => string {
+  return args => (args['sandbox'] === undefined ? `${verb} Sandbox` : verb);
+}
 
 export function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;

@@ -11,11 +11,6 @@ import type { ISandboxSettings } from './settings';
 /** The lengths of life that are offered, in seconds. */
 export const TIMEOUTS = [300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600] as const;
 
-/** `3600` as `1 h`: the offered lengths are whole. */
-export function timeoutLabel(seconds: number): string {
-  return formatDuration(seconds).replace(/ 0 \w+$/, '');
-}
-
 /** Asks for a name, a template and a timeout; `null` when the user changed their mind. */
 export async function askForSandbox(settings: ISandboxSettings): Promise<INewSandbox | null> {
   const form = new CreateForm(settings);
@@ -37,7 +32,7 @@ class CreateForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
     this.timeout = element('select', 'jp-mod-styled');
     const choices = [...new Set([...TIMEOUTS, settings.defaultTimeout])].sort((one, other) => one - other);
     for (const seconds of choices) {
-      const option = element('option', '', { value: String(seconds) }, timeoutLabel(seconds));
+      const option = element('option', '', { value: String(seconds) }, formatDuration(seconds));
       option.selected = seconds === settings.defaultTimeout;
       this.timeout.append(option);
     }
@@ -100,7 +95,7 @@ export async function pickSandbox(sandboxes: readonly ISandbox[]): Promise<ISand
 
 /** Asks how long a sandbox shall live from now on, in seconds. */
 export async function askForTimeout(): Promise<number | null> {
-  const labels = TIMEOUTS.map(timeoutLabel);
+  const labels = TIMEOUTS.map(formatDuration);
   const result = await InputDialog.getItem({
     title: 'Keep the sandbox for',
     items: labels,

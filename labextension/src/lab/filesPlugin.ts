@@ -1,7 +1,8 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
-import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
-import { folderIcon } from '@jupyterlab/ui-components';
+import { IFileBrowserFactory, Uploader } from '@jupyterlab/filebrowser';
+import { newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
 
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
@@ -9,6 +10,7 @@ import { describedBy, sandboxArg, stringOf } from './commands';
 import { SandboxDrive } from './drive';
 import type { IDescribe } from './driveModel';
 import type { Sandboxes } from './sandboxes';
+import { filesIcon } from './icons';
 import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
 
 /** Where browsing starts inside a sandbox. */
@@ -29,13 +31,16 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
     const drive = new SandboxDrive(sandboxes, app.serviceManager.serverSettings, describeWith(app));
     app.serviceManager.contents.addDrive(drive);
     let browser: FileBrowser | null = null;
+    const title = new Widget({ node: document.createElement('h2') });
+    title.addClass('sbx-FileBrowser-name');
 
     // Made on demand: the factory takes its newest browser for the current one, and File > New
     // then asks that browser's drive.
     const open = (): FileBrowser => {
       if (browser === null || browser.isDisposed) {
         browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
-        browser.title.icon = folderIcon;
+        browser.title.icon = filesIcon;
+        addToolbar(browser, title);
         browser.addClass('sbx-FileBrowser');
         app.shell.add(browser, 'left', { rank: 601, type: 'Sandboxes' });
       }
@@ -43,9 +48,9 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
     };
 
     app.commands.addCommand(CommandIDs.browseFiles, {
-      label: 'Browse Sandbox Files',
+      label: args => (args['sandbox'] === undefined ? 'Browse Sandbox Files' : 'Browse Files'),
       caption: 'Show the files of a sandbox',
-      icon: folderIcon,
+      icon: filesIcon,
       describedBy: describedBy({
         sandbox: sandboxArg,
         path: { type: 'string', description: 'Absolute path of a directory in the sandbox.' }
@@ -56,7 +61,10 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
           return null;
         }
         const files = open();
-        files.title.caption = `Files of sandbox ${displayName(sandbox)}`;
+        const name = displayName(sandbox);
+        files.title.caption = `Files of sandbox ${name}`;
+        title.node.textContent = name;
+        title.node.title = files.title.caption;
         app.shell.activateById(files.id);
         await files.model.cd(`/${sandbox.sandboxID}${stringOf(args['path']) ?? HOME}`);
         return files;
@@ -64,6 +72,21 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
     });
   }
 };
+
+/** The name of the sandbox, then what can be done in the shown directory. */
+function addToolbar(browser: FileBrowser, title: Widget): void {
+  const { model, toolbar } = browser;
+  toolbar.addItem('name', title);
+  toolbar.addItem(
+    'new-folder',
+    new ToolbarButton({ icon: newFolderIcon, tooltip: 'New folder', onClick: () => void browser.createNewDirectory() })
+  );
+  toolbar.addItem('upload', new Uploader({ model }));
+  toolbar.addItem(
+    'refresh',
+    new ToolbarButton({ icon: refreshIcon, tooltip: 'Refresh', onClick: () => void model.refresh() })
+  );
+}
 
 /** What the document registry makes of a file's name. */
 function describeWith(app: JupyterFrontEnd): IDescribe {

@@ -12,6 +12,10 @@ export const sandboxIcon = drawn(
   'sandbox',
   'M12 2 3 7v10l9 5 9-5V7zm0 2.300L18 7.600 12 11 6 7.600zM5 9.300l6 3.400v6.600l-6-3.300zm14 0v6.700l-6 3.300v-6.600z'
 );
+export const filesIcon = drawn(
+  'files',
+  'M3 5h7l2 2h9v12H3zm12 4.500-3.500 2v4l3.500 2 3.500-2v-4zm0 1.500 1.800 1-1.800 1-1.800-1zm-2.200 2 1.500.900v2l-1.500-.900zm4.400 0v2l-1.500.900v-2z'
+);
 export const metricsIcon = drawn('metrics', 'M4 20V4h2v14h14v2zm3.500-5 3.800-5 3 3L18.600 7l1.600 1.200-5.700 7.500-3-3-2.400 3.300z');
 export const pauseIcon = drawn('pause', 'M7 5h4v14H7zm6 0h4v14h-4z');
 export const resumeIcon = drawn('resume', 'M8 5v14l11-7z');

@@ -46,7 +46,7 @@ export function enforcedLines(isolation: IIsolation): string[] {
   const users = USERS[isolation.users ?? ''];
   const limits = Object.entries(isolation.limits ?? {})
     .filter(([, how]) => how !== 'none')
-    .map(([what, how]) => `${capital(what)} is limited by ${how}.`);
+    .map(([what, how]) => `Limit on ${named(what)}: ${how}`);
   return users === undefined ? limits : [users, ...limits];
 }
 
@@ -54,7 +54,7 @@ export function enforcedLines(isolation: IIsolation): string[] {
 export function unenforcedLines(isolation: IIsolation): string[] {
   return Object.entries(isolation.limits ?? {})
     .filter(([, how]) => how === 'none')
-    .map(([what]) => `${capital(what)} is not limited.`);
+    .map(([what]) => `No limit on ${named(what)}`);
 }
 
 /** The badge's tooltip: what the tier means and what is not enforced. */
@@ -66,6 +66,6 @@ export function isolationSummary(isolation: IIsolation): string {
   return lines.join('\n');
 }
 
-function capital(word: string): string {
-  return word === 'cpu' ? 'CPU' : word.charAt(0).toUpperCase() + word.slice(1);
+function named(limit: string): string {
+  return limit === 'cpu' ? 'CPU' : limit;
 }

@@ -27,7 +27,7 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const tracker = new WidgetTracker<Shown>({ namespace: 'sbx-metrics' });
     app.commands.addCommand(CommandIDs.openMetrics, {
-      label: 'Show Sandbox Metrics',
+      label: args => (args['sandbox'] === undefined ? 'Show Sandbox Metrics' : 'Show Metrics'),
       caption: 'Show CPU, memory and disk use of a sandbox',
       icon: metricsIcon,
       describedBy: describedBy(),
@@ -58,6 +58,7 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
 function metricsWidget(sandboxes: Sandboxes, sandboxId: string, name: string): Shown {
   const content = new MetricsWidget(sandboxId, name, sandboxes.transport(sandboxId));
   const widget = new MainAreaWidget({ content });
+  widget.toolbar.hide();
   widget.id = `sbx-metrics-area-${sandboxId}`;
   return widget;
 }

@@ -1,12 +1,12 @@
 import { ReactWidget } from '@jupyterlab/apputils';
-import { addIcon, caretDownEmptyIcon, refreshIcon } from '@jupyterlab/ui-components';
+import { addIcon, caretDownEmptyIcon, MenuSvg, refreshIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
-import { Menu } from '@lumino/widgets';
+import type { Menu } from '@lumino/widgets';
 import * as React from 'react';
 
 import { isolationSummary, tierText } from './isolation';
-import { sandboxIcon, shieldIcon } from './icons';
+import { sandboxIcon, shieldIcon, timeIcon } from './icons';
 import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from './sandboxes';
 import { SandboxList } from './sandboxList';
@@ -59,10 +59,11 @@ export class SandboxPanel extends ReactWidget {
 /** Everything that can be done with one sandbox. */
 function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   const args = { sandbox: sandboxId };
-  const extend = new Menu({ commands });
+  const extend = new MenuSvg({ commands });
   extend.title.label = 'Keep for';
+  extend.title.icon = timeIcon;
   TIMEOUTS.forEach(timeout => extend.addItem({ command: CommandIDs.setTimeout, args: { ...args, timeout } }));
-  const menu = new Menu({ commands });
+  const menu = new MenuSvg({ commands });
   menu.addClass('sbx-Menu');
   [CommandIDs.openTerminal, CommandIDs.browseFiles, CommandIDs.openMetrics].forEach(command =>
     menu.addItem({ command, args })
@@ -205,7 +206,7 @@ function Loading(): React.JSX.Element {
 function Failure({ sentence, retry }: { readonly sentence: string; readonly retry: () => void }): React.JSX.Element {
   return (
     <div className="sbx-State" role="alert">
-      <p className="sbx-State-title">The sandboxes could not be read</p>
+      <p className="sbx-State-title">No answer from the sandboxes</p>
       <p className="sbx-State-text">{sentence}</p>
       <button type="button" className="sbx-Button sbx-mod-plain" onClick={retry}>
         Try again

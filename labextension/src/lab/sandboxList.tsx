@@ -3,7 +3,7 @@ import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
-import { formatAge, formatDuration } from '../components/format';
+import { formatAge, formatCountdown } from '../components/format';
 import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
 import { metricsIcon } from './icons';
@@ -40,7 +40,7 @@ export function SandboxList(props: IListProps): React.JSX.Element {
 
   return (
     <ul className="sbx-List" ref={list} aria-label="Sandboxes">
-      {sandboxes.creating > 0 && <li className="sbx-Row sbx-mod-creating">Creating…</li>}
+      {sandboxes.creating > 0 && <CreatingRow />}
       {items.map(sandbox => (
         <Row
           key={sandbox.sandboxID}
@@ -55,6 +55,15 @@ export function SandboxList(props: IListProps): React.JSX.Element {
         />
       ))}
     </ul>
+  );
+}
+
+function CreatingRow(): React.JSX.Element {
+  return (
+    <li className="sbx-Row sbx-mod-creating">
+      <span className="sbx-Dot sbx-mod-resuming" />
+      <span className="sbx-Row-name">Creating…</span>
+    </li>
   );
 }
 
@@ -152,7 +161,7 @@ function RowFacts({ sandbox, now, activity }: IFactsProps): React.JSX.Element {
           className={left < SOON ? 'sbx-Row-left sbx-mod-soon' : 'sbx-Row-left'}
           title={`Ends ${new Date(sandbox.endAt).toLocaleString()}`}
         >
-          {left > 0 ? `ends in ${formatDuration(left)}` : 'ending'}
+          {left > 0 ? `${formatCountdown(left)} left` : 'ending'}
         </span>
       )}
     </span>

@@ -152,7 +152,8 @@ export class Sandboxes {
       const skew = date - Date.now();
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
       this.serverInfo = info.ok ? await readJson<IServerInfo>(info) : this.serverInfo;
-      this.known = (await readJson<{ sandboxes: ISandbox[] }>(list)).sandboxes;
+      const { sandboxes } = await readJson<{ sandboxes: ISandbox[] }>(list);
+      this.known = [...sandboxes].sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
       this.problem = null;
     } catch (reason) {
       this.problem = sentenceOf(reason);

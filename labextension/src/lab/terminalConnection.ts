@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { ISandboxTransport, ITerminalChannel } from '../components/transport';
-import { SandboxError } from '../protocol/errors';
+import type { SandboxError } from '../protocol/errors';
 import type { ITerminalExit, ITerminalSize } from '../protocol/terminal';
 
 /** Milliseconds before the nth try to reach a lost terminal; the last one repeats. */

@@ -3,7 +3,7 @@ import { Terminal } from '@jupyterlab/terminal';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
-import { TerminalConnection } from './terminalConnection';
+import type { TerminalConnection } from './terminalConnection';
 
 /** A sandbox terminal in the main area, with a line above it while it has no connection. */
 export class TerminalWidget extends MainAreaWidget<Terminal> {
@@ -12,7 +12,8 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     readonly sandboxName: string
   ) {
     const content = new Terminal(connection, { theme: 'inherit', shutdownOnClose: false });
-    super({ content });
+    super({ content, reveal: content.ready });
+    this.toolbar.hide();
     this.addClass('sbx-TerminalWidget');
     this.title.icon = terminalIcon;
     this.title.caption = `Terminal in sandbox ${sandboxName}`;
@@ -22,7 +23,9 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     this.banner.node.setAttribute('role', 'status');
     this.banner.hide();
     this.contentHeader.addWidget(this.banner);
-    connection.connectionStatusChanged.connect(this.onStatus, this);
+    connection.connectionStatusChanged.connect(() => {
+      this.onStatus();
+    });
   }
 
   override dispose(): void {

@@ -34,7 +34,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
     app.commands.addCommand(CommandIDs.openTerminal, {
-      label: args => (args['isLauncher'] ? 'Sandbox terminal' : 'Open Sandbox Terminal'),
+      label: args => terminalLabel(args),
       caption: 'Open a terminal in a sandbox',
       icon: args => (args['isLauncher'] ? sandboxIcon : terminalIcon),
       describedBy: describedBy({
@@ -59,6 +59,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         keepPlace(tracker, widget);
         if (numberOf(args['pid']) === undefined) {
           app.shell.activateById(widget.id);
+          void focusWhenReady(app, widget);
         }
         return widget;
       }
@@ -79,6 +80,23 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
 };
 
 let nextId = Date.now();
+
+function terminalLabel(args: Readonly<Record<string, unknown>>): string {
+  if (args['isLauncher'] === true) {
+    return 'Sandbox terminal';
+  }
+  return args['sandbox'] === undefined ? 'Open Sandbox Terminal' : 'Open Terminal';
+}
+
+/** The screen exists a moment after its widget; the user types into what they opened. */
+async function focusWhenReady(app: JupyterFrontEnd, widget: TerminalWidget): Promise<void> {
+  await widget.content.ready;
+  window.requestAnimationFrame(() => {
+    if (!widget.isDisposed && app.shell.currentWidget === widget) {
+      widget.content.activate();
+    }
+  });
+}
 
 /** Where a new terminal goes: from the launcher, a sandbox is made if there is none. */
 async function terminalTarget(

@@ -7,6 +7,8 @@ import { serverFor } from './pageServer';
 
 export interface IView {
   dispose(): void;
+  /** Python asks to read again what is shown. */
+  refresh?(): void;
 }
 
 /** Makes one view in `node`, given how the sandbox is reached. */
@@ -18,10 +20,24 @@ export function renderWith(styles: readonly string[], make: MakeView) {
     addStyles(el, styles);
     const node = document.createElement('div');
     node.className = 'sbx-Widget';
+    node.setAttribute('role', 'group');
+    follow(model, 'title', value => {
+      node.setAttribute('aria-label', value);
+    });
+    follow(model, 'height', value => {
+      node.style.height = value;
+    });
     el.append(node);
     const transport = await transportFor(model);
     const view = make(node, transport, model);
+    const onMessage = (message: { readonly event?: string }) => {
+      if (message.event === 'refresh') {
+        view.refresh?.();
+      }
+    };
+    model.on('msg:custom', onMessage);
     return () => {
+      model.off('msg:custom', onMessage);
       view.dispose();
       transport.dispose();
       node.remove();
@@ -30,9 +46,21 @@ export function renderWith(styles: readonly string[], make: MakeView) {
 }
 
 async function transportFor(model: AnyModel): Promise<ISandboxTransport> {
-  const sandboxId = String((model.get('sandbox_id') as string | undefined) ?? '');
+  const sandboxId = (model.get('sandbox_id') as string | undefined) ?? '';
   const server = await serverFor(sandboxId);
   return server === null ? new ModelTransport(model) : new ServerTransport(server, sandboxId);
+}
+
+/** Applies a text trait now and whenever Python changes it; the view's model ends with the view. */
+function follow(model: AnyModel, trait: string, apply: (value: string) => void): void {
+  const read = () => {
+    const value: unknown = model.get(trait);
+    if (typeof value === 'string' && value !== '') {
+      apply(value);
+    }
+  };
+  model.on(`change:${trait}`, read);
+  read();
 }
 
 /** Once per document or shadow root, so that many widgets share one sheet. */
