@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from tornado.netutil import bind_sockets
 from sbx_jupyter.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    import socket
     from pathlib import Path
 
 

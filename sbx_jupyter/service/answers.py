@@ -73,7 +73,7 @@ def error_body(status: int, message: str) -> bytes:
 
 def reset(stream: IOStream | None) -> None:
     """Close a connection with a TCP reset, so that a half-sent stream cannot look complete."""
-    if stream is None or stream.closed():
+    if stream is None or stream.closed() or stream.socket is None:
         return
     linger = struct.pack("ii", 1, 0)
     stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 import os
 import signal
@@ -71,6 +72,10 @@ class SbxEngine(Application):
     default_disk_mb = Int(10240, min=16, help="Disk space of a sandbox in MiB.").tag(config=True)
     default_processes = Int(1024, min=16, help="Processes in a sandbox.").tag(config=True)
     default_open_files = Int(65536, min=64, help="Open files per process.").tag(config=True)
+    egress_exceptions = List(
+        Unicode(),
+        help="Networks that sandboxes may reach although they are not public: a package mirror.",
+    ).tag(config=True)
     metrics_interval = Float(5.0, min=0.5, help="Seconds between two readings.").tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
     features = List(Unicode(), help="Names that GET /engine/info lists for clients.").tag(
@@ -108,12 +113,16 @@ class SbxEngine(Application):
     def data_path(self) -> Path:
         return Path(self.data_dir).expanduser().absolute()
 
+    @property
+    def connection_path(self) -> Path:
+        return Path(self.connection_file).expanduser().absolute()
+
     def initialize(self, argv: Sequence[str] | None = None) -> None:
         """Read the command line and Jupyter's configuration files."""
         from jupyter_core.paths import jupyter_config_path
 
         self.parse_command_line(list(argv) if argv is not None else None)
-        given = self.cli_config.copy()
+        given = copy.deepcopy(self.cli_config)
         self.load_config_file("jupyter_sbx_config", path=jupyter_config_path())
         self.update_config(given)
 
@@ -154,7 +163,7 @@ class SbxEngine(Application):
         except BaseException:
             listener.close()
             raise
-        keep_sandboxes = False
+        keep_sandboxes = True
         try:
             keep_sandboxes = await self._serve_engine(engine, listener, wanted)
         finally:
@@ -175,7 +184,7 @@ class SbxEngine(Application):
         connection = ConnectionFile(
             url=listener.url, api_key=key, pid=os.getpid(), version=server.version
         )
-        path = Path(self.connection_file).expanduser().absolute()
+        path = self.connection_path
         credentials.write_connection_file(path, connection)
         print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
         _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
@@ -219,6 +228,7 @@ class SbxEngine(Application):
             ),
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,
+            egress_exceptions=tuple(self.egress_exceptions),
         )
 
     def _make_data_dir(self) -> None:

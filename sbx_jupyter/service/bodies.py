@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from tornado.http1connection import HTTP1Connection
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
@@ -15,6 +14,8 @@ from sbx_jupyter.service.answers import HttpError
 from sbx_jupyter.service.written import hold
 
 if TYPE_CHECKING:
+    from tornado.http1connection import HTTP1Connection
+
     from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service
 
 _log = logging.getLogger(__name__)
@@ -157,11 +158,10 @@ class BodyHandler(RequestHandler):
         else:
             self.fail(InternalError("internal error"))
 
-    def log_exception(self, *args: Any) -> None:
-        error = args[1]
-        if isinstance(error, SbxError | HTTPError | StreamClosedError):
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        if isinstance(value, SbxError | HTTPError | StreamClosedError):
             return
-        _log.error("a handler failed", exc_info=args)
+        _log.error("a handler failed", exc_info=(typ, value, tb))
 
     def on_finish(self) -> None:
         if self._swallow_timer is not None:

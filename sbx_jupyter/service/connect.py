@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +26,8 @@ from sbx_jupyter.service.signatures import TokenError
 from sbx_jupyter.service.streams import StreamWriter, keepalive_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from sbx_jupyter.engine.sandbox import Sandbox
 
 _log = logging.getLogger(__name__)
@@ -81,11 +82,10 @@ class RpcHandler(RuntimeHandler):
 
     surface: ClassVar[str] = "rpc"
     max_body_size: ClassVar[int] = connect.MAX_MESSAGE_SIZE + connect.HEADER_SIZE
-    methods: ClassVar[dict[str, Method]] = {}
 
-    def initialize(self, methods: dict[str, Method]) -> None:
+    def initialize(self, methods: dict[str, Method] | None = None) -> None:
         super().initialize()
-        self._table = methods
+        self._table = methods or {}
         self._method: Method | None = None
         self._decoder = connect.EnvelopeDecoder()
         self._take: Callable[[Any], Awaitable[None]] | None = None
@@ -182,19 +182,19 @@ class RpcHandler(RuntimeHandler):
         self.body = bytearray()
         call = self._make_call()
         replay = self.request.headers.get("Sbx-Replay-From")
-        if replay is not None:
-            if not (replay.isascii() and replay.isdigit()) or len(replay) > 18:
-                raise InvalidArgumentError("Sbx-Replay-From must be a whole number")
+        if replay is not None and (not replay.isascii() or not replay.isdigit()):
+            raise InvalidArgumentError("Sbx-Replay-From must be a whole number")
         self._writer = StreamWriter(self, keepalive_of(self.request.headers))
         stream = StreamCall(
             sandbox=call.sandbox,
             user=call.user,
             timeout=call.timeout,
-            replay_from=None if replay is None else int(replay),
+            replay_from=None if replay is None else int(replay[:18]),
             writer=self._writer,
         )
         self.service.counters.open_streams += 1
         self._task = asyncio.create_task(self._run_stream(method, stream, request))
+        self.service.keep(self._task)
         try:
             await asyncio.wait((self._task,))
         finally:
@@ -205,7 +205,7 @@ class RpcHandler(RuntimeHandler):
         """The one envelope of a server stream's request; raises ``InvalidArgumentError``."""
         found = [
             payload
-            for flags, payload in self._decoder.feed(self.body)
+            for flags, payload in self._decoder.feed(bytes(self.body))
             if flags == connect.MESSAGE_FLAG
         ]
         self._decoder.finish()
@@ -225,7 +225,7 @@ class RpcHandler(RuntimeHandler):
                 return
             await self._end_stream(error)
         except asyncio.CancelledError:
-            self.http1.close()
+            self.break_off()
             raise
         except Exception:
             _log.exception("a stream failed")

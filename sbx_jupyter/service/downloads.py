@@ -122,7 +122,7 @@ class Download:
         await handler.flush()
         async for piece in pieces:
             handler.service.counters.sent_bytes += len(piece)
-            await handler.request.connection.write(piece)
+            await handler.http1.write(piece)
 
     # Reading.
 

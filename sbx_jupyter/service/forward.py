@@ -144,7 +144,8 @@ class Forward(HTTPMessageDelegate):
         finally:
             if not answer.is_switched:
                 self.close()
-        if answer.is_finished or answer.is_switched or self.client.stream.closed():
+        stream = self.client.stream
+        if answer.is_finished or answer.is_switched or stream is None or stream.closed():
             return
         if answer.is_begun:
             reset(self.client.stream)
@@ -160,11 +161,14 @@ class Forward(HTTPMessageDelegate):
 
     async def _upgrade(self, answer: Answer) -> None:
         """Wait for the answer to an upgrade; after 101 both sides exchange bytes as they like."""
-        self.client.stream.set_close_callback(self.on_connection_close)
+        visible = self.client.stream
+        if visible is None:
+            return
+        visible.set_close_callback(self.on_connection_close)
         await self._receive(answer)
         if not answer.is_switched or self._stream is None:
             return
-        self.client.stream.set_close_callback(None)
+        visible.set_close_callback(None)
         client = self.client.detach()
         self.note(101)
         self.service.keep(asyncio.create_task(self._tunnel(client, self._stream)))

@@ -1,4 +1,4 @@
-"""Finds the sandbox behind a route and opens its ports, under the rules of the gateway (2.4, 2.5)."""
+"""Finds the sandbox behind a route and opens its ports (interface 2.4 and 2.5)."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class _NoRouteError(SbxError):
 def parse_metadata(text: str) -> dict[str, str]:
     """The metadata filter of a list request (interface 1.3, "S3 metadata encoding").
 
-    ``text`` is the decoded query value. Clients encode keys and values twice more, so that splitting
+    ``text`` is the decoded query value. Clients encode keys and values twice more, so splitting
     first is safe; a client that encodes the whole text leaves no ``=`` to see.
     """
     rounds = 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from sbx_jupyter.engine.logs import LogFilter
-from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.errors import InvalidArgumentError, UnimplementedError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.platform import (
     ForkRequest,
@@ -68,9 +68,10 @@ class ForkHandler(PlatformHandler):
             )
         if not 0 <= request.timeout <= _MAX_TIMEOUT:
             raise InvalidArgumentError("validation error: timeout must be at least 0")
-        results = await self.service.engine.fork(
-            self.sandbox_id(sandbox_id), request.timeout, request.count
-        )
+        fork = getattr(self.service.engine, "fork", None)
+        if fork is None:
+            raise UnimplementedError("this engine does not fork sandboxes")
+        results = await fork(self.sandbox_id(sandbox_id), request.timeout, request.count)
         self.answer(results, 201)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser
 
 from sbx_jupyter.errors import InternalError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from python_multipart.multipart import MultipartCallbacks
 
 _FIELD: Final = b"file"
 _MAX_HEADER: Final = 16 * 1024
@@ -63,7 +67,7 @@ class MultipartDecoder:
         if not self._is_finished:
             raise InternalError("the multipart body is broken: it has no end")
 
-    def _callbacks(self) -> dict:  # type: ignore[type-arg]
+    def _callbacks(self) -> MultipartCallbacks:
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._header_name,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tornado.httpserver import HTTPServer
 
-from sbx_jupyter.service import lifetimes, sandboxes, telemetry
+from sbx_jupyter.service import (
+    lifetimes,
+    sandboxes,
+    secrets,
+    telemetry,
+    volume_content,
+    volumes,
+)
 from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
 from sbx_jupyter.service.front import FrontDoor
 from sbx_jupyter.service.handlers import UnknownRouteHandler
@@ -47,6 +54,13 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     (f"/sandboxes/{_SEGMENT}/metrics", lifetimes.MetricsHandler),
     (f"/sandboxes/{_SEGMENT}/logs", lifetimes.LogsHandler),
     (f"/v2/sandboxes/{_SEGMENT}/logs", lifetimes.LogsV2Handler),
+    ("/volumes", volumes.VolumesHandler),
+    (f"/volumes/{_SEGMENT}", volumes.VolumeHandler),
+    (f"/volumecontent/{_SEGMENT}/path", volume_content.VolumePathHandler),
+    (f"/volumecontent/{_SEGMENT}/dir", volume_content.VolumeDirHandler),
+    (f"/volumecontent/{_SEGMENT}/file", volume_content.VolumeFileHandler),
+    ("/secrets", secrets.SecretsHandler),
+    (f"/secrets/{_SEGMENT}", secrets.SecretHandler),
     ("/health", telemetry.HealthHandler),
     ("/engine/info", telemetry.InfoHandler),
     ("/engine/metrics", telemetry.PrometheusHandler),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -97,5 +97,5 @@ class DescriptionHandler(PlatformHandler):
 
 
 def _running(handler: PlatformHandler) -> int:
-    states = frozenset({"running"})
+    states: frozenset[Literal["running", "paused"]] = frozenset({"running"})
     return handler.service.engine.list(SandboxFilter(states=states, limit=1)).total_running

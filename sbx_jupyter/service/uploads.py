@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import zlib
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.service.multipart import MultipartDecoder
@@ -145,21 +145,11 @@ def _is_printable(text: str) -> bool:
     return text.isascii() and (text == "" or text.isprintable())
 
 
-class Decompressor(Protocol):
-    """What ``zlib.decompressobj`` gives."""
-
-    unconsumed_tail: bytes
-    unused_data: bytes
-    eof: bool
-
-    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
-
-
 class Inflater:
     """Unpacks a gzip body piece by piece, in bounded memory whatever it expands to."""
 
     def __init__(self) -> None:
-        self._packed: Decompressor = _new_decompressor()
+        self._packed = _new_decompressor()
         self._is_fresh = True
 
     @classmethod
@@ -193,5 +183,5 @@ class Inflater:
             raise InvalidArgumentError("the gzip body is corrupt: it ends too early")
 
 
-def _new_decompressor() -> Decompressor:
+def _new_decompressor():  # its type has no name at run time
     return zlib.decompressobj(16 + zlib.MAX_WBITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,8 @@ def hold(service: Service, written: Awaitable[None]) -> None:
     """Look at the outcome of a write that nobody waits for; a gone reader is no news."""
 
     async def wait() -> None:
-        try:
+        with contextlib.suppress(StreamClosedError):
             await written
-        except StreamClosedError:
-            pass
 
     service.keep(asyncio.ensure_future(wait()))
 

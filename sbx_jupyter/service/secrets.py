@@ -1,0 +1,66 @@
+"""Secrets: write-only values for egress rules (interface 1.7)."""
+
+from __future__ import annotations
+
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.secrets import NewSecret, Secret, SecretUpdate
+from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
+from sbx_jupyter.service.operations import operation
+
+
+class SecretsHandler(PlatformHandler):
+    """``/secrets``."""
+
+    @operation(
+        "List secrets in pages (X1)",
+        answers={200: list[Secret]},
+        errors=COMMON_ERRORS,
+        query=(LIMIT, NEXT_TOKEN),
+    )
+    async def get(self) -> None:
+        limit = self.query_int("limit", 100, minimum=1, maximum=100)
+        secrets = self.service.engine.attachments.secrets.list()
+        start = self._start(self.query_text("nextToken"), [item.secret_id for item in secrets])
+        page = secrets[start : start + limit]
+        if start + limit < len(secrets):
+            self.set_header("X-Next-Token", page[-1].secret_id)
+        self.answer(page)
+
+    @operation(
+        "Keep a secret (X1)", body=NewSecret, answers={201: Secret}, errors=(*COMMON_ERRORS, 409)
+    )
+    async def post(self) -> None:
+        request = self.read_body(NewSecret)
+        self.answer(await self.service.engine.attachments.secrets.create(request), 201)
+
+    @staticmethod
+    def _start(token: str | None, ids: list[str]) -> int:
+        """Where the page after the secret named by the token begins."""
+        if not token:
+            return 0
+        if token not in ids:
+            raise InvalidArgumentError("Invalid next token")
+        return ids.index(token) + 1
+
+
+class SecretHandler(PlatformHandler):
+    """``/secrets/{idOrName}``."""
+
+    @operation("Get a secret (X1)", answers={200: Secret}, errors=COMMON_ERRORS)
+    async def get(self, id_or_name: str) -> None:
+        self.answer(self.service.engine.attachments.secrets.get(id_or_name))
+
+    @operation(
+        "Give a secret a new value (X1)",
+        body=SecretUpdate,
+        answers={200: Secret},
+        errors=COMMON_ERRORS,
+    )
+    async def post(self, id_or_name: str) -> None:
+        update = self.read_body(SecretUpdate)
+        self.answer(await self.service.engine.attachments.secrets.update(id_or_name, update))
+
+    @operation("Forget a secret (X1)", answers={204: None}, errors=COMMON_ERRORS)
+    async def delete(self, id_or_name: str) -> None:
+        await self.service.engine.attachments.secrets.remove(id_or_name)
+        self.answer(status=204)

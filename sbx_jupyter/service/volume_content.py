@@ -1,0 +1,215 @@
+"""The files of a volume, opened by its token alone (interface 1.6.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
+
+from sbx_jupyter.engine.volumes.content import MAX_DEPTH, Ownership
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    NoSpaceError,
+    SbxError,
+    UnauthenticatedError,
+)
+from sbx_jupyter.protocol.volumes import ChangeEntry, VolumeEntry
+from sbx_jupyter.service.answers import JSON, platform_status
+from sbx_jupyter.service.handlers import PlatformHandler
+from sbx_jupyter.service.operations import Parameter, operation
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.volumes.content import VolumeContent
+
+_CHUNK: Final = 1024 * 1024
+_ERRORS: Final = (400, 401, 403, 404, 500)
+_MAX_ID: Final = 2**31 - 1
+_BEARER: Final = "bearer "
+
+_PATH: Final = Parameter("path", {"type": "string", "minLength": 1}, "The entry.", required=True)
+_DEPTH: Final = Parameter("depth", {"type": "integer", "minimum": 0, "maximum": MAX_DEPTH})
+_OWNERSHIP: Final = (
+    Parameter("uid", {"type": "integer", "maximum": _MAX_ID}),
+    Parameter("gid", {"type": "integer", "maximum": _MAX_ID}),
+    Parameter("mode", {"type": "integer", "maximum": 0o7777}),
+    Parameter("force", {"type": "boolean"}, "Make parents; replace what is there."),
+)
+
+
+class ContentHandler(PlatformHandler):
+    """One route below ``/volumecontent/{volumeID}``."""
+
+    content: VolumeContent
+
+    async def admit(self) -> None:
+        """Check the volume's token; the engine's key opens nothing here."""
+        if self.request.method == "OPTIONS":
+            return
+        header = self.request.headers.get("Authorization", "")
+        if not header.lower().startswith(_BEARER):
+            raise UnauthenticatedError("send the volume's token as Authorization: Bearer")
+        volumes = self.service.engine.attachments.volumes
+        self.content = volumes.open(self.path_args[0], header[len(_BEARER) :].strip())
+
+    def write_failure(self, error: SbxError) -> bytes:
+        """``{"code": "<text>", "message"}``: here the code is a text."""
+        self.set_status(507 if isinstance(error, NoSpaceError) else platform_status(error))
+        self.set_header("Content-Type", JSON)
+        return msgspec.json.encode({"code": error.code, "message": error.message})
+
+    def query_path(self) -> str:
+        """The path; raises ``InvalidArgumentError`` when there is none."""
+        path = self.query_text("path")
+        if not path:
+            raise InvalidArgumentError("path query parameter is required")
+        return path
+
+    def query_flag(self, name: str) -> bool:
+        return self.query_choice(name, ("true", "false", "True", "False", "1", "0"), "false") in (
+            "true",
+            "True",
+            "1",
+        )
+
+    def query_ownership(self) -> Ownership:
+        """Owner and mode of what is made; raises ``InvalidArgumentError``."""
+        return Ownership(
+            uid=self.query_int("uid", None, maximum=_MAX_ID),
+            gid=self.query_int("gid", None, maximum=_MAX_ID),
+            mode=self.query_int("mode", None, maximum=0o7777),
+        )
+
+
+class VolumePathHandler(ContentHandler):
+    """``/volumecontent/{volumeID}/path``."""
+
+    @operation("Describe an entry (V3)", answers={200: VolumeEntry}, errors=_ERRORS, query=(_PATH,))
+    async def get(self, volume_id: str) -> None:
+        self.answer(await asyncio.to_thread(self.content.stat, self.query_path()))
+
+    @operation(
+        "Change owner and mode (V3)",
+        body=ChangeEntry,
+        answers={200: VolumeEntry},
+        errors=_ERRORS,
+        query=(_PATH,),
+    )
+    async def patch(self, volume_id: str) -> None:
+        change = self.read_body(ChangeEntry)
+        wanted = Ownership(uid=change.uid, gid=change.gid, mode=change.mode)
+        if any(item is not None and item > _MAX_ID for item in (wanted.uid, wanted.gid)):
+            raise InvalidArgumentError("uid and gid must be below 2147483648")
+        self.answer(await asyncio.to_thread(self.content.change, self.query_path(), wanted))
+
+    @operation("Remove an entry (V3)", answers={204: None}, errors=_ERRORS, query=(_PATH,))
+    async def delete(self, volume_id: str) -> None:
+        await asyncio.to_thread(self.content.remove, self.query_path())
+        self.answer(status=204)
+
+
+class VolumeDirHandler(ContentHandler):
+    """``/volumecontent/{volumeID}/dir``."""
+
+    @operation(
+        "List a directory (V3)",
+        answers={200: list[VolumeEntry]},
+        errors=_ERRORS,
+        query=(_PATH, _DEPTH),
+    )
+    async def get(self, volume_id: str) -> None:
+        depth = self.query_int("depth", 1, minimum=0, maximum=MAX_DEPTH)
+        self.answer(await asyncio.to_thread(self.content.list_dir, self.query_path(), depth))
+
+    @operation(
+        "Make a directory (V3)",
+        answers={201: VolumeEntry},
+        errors=(*_ERRORS, 409, 507),
+        query=(_PATH, *_OWNERSHIP),
+    )
+    async def post(self, volume_id: str) -> None:
+        force = self.query_flag("force")
+        entry = await asyncio.to_thread(
+            self.content.make_dir, self.query_path(), self.query_ownership(), force=force
+        )
+        self.answer(entry, 201)
+
+
+class VolumeFileHandler(ContentHandler):
+    """``/volumecontent/{volumeID}/file``."""
+
+    max_body_size: ClassVar[int] = 1 << 62
+    _target: int | None = None
+
+    async def admit(self) -> None:
+        await super().admit()
+        if self.request.method == "PUT":
+            force = self.query_flag("force")
+            self._target = await asyncio.to_thread(
+                self.content.open_write, self.query_path(), self.query_ownership(), force=force
+            )
+
+    async def receive(self, chunk: bytes) -> None:
+        if self._target is None:
+            return  # the body of a GET means nothing
+        try:
+            await asyncio.to_thread(_write_all, self._target, chunk)
+        except OSError as error:
+            self._drop()
+            raise NoSpaceError(f"cannot write: {error.strerror}") from error
+
+    @operation(
+        "Read a file (V3)",
+        answers={200: "application/octet-stream"},
+        errors=_ERRORS,
+        query=(_PATH,),
+    )
+    async def get(self, volume_id: str) -> None:
+        descriptor, size = await asyncio.to_thread(self.content.open_read, self.query_path())
+        try:
+            self.set_header("Content-Type", "application/octet-stream")
+            self.set_header("Content-Length", size)
+            sent = 0
+            while sent < size:
+                chunk = await asyncio.to_thread(os.read, descriptor, min(_CHUNK, size - sent))
+                if not chunk:
+                    # It got shorter meanwhile: what was announced can no longer be sent.
+                    self.http1.close()
+                    return
+                sent += len(chunk)
+                self.write(chunk)
+                await self.flush()
+        finally:
+            os.close(descriptor)
+        self.finish()
+
+    @operation(
+        "Write a file (V3)",
+        body="application/octet-stream",
+        answers={201: VolumeEntry},
+        errors=(*_ERRORS, 409, 507),
+        query=(_PATH, *_OWNERSHIP),
+    )
+    async def put(self, volume_id: str) -> None:
+        self._drop()
+        self.answer(await asyncio.to_thread(self.content.stat, self.query_path()), 201)
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        self._drop()
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        self._drop()
+
+    def _drop(self) -> None:
+        target, self._target = self._target, None
+        if target is not None:
+            os.close(target)
+
+
+def _write_all(descriptor: int, chunk: bytes) -> None:
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(descriptor, view) :]
