@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-STOCK_VERSION: Final = 3
+STOCK_VERSION: Final = 5
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -215,7 +215,7 @@ class _Builder:
     def _etc(self) -> None:
         for name in _ETC:
             _copy(f"/etc/{name}", self._root / "etc" / name)
-        for name, content in _generated(self._plan).items():
+        for name, content in _generated().items():
             path = self._root / "etc" / name
             if path.is_symlink():
                 path.unlink()
@@ -447,7 +447,7 @@ exec su ${login:+-l} ${keep:+-m} -s /bin/sh -c 'exec "$@"' -- "$user" sh "$@"
 )
 
 
-def _generated(plan: StockPlan) -> dict[str, str]:
+def _generated() -> dict[str, str]:
     machine_id = hashlib.sha256(os.urandom(16)).hexdigest()[:32]
     files = {
         "passwd": _PASSWD,
@@ -468,8 +468,5 @@ def _generated(plan: StockPlan) -> dict[str, str]:
         "sudoers": _SUDOERS,
         "sudoers.d/README": "",
     }
-    if plan.real_users:
-        files |= {
-            f"pam.d/{name}": _PAM_OPEN for name in ("su", "su-l", "sudo", "sudo-i", "runuser")
-        }
-    return files
+    programs = ("su", "su-l", "sudo", "sudo-i", "runuser")
+    return files | {f"pam.d/{name}": _PAM_OPEN for name in programs}

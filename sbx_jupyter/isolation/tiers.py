@@ -40,6 +40,9 @@ _TOOLS: Final = {
 """What stock templates are expected to contain, and the Debian package that brings it."""
 
 
+_SUBSTITUTES: Final = {"sudo": "only a stand-in for"}
+
+
 class Tier(enum.StrEnum):
     """How strongly sandboxes are fenced."""
 
@@ -94,7 +97,7 @@ def detect(data_dir: Path) -> IsolationReport:
     hierarchies = find_hierarchies()
     limits = _limits(hierarchies, missing)
     missing += [
-        Missing(f"the host has no {tool}, so the stock template has none either", _install(package))
+        Missing(f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}", _install(package))
         for tool, package in _TOOLS.items()
         if shutil.which(tool, path=rootfs.PATH) is None
     ]
