@@ -14,7 +14,7 @@ BUILT := sbx_jupyter/labextension/package.json
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
-	$(BIN)/jupyter sbx doctor --brief
+	-$(BIN)/jupyter sbx doctor
 	$(BIN)/jupyter lab $(ARGS) binder/demo.ipynb
 
 ## Install what the tests need and run all of them.
