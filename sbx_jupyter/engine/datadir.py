@@ -55,6 +55,10 @@ class DataDir:
         """Where the agent's socket and the scrollback of a sandbox are."""
         return self.path / "run" / sandbox_id
 
+    def found_sandboxes(self) -> set[str]:
+        """The ids of all sandboxes that have a directory here; blocking."""
+        return {*os.listdir(self.sandboxes), *os.listdir(self.path / "run")}
+
     def open(self) -> None:
         """Make the directory and lock it.
 

@@ -121,7 +121,9 @@ class Engine:
         batch = Batch()
         parts.catalog.add_stock(batch, self.config.default_limits)
         await store.commit(batch)
-        await Recovery(parts.context, parts.supervisor).run()
+        recovery = Recovery(parts.context, parts.supervisor)
+        await fence.collect(await recovery.run())
+        await recovery.collect()
         parts.pool.start()
         parts.context.expiry.start()
         parts.sampler.start()
@@ -381,6 +383,10 @@ class Engine:
             if token is not None and slot.state.is_shown and check(token):
                 return slot.sandbox_id
         return None
+
+    @property
+    def is_running(self) -> bool:
+        return self._parts is not None
 
     def rows(self) -> builtins.list[SandboxRow]:
         """Every sandbox in any state, also those that clients are not shown."""

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.lifecycle import State
-from sbx_jupyter.engine.placement import Placed, limits_for
+from sbx_jupyter.engine.placement import limits_for
 from sbx_jupyter.engine.records import LogRow, SandboxRow, now
 from sbx_jupyter.engine.slots import Slot
 from sbx_jupyter.engine.store import Batch
-from sbx_jupyter.engine.supervisor import thaw
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class Recovery:
         await asyncio.to_thread(context.history.load, {row.sandbox_id for row in rows})
         for row in rows:
             await self._take_up(row)
-        await self._collect_layers()
         return {slot.sandbox_id for slot in context.slots if slot.placed is not None}
 
     async def _take_up(self, row: SandboxRow) -> None:
@@ -91,18 +89,15 @@ class Recovery:
                 await self._store_paused(slot, logs.entry(slot.sandbox_id, "warn", message))
             return
         try:
-            await self._adopt(slot, slot.placed)
+            await self._adopt(slot)
         except (SbxError, OSError) as error:
             await self._supervisor.end(slot, "lost", f"it does not answer: {error}")
 
-    async def _adopt(self, slot: Slot, placed: Placed) -> None:
-        context = self._context
+    async def _adopt(self, slot: Slot) -> None:
         # The engine may have ended between a freeze and the row that says so.
-        await thaw(placed) if placed.sandbox else await placed.cage.thaw()
-        limits = limits_for(slot.row, context.config.default_limits)
-        await context.placement.open(placed, slot.row, limits)
+        await self._supervisor.wake(slot)
         slot.row = replace(slot.row, state=State.RUNNING)
-        await self._supervisor.begin(slot)
+        self._supervisor.watch(slot)
         _log.info("adopted", extra={"sandbox_id": slot.sandbox_id})
 
     async def _store_paused(self, slot: Slot, entry: LogRow) -> None:
@@ -112,12 +107,12 @@ class Recovery:
         await self._context.commit(Batch().put(row).log(entry))
         slot.row = row
 
-    async def _collect_layers(self) -> None:
-        """Remove the writable layers that no row names."""
+    async def collect(self) -> None:
+        """Remove the writable layers and run directories that no row names.
+
+        Their processes must have ended.
+        """
         context = self._context
-        known = {row.sandbox_id for row in context.store.sandboxes}
-        found = await asyncio.to_thread(
-            lambda: [path.name for path in context.data_dir.sandboxes.iterdir()]
-        )
-        for sandbox_id in set(found) - known:
+        found = await asyncio.to_thread(context.data_dir.found_sandboxes)
+        for sandbox_id in found - {row.sandbox_id for row in context.store.sandboxes}:
             await context.placement.remove(sandbox_id)

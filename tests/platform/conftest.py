@@ -1,0 +1,47 @@
+"""Engines on temporary data directories, with real sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.engine.engine import Engine, EngineConfig
+
+MakeEngine = Callable[..., Awaitable[Engine]]
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="plat-", dir="/tmp"))
+    yield path / "data"
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+async def make_engine(data_dir: Path) -> AsyncIterator[MakeEngine]:
+    """Start an engine; one after the other may use the same data directory."""
+    made: list[Engine] = []
+
+    async def make(**config) -> Engine:
+        engine = Engine(EngineConfig(data_dir, **{"pool_size": 0, **config}))
+        await engine.start()
+        made.append(engine)
+        return engine
+
+    yield make
+    running = [engine for engine in made if engine.is_running]
+    if not running and data_dir.exists():
+        running = [await make()]
+    for engine in running:
+        await asyncio.gather(*(engine.kill(row.sandbox_id) for row in engine.rows()))
+        await engine.stop(kill_sandboxes=True)
+
+
+@pytest.fixture
+async def engine(make_engine: MakeEngine) -> Engine:
+    return await make_engine()

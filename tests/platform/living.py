@@ -1,0 +1,56 @@
+"""Short forms for tests with real sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sbx_jupyter.engine.engine import Engine
+from sbx_jupyter.engine.records import SandboxRow
+from sbx_jupyter.protocol.platform import NewSandbox
+from tests.engine.running import bash, listen
+
+
+def request(**fields: Any) -> NewSandbox:
+    return msgspec.convert({"templateID": "base", **fields}, NewSandbox)
+
+
+async def create(engine: Engine, **fields: Any) -> SandboxRow:
+    return await engine.create(request(**fields))
+
+
+async def run(engine: Engine, sandbox_id: str, script: str) -> str:
+    """What a script prints."""
+    sandbox = await engine.live(sandbox_id)
+    process = await sandbox.processes.start(bash(script), user=None, timeout=20)
+    heard = await listen(process.subscribe())
+    return (heard.stdout + heard.stderr).decode().strip()
+
+
+async def start(engine: Engine, sandbox_id: str, script: str) -> int:
+    """Start a script in the background; its pid inside."""
+    sandbox = await engine.live(sandbox_id)
+    process = await sandbox.processes.start(bash(script), user=None, timeout=None)
+    return process.pid
+
+
+async def until(condition: Callable[[], bool], timeout: float = 5.0) -> float:
+    """Wait for a condition; how long it took."""
+    start = time.monotonic()
+    while not condition():
+        if time.monotonic() - start > timeout:
+            raise AssertionError("it did not happen in time")
+        await asyncio.sleep(0.005)
+    return time.monotonic() - start
+
+
+def messages(engine: Engine, sandbox_id: str) -> list[str]:
+    return [entry.message for entry in engine.logs(sandbox_id)]
+
+
+def is_known(engine: Engine, sandbox_id: str) -> bool:
+    return any(row.sandbox_id == sandbox_id for row in engine.rows())

@@ -1,0 +1,239 @@
+"""What an engine finds when it starts: nothing is lost that need not be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.engine.engine import Engine, EngineConfig
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.errors import DataLossError, NotFoundError
+from tests.platform.conftest import MakeEngine
+from tests.platform.living import create, is_known, messages, run, start, until
+
+
+def rewrite(data_dir: Path, sandbox_id: str, **fields: object) -> None:
+    """Change a stored row, as another engine would have left it."""
+    connection = sqlite3.connect(data_dir / "engine.db")
+    (record,) = connection.execute(
+        "SELECT record FROM sandboxes WHERE key = ?", (sandbox_id,)
+    ).fetchone()
+    changed = json.dumps(json.loads(record) | fields).encode()
+    connection.execute("UPDATE sandboxes SET record = ? WHERE key = ?", (changed, sandbox_id))
+    connection.commit()
+    connection.close()
+
+
+async def test_running_sandboxes_go_on_without_an_engine(make_engine: MakeEngine):
+    engine = await make_engine()
+    row = await create(engine, metadata={"a": "b"})
+    pid = await start(engine, row.sandbox_id, "exec sleep 1000")
+
+    await engine.stop(kill_sandboxes=False)
+    engine = await make_engine()
+
+    found = engine.get(row.sandbox_id)
+    assert (found.state, found.end_at, found.access_token) == (
+        State.RUNNING,
+        row.end_at,
+        row.access_token,
+    )
+    assert await run(engine, row.sandbox_id, f"ps -o comm= -p {pid}") == "sleep"
+    await engine.kill(row.sandbox_id)
+
+
+async def test_sandboxes_with_frozen_memory_resume_under_another_engine(make_engine: MakeEngine):
+    engine = await make_engine()
+    row = await create(engine)
+    pid = await start(engine, row.sandbox_id, "exec sleep 1000")
+    await engine.pause(row.sandbox_id)
+
+    await engine.stop(kill_sandboxes=False)
+    engine = await make_engine()
+
+    assert engine.get(row.sandbox_id).to_detail().pause_mode == "full"
+    await engine.connect(row.sandbox_id, 100)
+    assert await run(engine, row.sandbox_id, f"ps -o comm= -p {pid}") == "sleep"
+
+
+async def test_a_stop_ends_all_but_what_is_paused_on_disk(make_engine: MakeEngine):
+    engine = await make_engine()
+    running = await create(engine)
+    frozen = await create(engine)
+    await run(engine, frozen.sandbox_id, "echo kept > ~/file")
+    await engine.pause(frozen.sandbox_id)
+    pids = [
+        slot.placed.cage.pid for slot in engine._running().context.slots if slot.placed is not None
+    ]
+
+    await engine.stop(kill_sandboxes=True)
+
+    assert len(pids) == 2
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    engine = await make_engine()
+    with pytest.raises(NotFoundError):
+        engine.get(running.sandbox_id)
+    assert engine.get(frozen.sandbox_id).to_detail().pause_mode == "filesystem"
+    await engine.connect(frozen.sandbox_id, 100)
+    assert await run(engine, frozen.sandbox_id, "cat ~/file") == "kept"
+
+
+async def test_an_end_time_that_passed_meanwhile_is_kept(make_engine: MakeEngine):
+    engine = await make_engine()
+    killed = await create(engine, timeout=1)
+    paused = await create(engine, timeout=1, autoPause=True)
+
+    await engine.stop(kill_sandboxes=False)
+    await asyncio.sleep(1.1)
+    engine = await make_engine()
+
+    await until(lambda: not is_known(engine, killed.sandbox_id))
+    await until(lambda: engine.get(paused.sandbox_id).state is State.PAUSED)
+    assert messages(engine, killed.sandbox_id)[-1] == "Sandbox timed out and was killed"
+
+
+async def test_a_sandbox_that_ended_meanwhile_is_lost(make_engine: MakeEngine, data_dir: Path):
+    engine = await make_engine()
+    row = await create(engine)
+    pid = (await engine.live(row.sandbox_id)).cage.pid
+
+    await engine.stop(kill_sandboxes=False)
+    os.kill(pid, signal.SIGKILL)
+    engine = await make_engine()
+
+    assert not is_known(engine, row.sandbox_id)
+    assert messages(engine, row.sandbox_id)[-1] == "Sandbox lost"
+    await until(lambda: not os.listdir(data_dir / "sandboxes"))
+
+
+async def test_after_a_restart_of_the_machine_files_are_kept(
+    make_engine: MakeEngine, data_dir: Path
+):
+    engine = await make_engine()
+    running, frozen = await create(engine), await create(engine)
+    for row in (running, frozen):
+        await run(engine, row.sandbox_id, "echo kept > ~/file")
+    await engine.pause(frozen.sandbox_id)
+    pids = [slot.placed.cage.pid for slot in engine._running().context.slots if slot.placed]
+
+    await engine.stop(kill_sandboxes=False)
+    for row in (running, frozen):
+        rewrite(data_dir, row.sandbox_id, boot_id="another boot")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    engine = await make_engine()
+
+    for row in (running, frozen):
+        assert engine.get(row.sandbox_id).to_detail().pause_mode == "filesystem"
+        await engine.connect(row.sandbox_id, 100)
+        assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
+    assert "The machine restarted: the sandbox is paused, its files are kept" in messages(
+        engine, running.sandbox_id
+    )
+
+
+async def test_a_pause_that_was_begun_is_finished(make_engine: MakeEngine, data_dir: Path):
+    engine = await make_engine()
+    row = await create(engine)
+    await run(engine, row.sandbox_id, "echo kept > ~/file")
+
+    await engine.stop(kill_sandboxes=False)
+    rewrite(data_dir, row.sandbox_id, state="pausing")
+    engine = await make_engine()
+
+    assert engine.get(row.sandbox_id).state is State.PAUSED
+    assert engine.get(row.sandbox_id).pause_mode == "filesystem"
+    await engine.connect(row.sandbox_id, 100)
+    assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
+
+
+async def test_layers_that_no_row_names_are_removed(make_engine: MakeEngine, data_dir: Path):
+    engine = await make_engine()
+    await engine.stop(kill_sandboxes=False)
+    (data_dir / "sandboxes" / "ileftover" / "upper" / "a").mkdir(parents=True)
+
+    await make_engine()
+
+    assert os.listdir(data_dir / "sandboxes") == []
+
+
+async def test_the_log_is_kept_over_restarts(make_engine: MakeEngine):
+    engine = await make_engine()
+    row = await create(engine)
+    await engine.kill(row.sandbox_id)
+
+    await engine.stop(kill_sandboxes=True)
+    engine = await make_engine()
+
+    assert messages(engine, row.sandbox_id) == ["Sandbox started", "Sandbox killed"]
+
+
+async def test_a_damaged_store_stops_the_start_and_frees_the_directory(data_dir: Path):
+    data_dir.mkdir()
+    (data_dir / "engine.db").write_bytes(b"damaged" * 1000)
+
+    for _ in range(2):
+        with pytest.raises(DataLossError, match=r"engine\.db"):
+            await Engine(EngineConfig(data_dir)).start()
+
+
+async def test_an_agent_that_dies_is_noticed_and_said(engine: Engine, data_dir: Path):
+    row = await create(engine)
+    pid = (await engine.live(row.sandbox_id)).cage.pid
+
+    os.kill(pid, signal.SIGKILL)
+
+    assert await until(lambda: not is_known(engine, row.sandbox_id)) < 1
+    with pytest.raises(NotFoundError, match="The sandbox was not found"):
+        await engine.live(row.sandbox_id)
+    last = engine.logs(row.sandbox_id)[-1]
+    assert (last.message, last.level) == ("Sandbox lost", "error")
+    assert last.fields["reason"]
+    await until(lambda: not os.listdir(data_dir / "sandboxes"))
+
+
+async def test_an_engine_that_is_killed_is_taken_over(make_engine: MakeEngine, data_dir: Path):
+    program = textwrap.dedent(
+        f"""
+        import asyncio
+        from pathlib import Path
+        from sbx_jupyter.engine.engine import Engine, EngineConfig
+        from tests.platform.living import create, run, start
+
+        async def main():
+            engine = Engine(EngineConfig(Path({str(data_dir)!r}), pool_size=2))
+            await engine.start()
+            row = await create(engine)
+            await run(engine, row.sandbox_id, "echo kept > ~/file")
+            pid = await start(engine, row.sandbox_id, "exec sleep 1000")
+            await engine.wait_ready()
+            ready = [item.placed.cage.pid for item in engine._running().pool._ready]
+            print(row.sandbox_id, pid, *ready, flush=True)
+            await asyncio.sleep(1000)
+
+        asyncio.run(main())
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    sandbox_id, pid, *ready = (await asyncio.to_thread(process.stdout.readline)).split()
+    process.kill()
+    process.stdout.close()
+    process.wait()
+
+    engine = await make_engine()
+
+    assert await run(engine, sandbox_id, f"cat ~/file; ps -o comm= -p {pid}") == "kept\nsleep"
+    assert len(ready) == 2
+    await until(lambda: not any(os.path.exists(f"/proc/{item}") for item in ready))
+    assert os.listdir(data_dir / "sandboxes") == [sandbox_id]
+    assert os.listdir(data_dir / "run") == [sandbox_id]
