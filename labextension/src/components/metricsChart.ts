@@ -184,7 +184,7 @@ class MeasurePlot {
         }
       ],
       axes: [
-        { ...axis, space: 64, size: 24, grid: { show: false }, values: (_, splits) => splits.map(clock) },
+        { ...axis, space: 40, size: 24, grid: { show: false }, values: (_, splits) => splits.map(clock) },
         {
           ...axis,
           size: AXIS_WIDTH,

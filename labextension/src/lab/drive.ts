@@ -2,7 +2,7 @@ import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { basename, dirname } from '../components/paths';
+import { basename } from '../components/paths';
 import type { ServerTransport } from '../components/serverTransport';
 import type { Dispose } from '../components/transport';
 import { SandboxError } from '../protocol/errors';
@@ -57,7 +57,7 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   async save(localPath: string, options: Partial<Contents.IModel> & { chunk?: number } = {}): Promise<Contents.IModel> {
-    const { transport, path } = this.inside(localPath);
+    const { transport, path } = this.entryInside(localPath);
     if (options.type === 'directory') {
       await transport.makeDir(path);
     } else {
@@ -87,13 +87,13 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   async delete(localPath: string): Promise<void> {
-    const { transport, path } = this.inside(localPath);
+    const { transport, path } = this.entryInside(localPath);
     await transport.remove(path);
     this.changed.emit({ type: 'delete', oldValue: { path: localPath }, newValue: null });
   }
 
   async rename(oldLocalPath: string, newLocalPath: string): Promise<Contents.IModel> {
-    const [from, to] = [this.inside(oldLocalPath), this.inside(newLocalPath)];
+    const [from, to] = [this.entryInside(oldLocalPath), this.entryInside(newLocalPath)];
     if (from.sandboxId !== to.sandboxId) {
       throw new SandboxError('invalid_argument', 'A file cannot be moved to another sandbox; copy it instead.');
     }
@@ -104,7 +104,7 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   async copy(localPath: string, toLocalDir: string): Promise<Contents.IModel> {
-    const [from, to] = [this.inside(localPath), this.inside(toLocalDir)];
+    const [from, to] = [this.entryInside(localPath), this.inside(toLocalDir)];
     if (isDirectory(await from.transport.stat(from.path))) {
       throw new SandboxError('unimplemented', 'Folders cannot be copied here; use cp -r in a terminal.');
     }
@@ -178,10 +178,16 @@ export class SandboxDrive implements Contents.IDrive {
     if (sandboxId === '') {
       throw new SandboxError('invalid_argument', 'Open a sandbox first: the top level holds only sandboxes.');
     }
-    if (path === '/' && localPath !== sandboxId && dirname(localPath) === '/') {
-      throw new SandboxError('invalid_argument', 'Sandboxes are made and removed in the Sandboxes panel.');
-    }
     return { sandboxId, path, transport: this.sandboxes.transport(sandboxId) };
+  }
+
+  /** Like `inside`, for what must be an entry of a sandbox and not the sandbox itself. */
+  private entryInside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
+    const place = this.inside(localPath);
+    if (place.path === '/') {
+      throw new SandboxError('invalid_argument', 'Sandboxes are made and killed in the Sandboxes panel.');
+    }
+    return place;
   }
 
   private created(model: Contents.IModel): Contents.IModel {

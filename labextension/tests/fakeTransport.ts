@@ -1,0 +1,114 @@
+import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../src/components/transport';
+import { SandboxError } from '../src/protocol/errors';
+import type { IEntryInfo, IReading } from '../src/protocol/runtime';
+import type { ITerminalRequest } from '../src/protocol/terminal';
+
+/** A terminal that the test drives by hand. */
+export class FakeTerminal implements ITerminalChannel {
+  constructor(
+    readonly request: ITerminalRequest,
+    readonly listener: ITerminalListener
+  ) {}
+
+  send(data: Uint8Array): void {
+    this.typed += new TextDecoder().decode(data);
+  }
+
+  resize(cols: number, rows: number): void {
+    this.sizes.push([cols, rows]);
+  }
+
+  dispose(): void {
+    this.disposed = true;
+  }
+
+  typed = '';
+  sizes: [number, number][] = [];
+  disposed = false;
+}
+
+/** A sandbox in memory: files by path, terminals driven by the test. */
+export class FakeTransport implements ISandboxTransport {
+  constructor(readonly files = new Map<string, string | null>()) {}
+
+  list(path: string): Promise<readonly IEntryInfo[]> {
+    if (path !== '/' && this.files.get(path) !== null) {
+      return Promise.reject(new SandboxError('not_found', `${path} does not exist`));
+    }
+    const prefix = path === '/' ? '/' : `${path}/`;
+    const inside = [...this.files.keys()].filter(
+      name => name !== path && name.startsWith(prefix) && !name.slice(prefix.length).includes('/')
+    );
+    return Promise.resolve(inside.map(name => this.entry(name)));
+  }
+
+  stat(path: string): Promise<IEntryInfo> {
+    return this.files.has(path)
+      ? Promise.resolve(this.entry(path))
+      : Promise.reject(new SandboxError('not_found', `${path} does not exist`));
+  }
+
+  read(path: string): Promise<Uint8Array> {
+    return Promise.resolve(new TextEncoder().encode(this.files.get(path) ?? ''));
+  }
+
+  write(path: string, bytes: Uint8Array): Promise<void> {
+    this.files.set(path, new TextDecoder().decode(bytes));
+    return Promise.resolve();
+  }
+
+  makeDir(path: string): Promise<void> {
+    this.files.set(path, null);
+    return Promise.resolve();
+  }
+
+  move(source: string, destination: string): Promise<void> {
+    this.files.set(destination, this.files.get(source) ?? null);
+    this.files.delete(source);
+    return Promise.resolve();
+  }
+
+  remove(path: string): Promise<void> {
+    this.files.delete(path);
+    return Promise.resolve();
+  }
+
+  watch(): Dispose {
+    this.watches += 1;
+    return () => {
+      this.watches -= 1;
+    };
+  }
+
+  metrics(): Promise<IReading> {
+    return Promise.reject(new SandboxError('unavailable', 'The sandbox is gone.'));
+  }
+
+  openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel {
+    const terminal = new FakeTerminal(request, listener);
+    this.terminals.push(terminal);
+    return terminal;
+  }
+
+  fileUrl(path: string): string {
+    return `files?path=${path}`;
+  }
+
+  dispose(): void {
+    this.terminals.length = 0;
+  }
+
+  private entry(path: string): IEntryInfo {
+    const content = this.files.get(path);
+    return {
+      name: path.slice(path.lastIndexOf('/') + 1),
+      path,
+      type: content === null ? 'FILE_TYPE_DIRECTORY' : 'FILE_TYPE_FILE',
+      size: String(content?.length ?? 0),
+      modifiedTime: '2026-01-02T03:04:05Z'
+    };
+  }
+
+  readonly terminals: FakeTerminal[] = [];
+  watches = 0;
+}
