@@ -12,6 +12,7 @@ import msgspec
 
 from sbx_jupyter.engine import descriptors
 from sbx_jupyter.engine.files import Files
+from sbx_jupyter.engine.interpreter import Interpreter
 from sbx_jupyter.engine.metrics import Meter
 from sbx_jupyter.engine.ports import Ports
 from sbx_jupyter.engine.processes import KnownProcess, Processes
@@ -67,6 +68,7 @@ class Sandbox:
         self.closed = asyncio.Event()
         self.files = Files(self)
         self.processes = Processes(self, run_dir, process_settings)
+        self._interpreter = Interpreter(self.files, self.processes)
         self._ports = Ports(self)
         self._meter = Meter(self, cage, limits)
         self._run_dir = run_dir
@@ -121,6 +123,10 @@ class Sandbox:
     async def listen_port(self, port: int) -> socket.socket:
         """A listening socket on 127.0.0.1 inside the sandbox; 0 takes any free port."""
         return await self._ports.listen(port)
+
+    async def start_interpreter(self) -> None:
+        """Return when the code interpreter listens inside; raises ``UnavailableError``."""
+        await self._interpreter.start()
 
     def detach(self) -> None:
         """Let go of the sandbox without stopping it; another engine can carry on."""

@@ -1,0 +1,108 @@
+"""Starts the code interpreter inside a sandbox when somebody first asks for it (interface 5).
+
+The program travels as one archive, since a sandbox sees the engine's Python but not necessarily the
+place that this package was imported from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import io
+import sys
+import zipfile
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.errors import NotFoundError, UnavailableError
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, ProcessConfig, StartRequest
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.files import Files
+    from sbx_jupyter.engine.process import Process
+    from sbx_jupyter.engine.processes import Processes
+
+USER: Final = "user"
+TAG: Final = "_interpreter"
+ARCHIVE_PATH: Final = "/run/sbx-interpreter.pyz"
+START_TIMEOUT: Final = 30.0
+_ERROR_TAIL: Final = 2000
+_MAIN: Final = "from sbx_jupyter.interpreter.program import main\nmain()\n"
+
+
+class Interpreter:
+    """The interpreter of one sandbox; ``start`` as often as you like."""
+
+    def __init__(self, files: Files, processes: Processes) -> None:
+        self._files = files
+        self._processes = processes
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Return when the interpreter listens; whoever comes second waits for the first.
+
+        Raises ``UnavailableError`` with what it printed when it ends instead, as it does in a
+        template without Python or Jupyter.
+        """
+        async with self._starting:
+            if any(process.tag == TAG for process in self._processes.list()):
+                return
+            await self._write_archive()
+            request = StartRequest(
+                process=ProcessConfig(
+                    cmd=await self._python(), args=[ARCHIVE_PATH, "--port", str(INTERPRETER_PORT)]
+                ),
+                tag=TAG,
+                stdin=False,
+            )
+            process = await self._processes.start(request, user=USER, timeout=None)
+            try:
+                async with asyncio.timeout(START_TIMEOUT):
+                    await _wait_listening(process)
+            except TimeoutError:
+                with contextlib.suppress(NotFoundError):
+                    await process.signal(9)
+                raise UnavailableError("the code interpreter does not start") from None
+
+    async def _write_archive(self) -> None:
+        async with await self._files.open_write(ARCHIVE_PATH, "root") as file:
+            await file.write(await asyncio.to_thread(archive))
+
+    async def _python(self) -> str:
+        """The engine's Python, which stock sandboxes see; else the template's own."""
+        try:
+            await self._files.stat(sys.executable, "root")
+        except NotFoundError:
+            return "python3"
+        return sys.executable
+
+
+async def _wait_listening(process: Process) -> None:
+    """Wait for the first line on stdout, or collect why there is none."""
+    complaint = b""
+    async with process.subscribe() as output:
+        async for event in output:
+            if isinstance(event, Ended):
+                break
+            if event.kind == "stdout":
+                return
+            if event.kind == "stderr":
+                complaint = (complaint + event.chunk)[-_ERROR_TAIL:]
+    said = complaint.decode("utf-8", "replace").strip()
+    raise UnavailableError(f"the code interpreter ended at once: {said}")
+
+
+@functools.cache
+def archive() -> bytes:
+    """The program as a zip archive that Python runs."""
+    buffer = io.BytesIO()
+    package = files("sbx_jupyter")
+    with zipfile.ZipFile(buffer, "w") as target:
+        target.writestr("__main__.py", _MAIN)
+        target.writestr("sbx_jupyter/__init__.py", "")
+        for source in package.joinpath("interpreter").iterdir():
+            if source.is_file():
+                target.writestr(f"sbx_jupyter/interpreter/{source.name}", source.read_bytes())
+    return buffer.getvalue()

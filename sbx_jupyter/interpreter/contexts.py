@@ -1,0 +1,222 @@
+"""Contexts: named kernels that run one piece of code at a time (interface 5.1 and 5.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from sbx_jupyter.interpreter import events, variables
+from sbx_jupyter.interpreter.kernel import Kernel, KernelDiedError
+from sbx_jupyter.interpreter.launcher import KernelStartError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sbx_jupyter.interpreter.launcher import Launcher
+
+    Events = AsyncGenerator[events.Event, None]
+
+KEEPALIVE_INTERVAL: Final = 5.0
+SETTLE_TIMEOUT: Final = 10.0
+"""How long interrupted code may take to stop before its kernel is replaced."""
+
+_ALIASES: Final = {"js": "javascript", "ts": "typescript", "": "python"}
+LANGUAGES: Final = frozenset({"python", "javascript", "typescript", "r", "java", "bash"})
+
+
+class UnknownContextError(LookupError):
+    """No such context."""
+
+
+def normalised(language: str | None) -> str:
+    """The name that a language is known by (interface 5.1)."""
+    name = (language or "").strip().lower()
+    return _ALIASES.get(name, name)
+
+
+class Context:
+    """One kernel, started at its first use and replaced when it dies."""
+
+    def __init__(self, launcher: Launcher, language: str, cwd: str) -> None:
+        self.id = str(uuid.uuid4())
+        self.language = language
+        self.cwd = cwd
+        self._launcher = launcher
+        self._kernel: Kernel | None = None
+        self._turn = asyncio.Lock()
+        self._starting = asyncio.Lock()
+        self._settling: set[asyncio.Task[None]] = set()
+
+    def to_json(self) -> dict[str, str]:
+        return {"id": self.id, "language": self.language, "cwd": self.cwd}
+
+    async def ready(self) -> Kernel:
+        """The kernel, started if there is none. Raises ``KernelStartError``."""
+        async with self._starting:
+            if self._kernel is not None and self._kernel.died.is_set():
+                await self._drop()
+            if self._kernel is None:
+                self._kernel = await Kernel.start(self._launcher, self.language, self.cwd)
+            return self._kernel
+
+    async def execute(self, code: str, envs: dict[str, str] | None) -> Events:
+        """Run code when it is its turn, as events up to the end.
+
+        Closing the iterator before the end interrupts the code. Raises ``KernelStartError``.
+        """
+        await self._turn.acquire()
+        finished = False
+        kernel: Kernel | None = None
+        try:
+            kernel = await self.ready()
+            await self._set(kernel, envs)
+            kernel.execute(code)
+            async for event in _events(kernel):
+                yield event
+            finished = True
+            await self._unset(kernel, envs)
+        except KernelDiedError:
+            finished = True
+            yield events.error(
+                "ContextRestarting", "The kernel died; its context starts anew with the next code."
+            )
+        finally:
+            if finished or kernel is None:
+                self._turn.release()
+            else:
+                self._settle(kernel, envs)
+        yield events.END
+
+    async def restart(self) -> None:
+        """Replace the kernel; what runs ends with an error."""
+        async with self._starting:
+            await self._drop()
+        await self.ready()
+
+    async def aclose(self) -> None:
+        async with self._starting:
+            await self._drop()
+
+    async def _drop(self) -> None:
+        kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            await kernel.aclose()
+
+    def _settle(self, kernel: Kernel, envs: dict[str, str] | None) -> None:
+        """Interrupt code whose client has left, and keep our turn until it has stopped."""
+
+        async def settle() -> None:
+            try:
+                async with asyncio.timeout(SETTLE_TIMEOUT):
+                    kernel.interrupt()
+                    async for _ in _events(kernel):
+                        pass
+                    await self._unset(kernel, envs)
+            except KernelDiedError:
+                pass
+            except TimeoutError:
+                with contextlib.suppress(KernelStartError):
+                    await self.restart()
+            finally:
+                self._turn.release()
+
+        task = asyncio.get_running_loop().create_task(settle())
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _set(self, kernel: Kernel, envs: dict[str, str] | None) -> None:
+        if envs and (code := variables.setting(self.language, envs)):
+            await kernel.run_silently(code)
+
+    async def _unset(self, kernel: Kernel, envs: dict[str, str] | None) -> None:
+        if envs and (code := variables.restoring(self.language, envs)):
+            await kernel.run_silently(code)
+
+
+class Contexts:
+    """All contexts of the sandbox, with one shared default per language."""
+
+    def __init__(self, launcher: Launcher, home: str) -> None:
+        self._launcher = launcher
+        self._home = home
+        self._by_id: dict[str, Context] = {}
+        self._defaults: dict[str, Context] = {}
+        for language in ("python", "javascript"):
+            self.default(language)
+
+    def default(self, language: str) -> Context:
+        """The context for code that names none. Raises ``KernelStartError``."""
+        _check(language)
+        if language not in self._defaults:
+            self._defaults[language] = self._add(language, self._home)
+        return self._defaults[language]
+
+    async def create(self, language: str, cwd: str | None) -> Context:
+        """A context of its own, with its kernel running. Raises ``KernelStartError``."""
+        _check(language)
+        context = self._add(language, cwd or self._home)
+        try:
+            await context.ready()
+        except BaseException:
+            del self._by_id[context.id]
+            raise
+        return context
+
+    def get(self, context_id: str) -> Context:
+        """Raises ``UnknownContextError``."""
+        try:
+            return self._by_id[context_id]
+        except KeyError:
+            raise UnknownContextError(context_id) from None
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [context.to_json() for context in self._by_id.values()]
+
+    async def remove(self, context_id: str) -> None:
+        """Raises ``UnknownContextError``."""
+        context = self.get(context_id)
+        del self._by_id[context_id]
+        if self._defaults.get(context.language) is context:
+            del self._defaults[context.language]
+        await context.aclose()
+
+    async def aclose(self) -> None:
+        for context in self._by_id.values():
+            await context.aclose()
+
+    def _add(self, language: str, cwd: str) -> Context:
+        context = Context(self._launcher, language, cwd)
+        self._by_id[context.id] = context
+        return context
+
+
+def _check(language: str) -> None:
+    if language not in LANGUAGES:
+        raise KernelStartError(f"language {language!r} is not supported")
+
+
+async def _events(kernel: Kernel) -> Events:
+    """What the kernel says about the code in flight, with a sign of life in silence."""
+    receiving: asyncio.Task[dict[str, Any]] | None = None
+    failed = False
+    try:
+        while True:
+            receiving = receiving or asyncio.ensure_future(kernel.receive())
+            await asyncio.wait((receiving,), timeout=KEEPALIVE_INTERVAL)
+            if not receiving.done():
+                yield events.KEEPALIVE
+                continue
+            message = receiving.result()
+            receiving = None
+            if events.is_idle(message):
+                return
+            event = events.event_of(message)
+            if event is None or (event["type"] == "error" and failed):
+                continue
+            failed = failed or event["type"] == "error"
+            yield event
+    finally:
+        if receiving is not None:
+            receiving.cancel()

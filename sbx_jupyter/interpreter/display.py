@@ -1,0 +1,67 @@
+"""What a Python kernel shows beside the usual: data of tables and charts of figures."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.formatters import BaseFormatter
+from traitlets import ObjectName, Unicode
+
+from sbx_jupyter.interpreter import charts
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+LARGEST_TABLE: Final = 1_000_000
+"""Cells of a table that is still sent as data."""
+
+
+class DataFormatter(BaseFormatter):
+    """``e2b/data``: a table as one list per column."""
+
+    format_type = Unicode("e2b/data")
+    print_method = ObjectName("_repr_e2b_data_")
+    _return_type = (dict,)
+
+
+class ChartFormatter(BaseFormatter):
+    """``e2b/chart``: what a figure draws."""
+
+    format_type = Unicode("e2b/chart")
+    print_method = ObjectName("_repr_e2b_chart_")
+    _return_type = (dict,)
+
+
+def install(shell: InteractiveShell) -> None:
+    """Add both formatters to a shell; nothing is imported until such an object is shown."""
+    formatters = shell.display_formatter.formatters
+    data = formatters["e2b/data"] = DataFormatter(parent=shell.display_formatter)
+    data.for_type_by_name("pandas.core.frame", "DataFrame", table)
+    # The module that pandas 3 says its frames come from.
+    data.for_type_by_name("pandas", "DataFrame", table)
+    chart = formatters["e2b/chart"] = ChartFormatter(parent=shell.display_formatter)
+    chart.for_type_by_name("matplotlib.figure", "Figure", charts.from_figure)
+
+
+def table(frame: Any) -> dict[str, list[Any]] | None:
+    """A data frame as column lists of plain JSON values; ``None`` for one that is too large."""
+    if frame.size > LARGEST_TABLE:
+        return None
+    return {
+        str(name): [plain(value) for value in frame.iloc[:, position].tolist()]
+        for position, name in enumerate(frame.columns)
+    }
+
+
+def plain(value: Any) -> Any:
+    """A cell as JSON has it: missing values are null, dates ISO 8601."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value != value:
+        return None
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,80 @@
+// Reads code from one descriptor and writes outcomes to another, both ended by a NUL.
+const fs = require('fs');
+const moduleTools = require('module');
+const repl = require('repl');
+const util = require('util');
+const { PassThrough } = require('stream');
+
+const [codeDescriptor, outcomeDescriptor] = process.argv.slice(-2).map(Number);
+process.argv.splice(1);
+
+const session = repl.start({
+  prompt: '',
+  input: new PassThrough(),
+  output: new PassThrough(),
+  terminal: false,
+  useGlobal: true,
+  breakEvalOnSigint: true,
+});
+session.on('exit', () => process.exit(0));
+
+let interrupt = () => {};
+process.on('SIGINT', () => interrupt());
+
+function describe(error) {
+  if (error instanceof Error || (error && typeof error === 'object' && 'message' in error)) {
+    const traceback = String(error.stack || `${error.name}: ${error.message}`);
+    return { name: error.name || 'Error', value: String(error.message), traceback };
+  }
+  return { name: 'Error', value: util.inspect(error), traceback: util.inspect(error) };
+}
+
+function bundle(value) {
+  const data = { 'text/plain': util.inspect(value, { maxArrayLength: 1000 }) };
+  if (typeof value === 'string') data['text/plain'] = `'${value}'`;
+  return data;
+}
+
+async function run(code) {
+  if (code.startsWith('\x01')) code = moduleTools.stripTypeScriptTypes(code.slice(1));
+  const interrupted = new Promise((_, reject) => {
+    interrupt = () => reject(new Error('Interrupted'));
+  });
+  const evaluated = new Promise((resolve, reject) => {
+    session.eval(code + '\n', session.context, 'cell', (error, value) =>
+      error ? reject(error) : resolve(value),
+    );
+  });
+  const value = await Promise.race([evaluated, interrupted]);
+  return value === undefined ? {} : { result: bundle(value) };
+}
+
+function send(outcome) {
+  let rest = Buffer.from(JSON.stringify(outcome) + '\0');
+  while (rest.length > 0) rest = rest.subarray(fs.writeSync(outcomeDescriptor, rest));
+}
+
+process.on('uncaughtException', (error) => process.stderr.write(`${describe(error).traceback}\n`));
+
+async function serve() {
+  let pending = [];
+  for await (const chunk of fs.createReadStream(null, { fd: codeDescriptor })) {
+    let rest = chunk;
+    for (let end = rest.indexOf(0); end >= 0; end = rest.indexOf(0)) {
+      pending.push(rest.subarray(0, end));
+      rest = rest.subarray(end + 1);
+      const code = Buffer.concat(pending).toString();
+      pending = [];
+      let outcome;
+      try {
+        outcome = await run(code);
+      } catch (error) {
+        outcome = { error: describe(error) };
+      }
+      send(outcome);
+    }
+    pending.push(rest);
+  }
+  process.exit(0);
+}
+serve();

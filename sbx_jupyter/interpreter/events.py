@@ -1,0 +1,89 @@
+"""Kernel messages as the interpreter's events (interface 5.2)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+MEMBERS: Final = {
+    "text/plain": "text",
+    "text/html": "html",
+    "text/markdown": "markdown",
+    "image/svg+xml": "svg",
+    "image/png": "png",
+    "image/jpeg": "jpeg",
+    "application/pdf": "pdf",
+    "text/latex": "latex",
+    "application/json": "json",
+    "application/javascript": "javascript",
+    "e2b/data": "data",
+    "e2b/chart": "chart",
+}
+
+Event = dict[str, Any]
+
+KEEPALIVE: Final[Event] = {"type": "keepalive"}
+END: Final[Event] = {"type": "end_of_execution"}
+
+
+def event_of(message: dict[str, Any]) -> Event | None:
+    """The event that a message of the output channel stands for, if any."""
+    content = message["content"]
+    match message["msg_type"]:
+        case "execute_input":
+            return {
+                "type": "number_of_executions",
+                "execution_count": content["execution_count"],
+            }
+        case "stream":
+            return {
+                "type": "stderr" if content["name"] == "stderr" else "stdout",
+                "text": content["text"],
+                "timestamp": _timestamp(message),
+            }
+        case "execute_result" | "display_data":
+            return result(content["data"], is_main=message["msg_type"] == "execute_result")
+        case "error":
+            return error(content["ename"], content["evalue"], "\n".join(content["traceback"]))
+    return None
+
+
+def is_idle(message: dict[str, Any]) -> bool:
+    """Whether the kernel says that it has finished."""
+    return message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+
+
+def result(bundle: dict[str, Any], *, is_main: bool) -> Event:
+    """A result with one member per MIME type; the unknown ones under ``extra``."""
+    event: Event = {"type": "result", "is_main_result": is_main}
+    extra: dict[str, Any] = {}
+    for mime, value in bundle.items():
+        if value is None:
+            continue
+        if (member := MEMBERS.get(mime)) is None:
+            extra[mime] = value
+        elif mime.startswith("image/") and isinstance(value, str):
+            event[member] = value.strip()
+        else:
+            event[member] = value
+    if isinstance(text := event.get("text"), str):
+        event["text"] = _unquoted(text)
+    if extra:
+        event["extra"] = extra
+    return event
+
+
+def error(name: str, value: str, traceback: str = "") -> Event:
+    """The end of an execution that failed."""
+    return {"type": "error", "name": name, "value": value, "traceback": traceback}
+
+
+def _unquoted(text: str) -> str:
+    """Without one matching pair of quotes, which is how Python shows a string."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return text
+
+
+def _timestamp(message: dict[str, Any]) -> str:
+    date = message["header"]["date"]
+    return date if isinstance(date, str) else date.isoformat()

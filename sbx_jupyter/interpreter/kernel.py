@@ -1,0 +1,168 @@
+"""One running kernel: its process, its channels and the messages of the code in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import write_connection_file
+
+from sbx_jupyter.interpreter.launcher import KernelStartError
+
+if TYPE_CHECKING:
+    from sbx_jupyter.interpreter.launcher import Launcher
+
+START_TIMEOUT: Final = 30.0
+QUEUE_SIZE: Final = 64
+"""Messages kept for a client that reads slowly; beyond it, reading from the kernel waits."""
+_FIRST_PROBE: Final = 0.02
+
+Message = dict[str, Any]
+
+
+class KernelDiedError(Exception):
+    """The kernel's process is gone."""
+
+
+class Kernel:
+    """A kernel that answers. Make one with ``start``."""
+
+    def __init__(self, folder: Path, client: AsyncKernelClient) -> None:
+        self.pid = 0
+        self.died = asyncio.Event()
+        self._folder = folder
+        self._client = client
+        self._messages: asyncio.Queue[Message] = asyncio.Queue(QUEUE_SIZE)
+        self._listening_to: str | None = None
+        self._replies: dict[str, asyncio.Future[Message]] = {}
+        self._pumps: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def start(cls, launcher: Launcher, language: str, cwd: str) -> Kernel:
+        """Start a kernel and wait until it answers. Raises ``KernelStartError``."""
+        folder = Path(tempfile.mkdtemp(prefix="kernel-"))
+        file = str(folder / "connection.json")
+        write_connection_file(fname=file, transport="ipc", ip=str(folder / "k"))
+        client = AsyncKernelClient()
+        client.load_connection_file(file)
+        kernel = cls(folder, client)
+        try:
+            kernel.pid = await launcher.start(language, file, cwd, kernel.died.set)
+            kernel._open_channels()
+            async with asyncio.timeout(START_TIMEOUT):
+                await kernel._handshake()
+        except (TimeoutError, KernelDiedError) as error:
+            await kernel.aclose()
+            raise KernelStartError(f"the {language} kernel does not answer") from error
+        except BaseException:
+            await kernel.aclose()
+            raise
+        return kernel
+
+    def execute(self, code: str) -> str:
+        """Send code; its messages are then given by ``receive``, until the kernel is idle."""
+        while not self._messages.empty():
+            self._messages.get_nowait()
+        self._listening_to = self._client.execute(code, allow_stdin=False, stop_on_error=True)
+        return self._listening_to
+
+    async def receive(self) -> Message:
+        """The next message of the execution. Raises ``KernelDiedError`` after the last."""
+        if self._messages.empty() and self.died.is_set():
+            raise KernelDiedError
+        getting = asyncio.ensure_future(self._messages.get())
+        dying = asyncio.ensure_future(self.died.wait())
+        try:
+            await asyncio.wait((getting, dying), return_when=asyncio.FIRST_COMPLETED)
+            if getting.done():
+                return getting.result()
+            raise KernelDiedError
+        finally:
+            getting.cancel()
+            dying.cancel()
+
+    async def run_silently(self, code: str, timeout: float = 10) -> None:
+        """Run code that shows nothing and counts as nothing. Raises ``KernelDiedError``."""
+        message_id = self._client.execute(code, silent=True, store_history=False, allow_stdin=False)
+        await self._reply(message_id, timeout)
+
+    def interrupt(self) -> None:
+        """Interrupt what runs, and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGINT)
+
+    async def aclose(self) -> None:
+        """Kill the kernel and all that it started, and close the channels."""
+        if self.pid and not self.died.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    await self.died.wait()
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        if self._pumps:
+            self._client.stop_channels()
+        for left in self._folder.iterdir():
+            left.unlink(missing_ok=True)
+        self._folder.rmdir()
+
+    def _open_channels(self) -> None:
+        self._client.start_channels(stdin=False, hb=False)
+        loop = asyncio.get_running_loop()
+        self._pumps = [
+            loop.create_task(self._pump_output()),
+            loop.create_task(self._pump_replies()),
+        ]
+
+    async def _handshake(self) -> None:
+        """Ask until the kernel answers and its output has reached us: it may bind after we ask."""
+        wait = _FIRST_PROBE
+        while True:
+            self._listening_to = None
+            message_id = self._client.kernel_info()
+            self._listening_to = message_id
+            with contextlib.suppress(TimeoutError):
+                await self._reply(message_id, wait)
+                # The subscription is alive when the status of that very request arrives.
+                async with asyncio.timeout(wait):
+                    await self.receive()
+                return
+            wait = min(wait * 2, 1.0)
+
+    async def _reply(self, message_id: str, timeout: float) -> Message:
+        replied: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._replies[message_id] = replied
+        dying = asyncio.ensure_future(self.died.wait())
+        try:
+            await asyncio.wait(
+                (replied, dying), timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if replied.done():
+                return replied.result()
+            raise KernelDiedError if self.died.is_set() else TimeoutError
+        finally:
+            dying.cancel()
+            del self._replies[message_id]
+
+    async def _pump_output(self) -> None:
+        channel = self._client.iopub_channel
+        while True:
+            message = await channel.get_msg(timeout=None)
+            if message["parent_header"].get("msg_id") == self._listening_to:
+                await self._messages.put(message)
+
+    async def _pump_replies(self) -> None:
+        channel = self._client.shell_channel
+        while True:
+            message = await channel.get_msg(timeout=None)
+            replied = self._replies.get(message["parent_header"].get("msg_id"))
+            if replied is not None and not replied.done():
+                replied.set_result(message)

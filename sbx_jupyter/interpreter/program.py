@@ -1,0 +1,37 @@
+"""Entry of the interpreter: listen first, so that nobody is refused, then load, fork and serve."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+
+def main() -> None:
+    """Serve until the nursery is gone or somebody kills us.
+
+    The socket listens before anything heavy is imported: a request that comes early waits in the
+    backlog. Then everything that a kernel imports is loaded once, and a child, the nursery, is
+    forked off while this process has one thread and no event loop.
+    """
+    parser = argparse.ArgumentParser(prog="interpreter")
+    parser.add_argument("--port", type=int, default=49999)
+    arguments = parser.parse_args()
+    listener = socket.create_server(("127.0.0.1", arguments.port), backlog=128)
+    print(f"listening on {listener.getsockname()[1]}", flush=True)
+
+    from sbx_jupyter.interpreter import nursery
+
+    nursery.preload()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        listener.close()
+        ours.close()
+        nursery.run(theirs)
+    theirs.close()
+
+    from sbx_jupyter.interpreter.server import serve
+
+    sys.exit(serve(listener, ours))
