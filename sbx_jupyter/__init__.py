@@ -43,9 +43,8 @@ __all__ = [
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     """Where Jupyter Server finds the extension."""
-    from sbx_jupyter.server.extension import SbxExtension
-
-    return [{"module": "sbx_jupyter.server.extension", "app": SbxExtension}]
+    home = "sbx_jupyter.server.extension"
+    return [{"module": home, "app": import_module(home).SbxExtension}]
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

@@ -159,9 +159,10 @@ def _clouds(axes: Any) -> list[Any]:
 
 
 def _lines(axes: Any) -> list[Any]:
+    lines: list[Any] = axes.get_lines()
     return [
         {"label": _shown(line), "points": _points(axes, *line.get_xydata().T)}
-        for line in axes.get_lines()
+        for line in lines
         if len(line.get_xydata())
     ]
 
@@ -184,14 +185,13 @@ def _boxes(axes: Any) -> list[Any]:
     boxes: list[tuple[float, float, float, float]] = []
     children: list[Any] = axes.get_children()
     for artist in children:
-        xs: Any
-        ys: Any
-        if isinstance(artist, Line2D) and len(artist.get_xdata()) == 5:
-            xs, ys = artist.get_xdata(), artist.get_ydata()
-        elif isinstance(artist, PathPatch):
-            xs, ys = artist.get_path().vertices.T
+        if isinstance(artist, PathPatch):
+            outline: Any = artist.get_path().vertices
+        elif isinstance(artist, Line2D):
+            outline = artist.get_xydata()
         else:
             continue
+        xs, ys = outline.T
         if len(xs) >= 5 and len({(float(x), float(y)) for x, y in zip(xs, ys, strict=True)}) == 4:
             boxes.append((min(xs), max(xs), min(ys), max(ys)))
     return [found for box in boxes if (found := _box(axes, *box)) is not None]

@@ -11,7 +11,7 @@ from traitlets import ObjectName, Unicode
 from sbx_jupyter.interpreter import charts
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.formatters import DisplayFormatter
 
 LARGEST_TABLE: Final = 1_000_000
 """Cells of a table that is still sent as data."""
@@ -33,14 +33,14 @@ class ChartFormatter(BaseFormatter):
     _return_type = (dict,)
 
 
-def install(shell: InteractiveShell) -> None:
-    """Add both formatters to a shell; nothing is imported until such an object is shown."""
-    formatters = shell.display_formatter.formatters
-    data = formatters["e2b/data"] = DataFormatter(parent=shell.display_formatter)
+def install(display: DisplayFormatter) -> None:
+    """Add both formatters to a shell's own; nothing is imported until such an object is shown."""
+    formatters: dict[str, BaseFormatter] = display.formatters
+    data = formatters["e2b/data"] = DataFormatter(parent=display)
     data.for_type_by_name("pandas.core.frame", "DataFrame", table)
     # The module that pandas 3 says its frames come from.
     data.for_type_by_name("pandas", "DataFrame", table)
-    chart = formatters["e2b/chart"] = ChartFormatter(parent=shell.display_formatter)
+    chart = formatters["e2b/chart"] = ChartFormatter(parent=display)
     chart.for_type_by_name("matplotlib.figure", "Figure", charts.from_figure)
 
 

@@ -137,7 +137,7 @@ class DrivenKernel(Kernel):
             os.close(self._code_pipe)
         code_read, self._code_pipe = os.pipe()
         outcome_read, outcome_write = os.pipe()
-        source = files(__package__).joinpath(self.driver).read_text()
+        source = files("sbx_jupyter.interpreter").joinpath(self.driver).read_text()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self.command,
@@ -229,7 +229,7 @@ KERNELS: Final[dict[str, type[DrivenKernel]]] = {
 }
 
 
-async def _settle(pumps: list[asyncio.Future[None]]) -> None:
+async def _settle(pumps: list[asyncio.Task[None]]) -> None:
     """Let what was printed before the outcome arrive, then stop reading.
 
     The outcome comes after the output was written, but over another pipe: one turn of the loop

@@ -115,7 +115,8 @@ def _run_kernel(kind: str, connection_file: str) -> None:
     app = IPKernelApp.instance(**options)
     app.initialize([])
     if kind == "python":
-        display.install(app.shell)
+        shell: Any = app.shell
+        display.install(shell.display_formatter)
     app.start()
 
 
