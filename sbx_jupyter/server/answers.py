@@ -26,7 +26,11 @@ MAX_JSON_BODY: Final = 1024 * 1024
 
 # The browser is signed in to Jupyter; that the engine refuses our key is not its fault, and a
 # 401 would make front ends ask the person to sign in again.
-_STATUS: Final = connect.HTTP_STATUS | {"unauthenticated": 502, "failed_precondition": 409}
+_STATUS: Final = connect.HTTP_STATUS | {
+    "unauthenticated": 502,
+    "failed_precondition": 409,
+    "out_of_range": 416,
+}
 
 
 def status_of(error: SbxError) -> int:

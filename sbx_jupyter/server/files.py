@@ -11,7 +11,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.client.transport import raise_for_status, translated_errors
-from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnavailableError
+from sbx_jupyter.errors import InvalidArgumentError, OutOfRangeError, SbxError, UnavailableError
 from sbx_jupyter.server.answers import SandboxRoute
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_UPLOAD: Final = 1024 * 1024 * 1024 * 1024
 """Far above any disk: the sandbox's own limit answers, and nothing is held here."""
 
+SMALL_UPLOAD: Final = 8 * 1024 * 1024
 CHUNK: Final = 64 * 1024
 QUEUED_CHUNKS: Final = 4
 TRANSFER_SILENCE: Final = 300.0
@@ -34,6 +35,7 @@ _PASSED_ANSWER: Final = (
     "Last-Modified",
     "ETag",
 )
+RANGE_NOT_SATISFIABLE: Final = 416
 _BODYLESS: Final = (204, 304)
 
 
@@ -46,6 +48,7 @@ class FilesHandler(SandboxRoute):
     """
 
     _upload: asyncio.Task[httpx.Response] | None = None
+    _refusal: SbxError | None = None
     _chunks: asyncio.Queue[bytes | None]
 
     async def prepare(self) -> None:
@@ -60,28 +63,23 @@ class FilesHandler(SandboxRoute):
             raise web.HTTPError(403)
         self.check_xsrf_cookie()
         await self._authorize_upload()
-        runtime = await self.connections.runtime(self.path_kwargs["sandbox_id"])
-        connection: Any = self.request.connection
-        connection.set_max_body_size(MAX_UPLOAD)
-        self._chunks = asyncio.Queue(QUEUED_CHUNKS)
-        self._upload = asyncio.create_task(
-            runtime.transport.open(
-                "POST",
-                runtime.url("/files"),
-                headers=self._upload_headers(runtime.headers()),
-                params=self._params(),
-                content=self._body(),
-                timeout=TRANSFER_SILENCE,
-            )
-        )
+        try:
+            await self._begin_upload()
+        except SbxError as e:
+            if not self._is_small():
+                raise
+            self._refusal = e
 
     async def data_received(self, chunk: bytes) -> None:
         """Pass a piece of the upload on; waits while the sandbox is slower than the browser."""
-        await self._put(chunk)
+        if self._refusal is None:
+            await self._put(chunk)
 
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
+        if self._refusal is not None:
+            raise self._refusal
         await self._put(None)
         assert self._upload is not None
         response = await raise_for_status(await self._upload)
@@ -105,6 +103,10 @@ class FilesHandler(SandboxRoute):
             params=self._params(),
             timeout=TRANSFER_SILENCE,
         )
+        if response.status_code == RANGE_NOT_SATISFIABLE:
+            await response.aclose()
+            self.set_header("Content-Range", response.headers.get("Content-Range", "bytes */*"))
+            raise OutOfRangeError("the file ends before the wanted range")
         await raise_for_status(response)
         try:
             self._start_download(response)
@@ -122,6 +124,32 @@ class FilesHandler(SandboxRoute):
         """Stop an upload that was answered before its end, for instance with an error."""
         if self._upload is not None and not self._upload.done():
             self._upload.cancel()
+
+    async def _begin_upload(self) -> None:
+        """Open the request to the sandbox that the browser's bytes will go into."""
+        params = self._params()
+        runtime = await self.connections.runtime(self.path_kwargs["sandbox_id"])
+        connection: Any = self.request.connection
+        connection.set_max_body_size(MAX_UPLOAD)
+        self._chunks = asyncio.Queue(QUEUED_CHUNKS)
+        self._upload = asyncio.create_task(
+            runtime.transport.open(
+                "POST",
+                runtime.url("/files"),
+                headers=self._upload_headers(runtime.headers()),
+                params=params,
+                content=self._body(),
+                timeout=TRANSFER_SILENCE,
+            )
+        )
+
+    def _is_small(self) -> bool:
+        """Whether to read a refused body to its end.
+
+        An answer before that resets the connection, and the browser would not see why.
+        """
+        size = self.request.headers.get("Content-Length", "")
+        return size.isascii() and size.isdigit() and int(size) <= SMALL_UPLOAD
 
     async def _authorize_upload(self) -> None:
         allowed = self.authorizer.is_authorized(

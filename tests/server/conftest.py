@@ -125,9 +125,9 @@ async def open_socket(jp_ws_fetch):  # noqa: F811
     """``await open_socket("sandboxes/...", cols=80)``; closed when the test ends."""
     opened = []
 
-    async def connect(path, headers=None, **params):
+    async def connect(route, /, headers=None, **params):
         socket = await jp_ws_fetch(
-            "sbx", "api", *path.split("/"), headers=dict(headers or {}), params=params
+            "sbx", "api", *route.split("/"), headers=dict(headers or {}), params=params
         )
         opened.append(socket)
         return socket
