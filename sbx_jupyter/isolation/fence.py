@@ -94,6 +94,11 @@ class Fence:
             await self._zygote.stop()
             self._zygote = None
 
+    @property
+    def zygote_pid(self) -> int | None:
+        """Process id of the zygote; None before ``start`` and after ``stop``."""
+        return None if self._zygote is None else self._zygote.pid
+
     async def create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
         """Make a sandbox whose agent accepts on ``listener``; a dead zygote is replaced once.
 
@@ -232,6 +237,20 @@ class Fence:
         zygote = await self._live_zygote()
         await zygote.call(
             "remove", path=str(self._data_dir / self._relative(writable)), timeout=600
+        )
+
+    async def copy_tree(self, source: Path, target: Path) -> None:
+        """Copy a writable layer to a new directory, sharing blocks where the file system can.
+
+        Whatever ids own the files, they and all else stay as they are. The sandbox must be frozen.
+        Raises ``SbxError``; then ``target`` may be there in part.
+        """
+        zygote = await self._live_zygote()
+        await zygote.call(
+            "copy",
+            source=str(self._data_dir / self._relative(source)),
+            target=str(self._data_dir / self._relative(target)),
+            timeout=600,
         )
 
     async def collect(self, known: set[str]) -> None:

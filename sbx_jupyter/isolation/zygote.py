@@ -95,7 +95,12 @@ class Zygote:
             case "create":
                 return self._create(body, fds)
             case "remove":
-                return self._remove(body), []
+                command = ["rm", "-rf", "--one-file-system", "--", body["path"]]
+                return self._run_apart(body["id"], command), []
+            case "copy":
+                # Whiteouts, ids, times, holes, links and attributes as they are.
+                command = ["cp", "-a", "--reflink=auto", "-T", "--", body["source"], body["target"]]
+                return self._run_apart(body["id"], command), []
         raise ValueError(f"unknown request {body['op']!r}")
 
     def _fail(self, request_id: Any, error: Exception) -> None:
@@ -188,8 +193,8 @@ class Zygote:
             _last_words(report, traceback.format_exc())
         os._exit(1)
 
-    def _remove(self, body: dict[str, Any]) -> None:
-        """Delete a directory whatever ids own it, in a process of its own that answers itself."""
+    def _run_apart(self, request_id: int, command: list[str]) -> None:
+        """Work on files whatever ids own them, in a process of its own that answers itself."""
         setting = self._need_setting()
         # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace.
         nested = setting.users == users.VIRTUAL
@@ -197,7 +202,7 @@ class Zygote:
         pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER if nested else 0)
         if pid == 0:
             os.read(mapped, 1)
-            self._remove_here(body)
+            self._run_here(request_id, command)
         try:
             if nested:
                 users.write_maps(pid, f"0 {setting.own_uid} 1", f"0 {setting.own_gid} 1")
@@ -206,19 +211,14 @@ class Zygote:
             for fd in (mapped, release, pidfd):
                 os.close(fd)
 
-    def _remove_here(self, body: dict[str, Any]) -> NoReturn:
+    def _run_here(self, request_id: int, command: list[str]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        answer: dict[str, Any] = {"id": body["id"], "ok": {}}
+        answer: dict[str, Any] = {"id": request_id, "ok": {}}
         try:
-            subprocess.run(
-                ["rm", "-rf", "--one-file-system", "--", body["path"]],
-                capture_output=True,
-                text=True,
-                check=True,
-            )
+            subprocess.run(command, capture_output=True, text=True, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or str(error)
-            answer = {"id": body["id"], "error": {"code": "internal", "message": said[-2000:]}}
+            answer = {"id": request_id, "error": {"code": "internal", "message": said[-2000:]}}
         wire.send(self._control, answer)
         os._exit(0)
 

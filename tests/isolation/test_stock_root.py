@@ -190,32 +190,10 @@ async def test_a_volume_is_shared_between_sandboxes(fence: Fence, data_dir: Path
     assert (volume / "f").read_text() == "hi\n"
 
 
-_TOP_LEVEL_INSIDE = set(
-    [
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "lib32",
-        "lib64",
-        "libx32",
-        "media",
-        "mnt",
-        "opt",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "srv",
-        "sys",
-        "tmp",
-        "usr",
-        "var",
-        "work",
-    ]
-)
+_TOP_LEVEL_INSIDE = {
+    *("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt"),
+    *("opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var", "work"),
+}
 
 
 def _names(folder: str) -> list[str]:

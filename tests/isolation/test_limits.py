@@ -1,0 +1,87 @@
+"""Limits hold against code that does not want to be held."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from sbx_jupyter.isolation.tiers import IsolationReport
+
+    from .inside import Inside
+
+
+async def test_a_fork_bomb_is_bounded_and_the_sandbox_survives(
+    box: Inside, report: IsolationReport
+) -> None:
+    # Children that wait: the number counts, and the machine of the test is spared.
+    code = (
+        "import os, time\nmade = []\ntry:\n    while True:\n        pid = os.fork()\n"
+        "        if pid == 0: time.sleep(60)\n        made.append(pid)\n"
+        "except OSError as error:\n    print(len(made), error.errno)\n"
+        "for pid in made: os.kill(pid, 9)"
+    )
+    ran = await box.run(f"python -c '{code}'")
+    made, error = ran.out.split()
+    assert 10 < int(made) < 96
+    assert error == "11"  # EAGAIN
+    assert report.limits["processes"] != "none"
+    assert (await box.run("echo alive")).out == "alive\n"
+
+
+async def test_open_files_are_limited(box: Inside) -> None:
+    assert (await box.run("ulimit -Hn")).out == "1024\n"
+
+
+async def test_no_core_dumps_are_written(box: Inside) -> None:
+    assert (await box.run("ulimit -Hc")).out == "0\n"
+
+
+async def test_too_much_memory_kills_the_process_and_not_the_sandbox(
+    box: Inside, report: IsolationReport
+) -> None:
+    if not report.limits["memory"].startswith("cgroup"):
+        pytest.skip("needs a memory control group")
+    ran = await box.run("python -c 'x = bytearray(400 << 20); print(len(x))'")
+    assert ran.out == ""
+    assert ran.status == -9
+    assert box.cage.oom_kills() == 1
+    assert (await box.run("echo alive")).out == "alive\n"
+
+
+async def test_cpu_time_is_limited_to_the_sandbox_share(
+    box: Inside, report: IsolationReport
+) -> None:
+    if not report.limits["cpu"].startswith("cgroup"):
+        pytest.skip("needs a cpu control group")
+    code = (
+        "import os, time\n"
+        "for _ in range(2):\n    if os.fork() == 0: break\n"
+        "end = time.monotonic() + 1\n"
+        "while time.monotonic() < end: pass\n"
+        "print(time.process_time())"
+    )
+    ran = await box.run(f"python -c '{code}'; sleep 0.3")
+    assert sum(map(float, ran.out.split())) < 1.35  # three processes, one processor
+
+
+async def test_usage_counts_time_memory_and_processes(box: Inside, report: IsolationReport) -> None:
+    if not report.limits["memory"].startswith("cgroup"):
+        assert box.cage.usage() is None
+        return
+    before = box.cage.usage()
+    await box.start("exec python -c 'x = bytearray(64 << 20)\nwhile True: pass'")
+    await asyncio.sleep(0.7)
+    after = box.cage.usage()
+    assert before is not None
+    assert after is not None
+    assert after.cpu_ns - before.cpu_ns > 200_000_000
+    assert after.memory_bytes - before.memory_bytes > 60 << 20
+    assert after.processes > before.processes
+
+
+async def test_a_file_above_the_disk_size_cannot_be_written(box: Inside) -> None:
+    # disk_mb is 0 in these tests: no limit; the rlimit must not be there either.
+    assert (await box.run("ulimit -Hf")).out == "unlimited\n"

@@ -1,0 +1,70 @@
+"""The report about a machine, and what is chosen from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sbx_jupyter.errors import IsolationError
+from sbx_jupyter.isolation.tiers import IsolationReport, Missing, choose, detect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WEAK = IsolationReport(
+    tier="landlock",
+    users="virtual",
+    limits={"memory": "rlimit", "cpu": "none", "processes": "rlimit", "disk": "none"},
+    freezer="signals",
+    reflink=False,
+    missing=[Missing("user namespaces are refused (EPERM)", "ask the administrator")],
+    landlock_abi=5,
+)
+
+
+def test_detection_is_quick_and_leaves_nothing(tmp_path: Path) -> None:
+    mounts = _mounts()
+    start = time.perf_counter()
+    report = detect(tmp_path)
+    assert time.perf_counter() - start < 1.0
+    assert os.listdir(tmp_path) == []
+    assert _mounts() == mounts
+    assert json.loads(json.dumps(report.to_json()))["tier"] == report.tier
+
+
+def test_every_missing_thing_has_a_remedy(report: IsolationReport) -> None:
+    for missing in report.missing:
+        assert missing.what
+        assert missing.remedy
+
+
+def test_auto_takes_the_strongest(report: IsolationReport) -> None:
+    assert choose(report) == report.tier
+    assert choose(report, report.tier) == report.tier
+
+
+def test_a_tier_that_does_not_work_is_refused_with_its_reason() -> None:
+    with pytest.raises(IsolationError, match=r"User namespaces are refused \(EPERM\): ask the"):
+        choose(WEAK, "namespaces")
+    assert choose(WEAK) == "landlock"
+
+
+def test_no_fence_is_never_taken_silently() -> None:
+    nothing = replace(WEAK, tier="none", landlock_abi=0)
+    with pytest.raises(IsolationError, match="cannot fence"):
+        choose(nothing)
+
+
+def test_an_unknown_tier_is_named() -> None:
+    with pytest.raises(IsolationError, match="no tier 'gvisor'"):
+        choose(WEAK, "gvisor")
+
+
+def _mounts() -> str:
+    with open("/proc/self/mountinfo") as file:
+        return file.read()
