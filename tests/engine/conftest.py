@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import tempfile
@@ -13,13 +12,13 @@ import pytest
 
 from sbx_jupyter.engine.process import ProcessSettings
 from sbx_jupyter.engine.sandbox import SOCKET_NAME, Sandbox
-from sbx_jupyter.isolation.cage import Cage
-from sbx_jupyter.isolation.cgroups import SandboxGroup
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 from sbx_jupyter.isolation.tiers import choose, detect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from sbx_jupyter.isolation.cage import Cage
 
 SANDBOX_ID = "iruntimetests"
 
@@ -96,18 +95,3 @@ async def make_sandbox(
 async def sandbox(make_sandbox: Callable[..., Awaitable[Sandbox]]) -> Sandbox:
     """A live sandbox with the usual settings."""
     return await make_sandbox()
-
-
-@pytest.fixture
-async def idle_cage(tmp_path: Path) -> AsyncIterator[Cage]:
-    """A cage around nothing but this test, for agents that the test plays itself."""
-    cage = Cage(
-        "idle",
-        pid=os.getpid(),
-        pidfd=os.pidfd_open(os.getpid()),
-        start_time=0,
-        writable=tmp_path,
-        group=SandboxGroup({}),
-    )
-    yield cage
-    cage.close()

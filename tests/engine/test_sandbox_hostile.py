@@ -29,8 +29,7 @@ class LyingAgent:
         self._thread.start()
 
     def _serve(self) -> None:
-        sock, _ = self._listener.accept()
-        with sock, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._listener.accept()[0] as sock:
             while (message := wire.receive(sock)) is not None:
                 body, _ = message
                 answer = self.answers.get(body["op"])
@@ -42,6 +41,7 @@ class LyingAgent:
                 wire.send(sock, {"id": body["id"], "ok": made}, fds)
 
     def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, if nobody ever connected
         self._listener.close()
         self._thread.join()
 
@@ -54,8 +54,8 @@ async def agent(tmp_path):
 
 
 @pytest.fixture
-async def deceived(agent, tmp_path, idle_cage, limits):
-    sandbox = Sandbox("lied-to", idle_cage, tmp_path, limits=limits)
+async def deceived(agent, tmp_path, cage, limits):
+    sandbox = Sandbox("lied-to", cage, tmp_path, limits=limits)
     await sandbox.open(envs={}, default_user="root", default_cwd="")
     yield sandbox
     await sandbox.aclose()
@@ -195,9 +195,9 @@ async def test_a_lost_channel_closes_the_sandbox(deceived, agent, pipe):
         await anext(subscription)
 
 
-async def test_an_agent_of_another_version_is_refused(agent, tmp_path, idle_cage, limits):
+async def test_an_agent_of_another_version_is_refused(agent, tmp_path, cage, limits):
     agent.answers["hello"] = ({"version": 2}, ())
-    sandbox = Sandbox("new", idle_cage, tmp_path, limits=limits)
+    sandbox = Sandbox("new", cage, tmp_path, limits=limits)
 
     with pytest.raises(UnavailableError, match="version 2"):
         await sandbox.open(envs={}, default_user="root", default_cwd="")
@@ -205,20 +205,20 @@ async def test_an_agent_of_another_version_is_refused(agent, tmp_path, idle_cage
     assert sandbox.closed.is_set()
 
 
-async def test_a_sandbox_without_a_socket_is_unavailable(tmp_path, idle_cage, limits):
-    sandbox = Sandbox("none", idle_cage, tmp_path / "nowhere", limits=limits)
+async def test_a_sandbox_without_a_socket_is_unavailable(tmp_path, cage, limits):
+    sandbox = Sandbox("none", cage, tmp_path / "nowhere", limits=limits)
 
     with pytest.raises(UnavailableError):
         await sandbox.open(envs={}, default_user="root", default_cwd="")
 
 
-async def test_a_socket_with_a_long_path_is_reached(tmp_path, idle_cage, limits):
+async def test_a_socket_with_a_long_path_is_reached(tmp_path, cage, limits):
     folder = tmp_path / ("d" * 120)
     folder.mkdir()
     directory = os.open(folder, os.O_PATH)
     agent = LyingAgent(f"/proc/self/fd/{directory}/agent.sock")
     os.close(directory)
-    sandbox = Sandbox("far", idle_cage, folder, limits=limits)
+    sandbox = Sandbox("far", cage, folder, limits=limits)
 
     await sandbox.open(envs={"A": "b"}, default_user="user", default_cwd="")
 
