@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import subprocess
@@ -55,7 +54,9 @@ class Meter:
     def __init__(self, agent: Caller, cage: Cage, limits: Limits) -> None:
         self._agent = agent
         self._cage = cage
-        self._limits = limits
+        self._cpu_count = limits.cpu_count or os.cpu_count() or 1
+        self._memory_total = limits.memory_mb * _MIB or _machine_memory()
+        self._disk_limit = limits.disk_mb * _MIB
         self._cpu_ns: int | None = None
         self._cpu_time = 0.0
         self._cpu_pct = 0.0
@@ -78,14 +79,13 @@ class Meter:
         cpu_ns, memory, cache = await self._usage()
         self._set_cpu(cpu_ns, time.monotonic())
         disk = await self._read_disk()
-        total = self._limits.memory_mb * _MIB
         return Reading(
             ts=int(time.time()),
-            cpu_count=self._limits.cpu_count,
+            cpu_count=self._cpu_count,
             cpu_used_pct=self._cpu_pct,
-            mem_total_mib=self._limits.memory_mb,
+            mem_total_mib=self._memory_total // _MIB,
             mem_used_mib=memory // _MIB,
-            mem_total=total,
+            mem_total=self._memory_total,
             mem_used=memory,
             mem_cache=cache,
             disk_used=disk.used,
@@ -114,7 +114,7 @@ class Meter:
             elapsed = now - self._cpu_time
             if elapsed < _SHORTEST_INTERVAL:
                 return
-            share = (cpu_ns - self._cpu_ns) / 1e9 / elapsed / max(1, self._limits.cpu_count)
+            share = (cpu_ns - self._cpu_ns) / 1e9 / elapsed / self._cpu_count
             # The counter can go back where it is a sum over processes that end.
             self._cpu_pct = round(min(max(share * 100, 0.0), 100.0), 2)
         self._cpu_ns, self._cpu_time = cpu_ns, now
@@ -125,31 +125,36 @@ class Meter:
             self._disk_count = self._tasks.spawn(self._count_disk())
         if self._disk is None and self._disk_count is not None:
             await asyncio.wait([self._disk_count], timeout=_FIRST_DISK_WAIT)
-        return self._disk or _DiskUsage(0, self._limits.disk_mb * _MIB)
+        return self._disk or _DiskUsage(0, self._disk_limit)
 
     async def _count_disk(self) -> None:
         try:
-            limit = self._limits.disk_mb * _MIB
-            loop = asyncio.get_running_loop()
-            usage = await loop.run_in_executor(None, _disk_usage, self._cage.writable, limit)
-            self._disk = usage or self._disk or _DiskUsage(0, limit)
+            usage = await asyncio.to_thread(_disk_usage, self._cage.writable, self._disk_limit)
+            self._disk = usage or self._disk or _DiskUsage(0, self._disk_limit)
             self._disk_time = time.monotonic()
         finally:
             self._disk_count = None
 
 
+def _machine_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
-    """What the writable layer holds; runs in a thread."""
-    with contextlib.suppress(OSError):
-        if os.stat(writable).st_dev != os.stat(writable.parent).st_dev:
-            # A file system of its own: its numbers are exact and cost nothing.
-            status = os.statvfs(writable)
-            used = (status.f_blocks - status.f_bfree) * status.f_frsize
-            return _DiskUsage(used, status.f_blocks * status.f_frsize)
-    return _count(writable / "upper", limit)
+    """What the writable layer holds; runs in a thread. Without a limit the disk is the total."""
+    try:
+        status = os.statvfs(writable)
+        has_own_disk = os.stat(writable).st_dev != os.stat(writable.parent).st_dev
+    except OSError:
+        return None
+    size = status.f_blocks * status.f_frsize
+    if has_own_disk:  # its numbers are exact and cost nothing
+        return _DiskUsage(size - status.f_bfree * status.f_frsize, size)
+    used = _count(writable / "upper")
+    return None if used is None else _DiskUsage(used, limit or size)
 
 
-def _count(folder: Path, limit: int) -> _DiskUsage | None:
+def _count(folder: Path) -> int | None:
     """Count by ``du``: outside of this process, since a big tree would hold the interpreter lock,
     and safe against directories that become links meanwhile."""
     command: list[Any] = ["du", "-sxB1", "--", folder]
@@ -162,7 +167,7 @@ def _count(folder: Path, limit: int) -> _DiskUsage | None:
             timeout=_COUNT_TIMEOUT,
             check=False,
         )
-        return _DiskUsage(int(done.stdout.split(maxsplit=1)[0]), limit)
+        return int(done.stdout.split(maxsplit=1)[0])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
         _log.info("the disk usage of %s is unknown: %s", folder, error)
         return None
