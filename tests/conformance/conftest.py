@@ -1,0 +1,35 @@
+"""The unmodified e2b clients, pointed at a real engine."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def e2b_environment(shared_engine):
+    """The variables that any client of the interface reads."""
+    connection = shared_engine.connection
+    return {
+        "E2B_API_URL": connection.url,
+        "E2B_SANDBOX_URL": connection.url,
+        "E2B_API_KEY": connection.api_key,
+    }
+
+
+@pytest.fixture(autouse=True)
+def e2b_variables(e2b_environment, monkeypatch):
+    for name, value in e2b_environment.items():
+        monkeypatch.setenv(name, value)
+    yield
+    gc.collect()  # what a client left open is found in the test that left it
+
+
+@pytest.fixture
+def sandbox(e2b_variables):
+    """A sandbox of the synchronous client."""
+    from e2b import Sandbox
+
+    with Sandbox.create(timeout=60) as created:
+        yield created
