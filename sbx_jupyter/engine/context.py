@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.datadir import DataDir
     from sbx_jupyter.engine.expiry import Expiry
     from sbx_jupyter.engine.history import History
+    from sbx_jupyter.engine.layers import Layers
     from sbx_jupyter.engine.placement import Placement
     from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slots
@@ -107,6 +108,7 @@ class Context:
     expiry: Expiry
     history: History
     boot_id: str
+    layers: Layers
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: Tasks = field(default_factory=Tasks)

@@ -6,34 +6,28 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.attachments import Attachments
-from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
-from sbx_jupyter.engine.creation import Creation
-from sbx_jupyter.engine.datadir import DataDir, boot_id
-from sbx_jupyter.engine.expiry import Expiry
-from sbx_jupyter.engine.gate import Gate, WakeCredential
-from sbx_jupyter.engine.history import History
+from sbx_jupyter.engine.context import EngineConfig, Hooks
+from sbx_jupyter.engine.datadir import DataDir
+from sbx_jupyter.engine.gate import WakeCredential
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.logs import LogFilter
 from sbx_jupyter.engine.networks import replace_egress
-from sbx_jupyter.engine.placement import LocalPlacement
-from sbx_jupyter.engine.pool import Pool
+from sbx_jupyter.engine.parts import Parts, assemble
 from sbx_jupyter.engine.records import SandboxRow, now
 from sbx_jupyter.engine.recovery import Recovery
-from sbx_jupyter.engine.sampling import Sampler
-from sbx_jupyter.engine.slots import Slots
+from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store
-from sbx_jupyter.engine.supervisor import Supervisor
-from sbx_jupyter.engine.templates import Catalog
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError, SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
+from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
     import builtins
@@ -47,27 +41,23 @@ if TYPE_CHECKING:
         NewSandbox,
         SandboxLogEntry,
         SandboxMetric,
+        SnapshotInfo,
     )
 
-__all__ = ["Engine", "EngineConfig", "LogFilter", "Page", "SandboxFilter", "WakeCredential"]
+__all__ = [
+    "Engine",
+    "EngineConfig",
+    "LogFilter",
+    "Page",
+    "SandboxFilter",
+    "SnapshotFilter",
+    "WakeCredential",
+]
 
 _log = logging.getLogger(__name__)
 
 _MIN_REFRESH = 15
 _MAX_REFRESH = 3600
-
-
-class _Parts(NamedTuple):
-    """What exists while the engine runs."""
-
-    context: Context
-    catalog: Catalog
-    supervisor: Supervisor
-    creation: Creation
-    gate: Gate
-    pool: Pool
-    sampler: Sampler
-    fence: Fence
 
 
 class Engine:
@@ -83,7 +73,7 @@ class Engine:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.hooks = Hooks()
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._exit = contextlib.AsyncExitStack()
 
     # Start and stop
@@ -113,7 +103,7 @@ class Engine:
         fence = Fence(data_dir.path, self.report, self.tier)
         await fence.start()
         self._exit.push_async_callback(fence.stop)
-        parts = self._assemble(data_dir, store, fence)
+        parts = assemble(self.config, self.hooks, data_dir, store, fence)
         self.attachments = await Attachments.open(
             parts.context, real_ids=self.report.users != "virtual"
         )
@@ -124,31 +114,11 @@ class Engine:
         recovery = Recovery(parts.context, parts.supervisor)
         await fence.collect(await recovery.run())
         await recovery.collect()
+        await parts.layers.collect()
         parts.pool.start()
         parts.context.expiry.start()
         parts.sampler.start()
         self._parts = parts
-
-    def _assemble(self, data_dir: DataDir, store: Store, fence: Fence) -> _Parts:
-        placement = LocalPlacement(data_dir, fence)
-        context = Context(
-            config=self.config,
-            data_dir=data_dir,
-            store=store,
-            slots=Slots(self.config.max_sandboxes),
-            placement=placement,
-            expiry=Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id)),
-            history=History(data_dir.history),
-            boot_id=boot_id(),
-            hooks=self.hooks,
-        )
-        supervisor = Supervisor(context)
-        catalog = Catalog(store)
-        pool = Pool(placement, self.config.default_limits, self.config.pool_size)
-        creation = Creation(context, catalog, supervisor, pool)
-        sampler = Sampler(context, creation.spawns)
-        gate = Gate(context, supervisor)
-        return _Parts(context, catalog, supervisor, creation, gate, pool, sampler, fence)
 
     async def stop(self, *, kill_sandboxes: bool) -> None:
         """Stop: end all sandboxes but those paused on disk, or leave them for the next engine."""
@@ -167,7 +137,7 @@ class Engine:
         finally:
             await self._exit.aclose()
 
-    async def _stop_one(self, parts: _Parts, slot: Slot) -> None:
+    async def _stop_one(self, parts: Parts, slot: Slot) -> None:
         async with slot.lock:
             try:
                 if slot.state is State.RUNNING:
@@ -177,7 +147,7 @@ class Engine:
             except (SbxError, OSError):
                 _log.exception("sandbox %s could not be ended", slot.sandbox_id)
 
-    async def _leave(self, parts: _Parts, slot: Slot) -> None:
+    async def _leave(self, parts: Parts, slot: Slot) -> None:
         """Let go of a sandbox without ending it."""
         async with slot.lock:
             if slot.guard is not None:
@@ -314,7 +284,7 @@ class Engine:
         async with slot.operate("refresh"):
             await self._extend(parts, slot, max(seconds, _MIN_REFRESH))
 
-    async def _extend(self, parts: _Parts, slot: Slot, seconds: int) -> None:
+    async def _extend(self, parts: Parts, slot: Slot, seconds: int) -> None:
         last = slot.row.window_start + dt.timedelta(seconds=self.config.max_timeout)
         end_at = min(now() + dt.timedelta(seconds=seconds), last)
         if end_at > slot.row.end_at:
@@ -341,6 +311,30 @@ class Engine:
             if placed is not None and placed.sandbox is not None:
                 for hook in self.hooks.network_changed:
                     await hook(row, placed.sandbox)
+
+    async def snapshot(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
+        """Keep the files of a running sandbox as a template build (S19); see ``Snapshots``."""
+        parts = self._running()
+        return await parts.context.tasks.complete(
+            parts.snapshots.create(sandbox_id, name), "sbx-snapshot"
+        )
+
+    async def fork(
+        self, sandbox_id: str, timeout: int = DEFAULT_TIMEOUT_V1, count: int = 1
+    ) -> builtins.list[SandboxRow | SbxError]:
+        """Start copies of the files of a running sandbox (S11); see ``Snapshots``."""
+        parts = self._running()
+        work = parts.snapshots.fork(sandbox_id, timeout, count)
+        return await parts.context.tasks.complete(work, "sbx-fork")
+
+    def snapshots(self, wanted: SnapshotFilter) -> tuple[builtins.list[SnapshotInfo], str | None]:
+        """Snapshots, newest first, and the cursor of the next page (S20)."""
+        return self._running().snapshots.list(wanted)
+
+    async def remove_template(self, reference: str) -> None:
+        """Remove a template or snapshot (T16); see ``Catalog.remove``."""
+        parts = self._running()
+        await parts.context.tasks.complete(parts.catalog.remove(reference), "sbx-remove-template")
 
     # What is known about a sandbox
 
@@ -401,7 +395,7 @@ class Engine:
         """Wait until the pool of ready sandboxes is full."""
         await self._running().pool.wait_filled()
 
-    def _running(self) -> _Parts:
+    def _running(self) -> Parts:
         if self._parts is None:
             raise UnavailableError("the engine is not running")
         return self._parts

@@ -177,7 +177,6 @@ class TemplateRow(Row, frozen=True, kw_only=True):
     last_spawned_at: dt.datetime | None = None
     is_stock: bool = False
     is_snapshot: bool = False
-    source_sandbox_id: str | None = None
     tags: dict[str, TagAssignment] = {}
 
 
@@ -208,6 +207,8 @@ class BuildRow(Row, frozen=True, kw_only=True):
     start_command: str | None = None
     ready_command: str | None = None
     reason: str | None = None
+    source_sandbox_id: str | None = None
+    """The sandbox that a snapshot was made of."""
 
 
 class RequestRow(Row, frozen=True, kw_only=True):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import datetime as dt
 import logging
-import os
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.placement import Placed, limits_for, plan_for
 from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.slots import Slot
 
 _log = logging.getLogger(__name__)
-_libc = ctypes.CDLL(None, use_errno=True)
 
 _RETRY_DELAY: Final = 1.0
 _CLOSED_GRACE: Final = 0.5
@@ -109,7 +107,7 @@ class Supervisor:
         # sandbox for lost, but go on here.
         await self._context.commit(Batch().put(slot.row))
         await self._end_processes(slot)
-        await asyncio.to_thread(_sync, self._context.data_dir.writable(slot.sandbox_id))
+        await asyncio.to_thread(sync, self._context.data_dir.writable(slot.sandbox_id))
         await self._commit_paused(slot, "filesystem", why)
 
     async def _commit_paused(
@@ -217,7 +215,7 @@ class Supervisor:
             # The row cannot even be removed; the layer's space is about to come back.
             self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
             return
-        self._context.tasks.spawn(self._clean(slot.sandbox_id), "sbx-clean")
+        self._context.tasks.spawn(self._clean(slot.row), "sbx-clean")
 
     async def _forget(self, slot: Slot, entry: LogRow) -> None:
         context = self._context
@@ -232,7 +230,7 @@ class Supervisor:
             await hook(slot.sandbox_id)
 
     async def _forget_later(self, slot: Slot, entry: LogRow) -> None:
-        await self._clean(slot.sandbox_id)
+        await self._clean(slot.row)
         while True:
             try:
                 return await self._forget(slot, entry)
@@ -240,11 +238,12 @@ class Supervisor:
                 _log.warning("sandbox %s is ended, its row is not: %s", slot.sandbox_id, error)
                 await asyncio.sleep(_RETRY_DELAY)
 
-    async def _clean(self, sandbox_id: str) -> None:
+    async def _clean(self, row: SandboxRow) -> None:
         try:
-            await self._context.placement.remove(sandbox_id)
+            await self._context.placement.remove(row.sandbox_id)
+            await self._context.layers.collect(row.layers)
         except (SbxError, OSError):
-            _log.exception("the layer of sandbox %s could not be removed", sandbox_id)
+            _log.exception("the layer of sandbox %s could not be removed", row.sandbox_id)
 
     async def _end_processes(self, slot: Slot) -> None:
         guard, slot.guard = slot.guard, None
@@ -352,14 +351,3 @@ async def _wait_dead(placed: Placed) -> str:
     finally:
         for wait in waits:
             wait.cancel()
-
-
-def _sync(directory: os.PathLike[str]) -> None:
-    """Bring the file system of the writable layer to the disk; blocking."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if _libc.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)

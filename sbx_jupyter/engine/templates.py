@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.records import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.references import DEFAULT_TAG, NAMESPACE, Reference, parse_reference
+from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.store import Batch, Store
+    from sbx_jupyter.engine.layers import Layers
+    from sbx_jupyter.engine.store import Store
     from sbx_jupyter.isolation.fence import Limits
 
 _STOCK_IDS: Final = {
@@ -23,8 +25,9 @@ _STOCK_SPACE: Final = uuid.UUID("7e2f1b0a-50d4-4c35-9d7c-3d8d3f0c2f11")
 class Catalog:
     """Finds templates and builds in the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, layers: Layers) -> None:
         self._store = store
+        self._layers = layers
 
     def find(self, reference: Reference) -> TemplateRow:
         """The template of a reference, whatever its tag; raises ``NotFoundError``."""
@@ -66,6 +69,29 @@ class Catalog:
             return self.find(reference)
         except NotFoundError:
             return None
+
+    async def remove(self, text: str) -> None:
+        """Remove a template or snapshot with all its builds, whatever the tag (T16).
+
+        Raises ``NotFoundError``, ``InvalidArgumentError`` while sandboxes are based on it or when
+        it is a stock template.
+        """
+        reference = parse_reference(text)
+        template = self.find(reference)
+        if template.is_stock:
+            raise InvalidArgumentError(f"'{reference.name}' is a stock template")
+        if any(row.template_id == template.template_id for row in self._store.sandboxes):
+            raise InvalidArgumentError(
+                f"template '{reference.without_tag}' is in use by running or paused sandboxes"
+            )
+        batch = Batch().remove(TemplateRow, template.template_id)
+        layers: set[str] = set()
+        for build in self._store.builds:
+            if build.template_id == template.template_id:
+                batch.remove(BuildRow, build.build_id)
+                layers.update(build.layers)
+        await self._store.commit(batch)
+        await self._layers.collect(tuple(layers))
 
     def add_stock(self, batch: Batch, limits: Limits) -> None:
         """Put the stock templates that are missing, or whose limits were configured anew."""

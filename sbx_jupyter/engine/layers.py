@@ -1,0 +1,96 @@
+"""Layers: read-only directories that sandboxes start from, named by the rows that use them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import NoSpaceError, SbxError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from sbx_jupyter.engine.datadir import DataDir
+    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.isolation.fence import Fence
+
+_log = logging.getLogger(__name__)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_NO_SPACE: Final = ("No space left on device", "Disk quota exceeded")
+
+
+class Layers:
+    """Makes layers and removes those that no row names any more."""
+
+    def __init__(self, data_dir: DataDir, store: Store, fence: Fence) -> None:
+        self._data_dir = data_dir
+        self._store = store
+        self._fence = fence
+        self._reserved: set[str] = set()
+
+    @contextlib.asynccontextmanager
+    async def reserve(self) -> AsyncIterator[str]:
+        """A name for a layer to be made; it is safe from collection until the context ends.
+
+        Commit the row that names it inside. What was made and is named by no row is removed.
+        """
+        name = f"layers/{uuid.uuid4()}"
+        self._reserved.add(name)
+        try:
+            yield name
+        finally:
+            self._reserved.discard(name)
+            await self.collect((name,))
+
+    async def capture(self, sandbox_id: str, name: str) -> None:
+        """Copy the writable layer of a frozen sandbox; it is on the disk when this returns.
+
+        Raises ``NoSpaceError`` when the disk is full.
+        """
+        source = self._data_dir.writable(sandbox_id) / "upper"
+        target = self._data_dir.path / name
+        try:
+            await self._fence.copy_tree(source, target)
+        except SbxError as error:
+            if any(text in error.message for text in _NO_SPACE):
+                raise NoSpaceError("no space left to copy the files of the sandbox") from error
+            raise
+        await asyncio.to_thread(sync, target)
+
+    async def collect(self, candidates: tuple[str, ...] | None = None) -> None:
+        """Remove layers that nothing names: of the candidates, or of all that there are."""
+        if candidates is None:
+            found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
+            candidates = tuple(f"layers/{name}" for name in found)
+        used = self._used()
+        for name in candidates:
+            path = self._data_dir.path / name
+            if name not in used and path.exists():
+                try:
+                    await self._fence.remove_writable(path)
+                except SbxError:
+                    _log.exception("the layer %s could not be removed", name)
+
+    def _used(self) -> set[str]:
+        used = set(self._reserved)
+        for row in (*self._store.sandboxes, *self._store.builds):
+            used.update(row.layers)
+        return used
+
+
+def sync(directory: Path) -> None:
+    """Bring the file system of a directory to the disk; blocking."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,75 @@
+"""How the parts of a running engine are put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
+from sbx_jupyter.engine.creation import Creation
+from sbx_jupyter.engine.datadir import DataDir, boot_id
+from sbx_jupyter.engine.expiry import Expiry
+from sbx_jupyter.engine.gate import Gate
+from sbx_jupyter.engine.history import History
+from sbx_jupyter.engine.layers import Layers
+from sbx_jupyter.engine.placement import LocalPlacement
+from sbx_jupyter.engine.pool import Pool
+from sbx_jupyter.engine.sampling import Sampler
+from sbx_jupyter.engine.slots import Slots
+from sbx_jupyter.engine.snapshots import Snapshots
+from sbx_jupyter.engine.supervisor import Supervisor
+from sbx_jupyter.engine.templates import Catalog
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.isolation.fence import Fence
+
+
+class Parts(NamedTuple):
+    """What exists while an engine runs."""
+
+    context: Context
+    catalog: Catalog
+    supervisor: Supervisor
+    creation: Creation
+    gate: Gate
+    pool: Pool
+    sampler: Sampler
+    layers: Layers
+    snapshots: Snapshots
+    fence: Fence
+
+
+def assemble(
+    config: EngineConfig, hooks: Hooks, data_dir: DataDir, store: Store, fence: Fence
+) -> Parts:
+    """Make the parts; nothing runs yet."""
+    layers = Layers(data_dir, store, fence)
+    placement = LocalPlacement(data_dir, fence)
+    context = Context(
+        config=config,
+        data_dir=data_dir,
+        store=store,
+        slots=Slots(config.max_sandboxes),
+        placement=placement,
+        expiry=Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id)),
+        history=History(data_dir.history),
+        boot_id=boot_id(),
+        layers=layers,
+        hooks=hooks,
+    )
+    supervisor = Supervisor(context)
+    catalog = Catalog(store, layers)
+    pool = Pool(placement, config.default_limits, config.pool_size)
+    creation = Creation(context, catalog, supervisor, pool)
+    return Parts(
+        context=context,
+        catalog=catalog,
+        supervisor=supervisor,
+        creation=creation,
+        gate=Gate(context, supervisor),
+        pool=pool,
+        sampler=Sampler(context, creation.spawns),
+        layers=layers,
+        snapshots=Snapshots(context, layers, supervisor, catalog, creation),
+        fence=fence,
+    )

@@ -1,0 +1,260 @@
+"""Snapshots and forks: what a running sandbox has written, for others to start from.
+
+They hold files, not memory: processes of the source are not in them (interface 1.4 and 9.5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.admission import check_timeout
+from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
+from sbx_jupyter.engine.records import (
+    BuildRow,
+    SandboxRow,
+    TagAssignment,
+    TemplateRow,
+    now,
+)
+from sbx_jupyter.engine.references import (
+    DEFAULT_TAG,
+    NAMESPACE,
+    Reference,
+    full_name,
+    parse_reference,
+)
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.supervisor import freeze
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, OutOfRangeError, SbxError
+from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id, random_id
+from sbx_jupyter.protocol.platform import SnapshotInfo
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import AsyncIterator
+
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.creation import Creation
+    from sbx_jupyter.engine.layers import Layers
+    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.supervisor import Supervisor
+    from sbx_jupyter.engine.templates import Catalog
+
+_MAX_FORKS: Final = 100
+_MAX_LAYERS: Final = 200
+"""The kernel takes 500; looking up a path costs 5 us per layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFilter:
+    """Which snapshots a list shows (interface 1.4)."""
+
+    sandbox_id: str | None = None
+    name: str | None = None
+    limit: int = MAX_PAGE
+    next_token: str | None = None
+
+
+class _Found(NamedTuple):
+    template: TemplateRow
+    tag: str
+    at: dt.datetime
+
+    @property
+    def snapshot_id(self) -> str:
+        if self.template.aliases:
+            return full_name(self.template.aliases[0], self.tag)
+        return f"{self.template.template_id}:{self.tag}"
+
+    def to_info(self) -> SnapshotInfo:
+        names = [full_name(alias, self.tag) for alias in self.template.aliases]
+        return SnapshotInfo(snapshot_id=self.snapshot_id, names=names)
+
+
+class Snapshots:
+    """Captures the writable layers of running sandboxes."""
+
+    def __init__(
+        self,
+        context: Context,
+        layers: Layers,
+        supervisor: Supervisor,
+        catalog: Catalog,
+        creation: Creation,
+    ) -> None:
+        self._context = context
+        self._layers = layers
+        self._supervisor = supervisor
+        self._catalog = catalog
+        self._creation = creation
+
+    async def create(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
+        """Keep what a running sandbox has written as a template build (S19).
+
+        A name that there is gets a new build. Raises ``NotFoundError``, ``AbortedError`` in
+        transition, ``InvalidArgumentError`` for the name, ``NoSpaceError``.
+        """
+        reference = None if name is None else self._check_name(name)
+        slot = self._context.slots.find(sandbox_id)
+        async with slot.operate("snapshot"), self._layers.reserve() as layer:
+            async with self._frozen(slot):
+                await self._layers.capture(sandbox_id, layer)
+            return await self._store(slot.row, layer, reference)
+
+    async def fork(self, sandbox_id: str, timeout: int, count: int) -> list[SandboxRow | SbxError]:
+        """Start copies of a running sandbox (S11); each is a row or the error that stopped it."""
+        config = self._context.config
+        if not 1 <= count <= _MAX_FORKS:
+            raise InvalidArgumentError(f"count must be between 1 and {_MAX_FORKS}")
+        if count >= config.max_sandboxes:
+            raise InvalidArgumentError(
+                f"count must be less than the maximum of {config.max_sandboxes} sandboxes"
+            )
+        if timeout < 0:
+            raise InvalidArgumentError("Timeout must be greater than or equal to 0")
+        check_timeout(timeout, config.max_timeout)
+        slot = self._context.slots.find(sandbox_id)
+        async with self._layers.reserve() as layer:
+            async with slot.operate("fork"), self._frozen(slot):
+                await self._layers.capture(sandbox_id, layer)
+            row = slot.row
+            drafts = [self._fork_of(row, layer, timeout) for _ in range(count)]
+            return list(await asyncio.gather(*map(self._launch, drafts)))
+
+    def list(self, wanted: SnapshotFilter) -> tuple[list[SnapshotInfo], str | None]:
+        """Snapshots, newest first, and the cursor of the next page (S20)."""
+        check_limit(wanted.limit)
+        found = self._select(wanted)
+        found.sort(key=lambda item: item.snapshot_id)
+        found.sort(key=lambda item: item.at, reverse=True)
+        if wanted.next_token:
+            cursor = parse_cursor(wanted.next_token, "desc")
+            found = [item for item in found if cursor.precedes(item.at, item.snapshot_id)]
+        page = found[: wanted.limit]
+        token = None
+        if page and len(page) < len(found):
+            token = Cursor(page[-1].at, page[-1].snapshot_id, "desc").format()
+        return [item.to_info() for item in page], token
+
+    def _select(self, wanted: SnapshotFilter) -> list[_Found]:
+        templates = list(self._context.store.templates)
+        tag = None
+        if wanted.name:
+            reference = parse_reference(wanted.name)
+            if ":" in wanted.name:
+                tag = reference.tag or DEFAULT_TAG
+            try:
+                templates = [self._catalog.find(reference)]
+            except NotFoundError:
+                return []
+        found: list[_Found] = []
+        for template in templates:
+            for name, assignment in template.tags.items():
+                build = self._context.store.builds.get(assignment.build_id)
+                source = None if build is None else build.source_sandbox_id
+                if source is None or (tag is not None and name != tag):
+                    continue
+                if wanted.sandbox_id in (None, source):
+                    found.append(_Found(template, name, assignment.created_at))
+        return found
+
+    def _check_name(self, name: str) -> Reference:
+        reference = parse_reference(name)
+        if reference.namespace not in (None, NAMESPACE):
+            raise InvalidArgumentError(
+                f"namespace '{reference.namespace}' must match your team '{NAMESPACE}'"
+            )
+        with contextlib.suppress(NotFoundError):
+            if self._catalog.find(reference).is_stock:
+                raise InvalidArgumentError(f"'{reference.name}' is a stock template")
+        return reference
+
+    @contextlib.asynccontextmanager
+    async def _frozen(self, slot: Slot) -> AsyncIterator[None]:
+        """Hold the processes of a running sandbox still meanwhile."""
+        placed = slot.placed
+        if placed is None:
+            raise NotFoundError("The sandbox was not found")
+        if len(slot.row.layers) >= _MAX_LAYERS:
+            raise OutOfRangeError(f"the sandbox stands on {_MAX_LAYERS} layers already")
+        slot.move(State.SNAPSHOTTING)
+        try:
+            await freeze(placed)
+            try:
+                yield
+            finally:
+                if slot.placed is not None:
+                    await self._supervisor.wake(slot)
+        finally:
+            if slot.state is State.SNAPSHOTTING:
+                slot.move(State.RUNNING)
+
+    async def _store(
+        self, row: SandboxRow, layer: str, reference: Reference | None
+    ) -> SnapshotInfo:
+        at = now()
+        tag = DEFAULT_TAG if reference is None or reference.tag is None else reference.tag
+        template = self._template(reference, at)
+        build = BuildRow(
+            build_id=str(uuid.uuid4()),
+            template_id=template.template_id,
+            status="ready",
+            created_at=at,
+            updated_at=at,
+            finished_at=at,
+            cpu_count=row.cpu_count,
+            memory_mb=row.memory_mb,
+            disk_size_mb=row.disk_size_mb,
+            base=row.base,
+            layers=(layer, *row.layers),
+            default_user=row.default_user,
+            default_cwd=row.default_cwd,
+            envs=row.template_envs,
+            start_command=row.start_command,
+            ready_command=row.ready_command,
+            source_sandbox_id=row.sandbox_id,
+        )
+        assignment = TagAssignment(build_id=build.build_id, created_at=at)
+        template = replace(template, updated_at=at, tags={**template.tags, tag: assignment})
+        found = _Found(template, tag, at)
+        entry = logs.entry(row.sandbox_id, "info", "Snapshot made", snapshot_id=found.snapshot_id)
+        await self._context.commit(Batch(puts=[template, build], logs=[entry]))
+        return found.to_info()
+
+    def _template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:
+        if reference is not None:
+            with contextlib.suppress(NotFoundError):
+                return self._catalog.find(reference)
+        return TemplateRow(
+            template_id=random_id(20),
+            aliases=() if reference is None else (reference.name,),
+            created_at=at,
+            updated_at=at,
+            is_snapshot=True,
+        )
+
+    def _fork_of(self, row: SandboxRow, layer: str, timeout: int) -> SandboxRow:
+        return replace(
+            row,
+            sandbox_id=new_sandbox_id(),
+            state=State.CREATING,
+            timeout=timeout,
+            access_token=None if row.access_token is None else new_access_token(),
+            traffic_token=None if row.traffic_token is None else new_access_token(),
+            layers=(layer, *row.layers),
+            cage=None,
+        )
+
+    async def _launch(self, draft: SandboxRow) -> SandboxRow | SbxError:
+        try:
+            return await self._creation.launch(draft)
+        except SbxError as error:
+            return error
