@@ -24,6 +24,8 @@ class Terminal(SandboxWidget):
 
     bundle = "terminal.js"
 
+    _owned_pid: int | None = None
+
     pid = Int(read_only=True, help="The process in the terminal.").tag(sync=True)
 
     def __init__(
@@ -31,7 +33,6 @@ class Terminal(SandboxWidget):
     ) -> None:
         """Start a login shell in ``sandbox``, or show the terminal of process ``pid``."""
         read_bundle(self.bundle)
-        self._owned_pid: int | None = None
         if pid is None:
             portal = Portal.current()
             pid = self._owned_pid = portal.call(_start_shell(connect_on(portal, sandbox)))

@@ -1,0 +1,119 @@
+"""The widget classes: their traits, their front ends, and what they refuse."""
+
+from __future__ import annotations
+
+import anywidget
+import pytest
+
+import sbx_jupyter
+from sbx_jupyter.client import AsyncSandbox
+from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
+from sbx_jupyter.widgets import base
+
+WIDGETS = [sbx_jupyter.FileBrowser, sbx_jupyter.Terminal, sbx_jupyter.MetricsChart]
+MEANT = {"close", "__init__"}
+
+
+@pytest.fixture(autouse=True)
+def front_ends(tmp_path, monkeypatch):
+    """Bundles that tell their name: the real ones belong to the browser tests."""
+    for name in ("files.js", "terminal.js", "metrics.js"):
+        (tmp_path / name).write_text(f"export default {{}}; // {name}")
+    monkeypatch.setattr(base, "STATIC", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", WIDGETS)
+def test_a_widget_knows_its_sandbox_and_brings_its_front_end(kind, box):
+    widget = kind(box, height="200px", title="Mine")
+
+    assert widget.sandbox_id == box.sandbox_id
+    assert widget._esm.endswith(kind.bundle)
+    assert (widget.height, widget.title) == ("200px", "Mine")
+    state = widget.get_state()
+    assert {"sandbox_id", "height", "title", "_esm"} <= state.keys()
+    widget.close()
+
+
+@pytest.mark.parametrize("kind", WIDGETS)
+def test_a_widget_has_a_title_for_those_who_do_not_see_it(kind, box):
+    widget = kind(box)
+
+    assert widget.title
+    widget.close()
+
+
+class Plain(anywidget.AnyWidget):
+    """What any widget class has, without a word of ours."""
+
+
+@pytest.mark.parametrize("kind", WIDGETS)
+def test_no_name_of_ours_replaces_one_of_ipywidgets(kind, box):
+    widget, plain = kind(box), Plain()
+    classes = [cls for cls in kind.__mro__ if cls.__module__.startswith("sbx_jupyter")]
+    ours = {name for cls in classes for name in cls.__dict__} - Plain.__dict__.keys()
+    ours |= vars(widget).keys() - vars(plain).keys()
+
+    clashes = ours & set(dir(anywidget.AnyWidget)) - MEANT
+
+    widget.close()
+    plain.close()
+    assert not clashes
+
+
+@pytest.mark.parametrize("kind", WIDGETS)
+def test_a_front_end_that_is_not_built_is_told_with_the_command(kind, box, front_ends):
+    (front_ends / kind.bundle).unlink()
+
+    with pytest.raises(FailedPreconditionError, match="make build"):
+        kind(box)
+
+
+@pytest.mark.parametrize("kind", WIDGETS)
+def test_only_sandboxes_can_be_shown(kind):
+    with pytest.raises(InvalidArgumentError, match="not a str"):
+        kind("i0000")
+
+
+async def test_a_sandbox_of_another_event_loop_can_be_shown(config):
+    async with await AsyncSandbox.create(timeout=60, config=config) as box:
+        widget = sbx_jupyter.Terminal(box)
+
+        assert widget.sandbox_id == box.sandbox_id
+        assert widget.pid in [process.pid for process in await box.commands.list()]
+        widget.close()
+
+
+def test_a_terminal_starts_its_shell_and_ends_it_with_itself(box):
+    widget = sbx_jupyter.Terminal(box)
+    assert widget.pid in _pids(box)
+
+    widget.close()
+    widget.close()
+
+    for _ in range(200):
+        if widget.pid not in _pids(box):
+            break
+    assert widget.pid not in _pids(box)
+
+
+def test_a_terminal_of_another_shows_it_and_leaves_it(box):
+    first = sbx_jupyter.Terminal(box)
+    second = sbx_jupyter.Terminal(box, pid=first.pid)
+
+    second.close()
+
+    assert second.pid == first.pid
+    assert first.pid in _pids(box)
+    first.close()
+
+
+def test_a_file_browser_starts_where_it_is_told(box):
+    widget = sbx_jupyter.FileBrowser(box, path="/etc")
+
+    assert widget.get_state()["path"] == "/etc"
+    widget.close()
+
+
+def _pids(box):
+    return [process.pid for process in box.commands.list()]
