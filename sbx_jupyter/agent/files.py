@@ -50,7 +50,7 @@ class Files:
 
     def list_dir(self, body: Body) -> Answer:
         path = self.locate(body["path"], self._users.find(body.get("user")))
-        depth = body.get("depth") or 1
+        depth = int(body.get("depth") or 1)
         try:
             return {"entries": entries.EntryReader(self._users).list(path, depth)}, ()
         except OSError as error:

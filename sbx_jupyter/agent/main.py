@@ -246,7 +246,7 @@ class Agent:
         }, ()
 
     def _configure(self, body: Body) -> Answer:
-        envs = body.get("envs") or {}
+        envs = dict(body.get("envs") or {})
         encode_environment(envs)
         default_cwd = body.get("default_cwd") or ""
         paths.check(default_cwd)
