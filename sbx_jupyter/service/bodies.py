@@ -141,7 +141,7 @@ class BodyHandler(RequestHandler):
     def clear_for_failure(self) -> None:
         """Forget headers and body of the answer that did not come about."""
         self._write_buffer = []
-        for name in ("Content-Encoding", "Content-Range", "Last-Modified", "ETag"):
+        for name in ("Content-Encoding", "Last-Modified", "ETag"):
             self.clear_header(name)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:

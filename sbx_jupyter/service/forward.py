@@ -74,6 +74,8 @@ class Forward(HTTPMessageDelegate):
         if self._upstream is None:
             self._swallow(len(chunk))
             return
+        if self._upstream.stream is None:
+            return  # the answer has no end but the connection's, and needs no more of the request
         if self._frames_body:
             chunk = b"%x\r\n%b\r\n" % (len(chunk), chunk)
         try:
@@ -84,7 +86,7 @@ class Forward(HTTPMessageDelegate):
     def finish(self) -> None:
         if self._upstream is None:
             self._end_refusal()
-        elif self._stream is not None and not self._stream.closed():
+        elif self._upstream.stream is not None and not self._upstream.stream.closed():
             if self._frames_body:
                 hold(self.service, self._upstream.write(b"0\r\n\r\n"))
             self._upstream.finish()
@@ -139,6 +141,8 @@ class Forward(HTTPMessageDelegate):
         assert self._upstream is not None
         try:
             await self._upstream.read_response(answer)
+            if answer.is_open_ended and self._stream is not None:
+                await answer.pass_until_close(self._stream)
         except StreamClosedError:
             pass
         finally:
@@ -208,6 +212,8 @@ class Answer(HTTPMessageDelegate):
         self.is_begun = False
         self.is_finished = False
         self.is_switched = False
+        self.is_open_ended = False
+        """The answer goes on until the sandbox's server closes its connection."""
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -220,10 +226,27 @@ class Answer(HTTPMessageDelegate):
             self.is_switched = True
             self._upstream.detach()
         else:
+            self.is_open_ended = self._has_no_end(line.code, headers)
+            if self.is_open_ended:  # tornado would collect such a body before passing it on
+                self._upstream.detach()
             for name in (*_HOP_BY_HOP, "Transfer-Encoding", "Connection"):
                 headers.pop(name, None)
         self.is_begun = True
         await self._send(self._client.write_headers(line, headers))
+
+    def _has_no_end(self, status: int, headers: HTTPHeaders) -> bool:
+        if status in (204, 304) or self._forward.request.method == "HEAD":
+            return False
+        return "Content-Length" not in headers and "Transfer-Encoding" not in headers
+
+    async def pass_until_close(self, stream: IOStream) -> None:
+        """Pass on an answer that only the end of its connection ends."""
+        try:
+            while True:
+                await self.data_received(await stream.read_bytes(_CHUNK, partial=True))
+        except StreamClosedError:
+            if stream.error is None or isinstance(stream.error, StreamClosedError):
+                self.finish()
 
     async def data_received(self, chunk: bytes) -> None:
         self._forward.service.counters.sent_bytes += len(chunk)

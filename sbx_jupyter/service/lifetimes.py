@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from sbx_jupyter.engine.logs import LogFilter
-from sbx_jupyter.errors import InvalidArgumentError, UnimplementedError
+from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.platform import (
+    Error,
     ForkRequest,
     ForkResult,
     NetworkConfig,
@@ -19,11 +20,14 @@ from sbx_jupyter.protocol.platform import (
     SandboxMetric,
     TimeoutRequest,
 )
+from sbx_jupyter.service.answers import platform_status
 from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
 from sbx_jupyter.service.operations import Parameter, operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sbx_jupyter.engine.records import SandboxRow
 
 _MAX_FORKS: Final = 100
 _MAX_BULK: Final = 100
@@ -58,7 +62,7 @@ class ForkHandler(PlatformHandler):
         body=ForkRequest,
         is_body_optional=True,
         answers={201: list[ForkResult]},
-        errors=(*COMMON_ERRORS, 409, 501, 503),
+        errors=(*COMMON_ERRORS, 409, 503),
     )
     async def post(self, sandbox_id: str) -> None:
         request = self.read_body(ForkRequest, optional=True)
@@ -68,11 +72,15 @@ class ForkHandler(PlatformHandler):
             )
         if not 0 <= request.timeout <= _MAX_TIMEOUT:
             raise InvalidArgumentError("validation error: timeout must be at least 0")
-        fork = getattr(self.service.engine, "fork", None)
-        if fork is None:
-            raise UnimplementedError("this engine does not fork sandboxes")
-        results = await fork(self.sandbox_id(sandbox_id), request.timeout, request.count)
-        self.answer(results, 201)
+        forks = await self.service.engine.fork(
+            self.sandbox_id(sandbox_id), request.timeout, request.count
+        )
+        self.answer([self._result(fork) for fork in forks], 201)
+
+    def _result(self, fork: SandboxRow | SbxError) -> ForkResult:
+        if isinstance(fork, SbxError):
+            return ForkResult(error=Error(code=platform_status(fork), message=fork.message))
+        return ForkResult(sandbox=fork.to_sandbox(self.service.settings.domain))
 
 
 class TimeoutHandler(PlatformHandler):
@@ -174,9 +182,8 @@ class AllMetricsHandler(PlatformHandler):
             )
         found: dict[str, SandboxMetric] = {}
         for sandbox_id in map(parse_sandbox_id, ids):
-            readings = self.service.engine.metrics(sandbox_id, None, None)
-            if readings:
-                found[sandbox_id] = readings[-1]
+            if (latest := self.service.engine.latest_metric(sandbox_id)) is not None:
+                found[sandbox_id] = latest
         self.answer({"sandboxes": found})
 
 

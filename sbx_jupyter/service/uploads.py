@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import zlib
 from typing import TYPE_CHECKING, Final
 
@@ -101,9 +100,8 @@ class Upload:
         return name
 
     async def _begin(self, target: str) -> None:
-        if posixpath.normpath(target) in self._targets:
-            raise _twice(target)
-        self._targets.add(posixpath.normpath(target))
+        if self._targets and await self._files.resolve(target, self._user) in self._targets:
+            raise InvalidArgumentError(f"cannot upload several files to the same path '{target}'")
         self._current = await self._files.open_write(target, self._user, self._metadata)
         self._targets.add(self._current.path)
 
@@ -112,10 +110,6 @@ class Upload:
         if file is not None:
             await file.close()
             self._done.append(file.written)
-
-
-def _twice(target: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"cannot upload several files to the same path '{target}'")
 
 
 def metadata_of(headers: HTTPHeaders) -> dict[str, str]:

@@ -264,7 +264,9 @@ def test_states_may_be_commas_or_repeated_keys(api: httpx.Client, shared: Sandbo
     for query in ("state=running,paused", "state=running%2Cpaused", "state=running&state=paused"):
         listed = api.get(f"/v2/sandboxes?{query}").json()
         assert shared.id in [each["sandboxID"] for each in listed]
-    assert shared.id not in [each["sandboxID"] for each in api.get("/v2/sandboxes?state=paused").json()]
+    assert shared.id not in [
+        each["sandboxID"] for each in api.get("/v2/sandboxes?state=paused").json()
+    ]
 
 
 def test_connect_to_a_running_sandbox_is_200(api: httpx.Client, sandbox: SandboxAccess) -> None:

@@ -1,0 +1,64 @@
+"""Snapshots: make, list and remove them (interface 1.4; S19, S20 and T16)."""
+
+from __future__ import annotations
+
+from sbx_jupyter.engine.snapshots import SnapshotFilter
+from sbx_jupyter.protocol.platform import SnapshotInfo, SnapshotRequest
+from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
+from sbx_jupyter.service.operations import Parameter, operation
+
+
+class SandboxSnapshotsHandler(PlatformHandler):
+    """``/sandboxes/{id}/snapshots``."""
+
+    @operation(
+        "Keep the files of a running sandbox (S19)",
+        body=SnapshotRequest,
+        is_body_optional=True,
+        answers={201: SnapshotInfo},
+        errors=(*COMMON_ERRORS, 409, 503),
+    )
+    async def post(self, sandbox_id: str) -> None:
+        request = self.read_body(SnapshotRequest, optional=True)
+        info = await self.service.engine.snapshot(self.sandbox_id(sandbox_id), request.name)
+        self.answer(info, 201)
+
+
+class SnapshotsHandler(PlatformHandler):
+    """``/snapshots``."""
+
+    @operation(
+        "List snapshots in pages (S20)",
+        answers={200: list[SnapshotInfo]},
+        errors=COMMON_ERRORS,
+        query=(
+            Parameter("sandboxID", {"type": "string"}, "Only those made of this sandbox."),
+            Parameter("name", {"type": "string"}, "Alias, alias with tag, or id."),
+            LIMIT,
+            NEXT_TOKEN,
+        ),
+    )
+    async def get(self) -> None:
+        sandbox_id = self.query_text("sandboxID")
+        snapshots, token = self.service.engine.snapshots(
+            SnapshotFilter(
+                sandbox_id=self.sandbox_id(sandbox_id) if sandbox_id else None,
+                name=self.query_text("name") or None,
+                limit=self.query_int("limit", 100, minimum=1, maximum=100),
+                next_token=self.query_text("nextToken") or None,
+            )
+        )
+        if token:
+            self.set_header("X-Next-Token", token)
+        self.answer(snapshots)
+
+
+class TemplateRemovalHandler(PlatformHandler):
+    """``/templates/{id}``, whose slashes are percent-encoded."""
+
+    @operation(
+        "Remove a template or snapshot (T16)", answers={204: None}, errors=(*COMMON_ERRORS, 409)
+    )
+    async def delete(self, reference: str) -> None:
+        await self.service.engine.remove_template(reference)
+        self.answer(status=204)
