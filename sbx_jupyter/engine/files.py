@@ -44,6 +44,10 @@ class _Entries(msgspec.Struct, frozen=True):
     entries: list[EntryInfo]
 
 
+class _Resolved(msgspec.Struct, frozen=True):
+    path: str
+
+
 class _Opened(msgspec.Struct, frozen=True):
     path: str
     name: str
@@ -209,6 +213,11 @@ class Files:
     async def remove(self, path: str, user: str | None = None) -> None:
         """Remove a file or a whole directory; a missing path is fine."""
         await self._call(ops.REMOVE, timeout=_TREE_TIMEOUT, path=path, user=user)
+
+    async def resolve(self, path: str, user: str | None = None) -> str:
+        """The absolute form of a path, whether or not something is there."""
+        reply = await self._call(ops.RESOLVE, path=path, user=user)
+        return _convert(reply, _Resolved).path
 
     async def open_read(self, path: str, user: str | None = None) -> OpenFile:
         """Open a regular file for reading (interface 4.4)."""
