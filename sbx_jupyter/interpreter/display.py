@@ -32,6 +32,10 @@ class ChartFormatter(BaseFormatter):
     print_method = ObjectName("_repr_e2b_chart_")
     _return_type = (dict,)
 
+    def pop(self, typ: Any, default: Any = None) -> Any:
+        """Keep what is registered: matplotlib's inline backend clears figures off all formatters."""
+        return default
+
 
 def install(display: DisplayFormatter) -> None:
     """Add both formatters to a shell's own; nothing is imported until such an object is shown."""

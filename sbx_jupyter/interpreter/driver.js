@@ -18,6 +18,13 @@ const session = repl.start({
 });
 session.on('exit', () => process.exit(0));
 
+// Older sessions give what code throws to a domain of theirs instead of the callback.
+let fail = () => {};
+if (session._domain) {
+  session._domain.removeAllListeners('error');
+  session._domain.on('error', (error) => fail(error));
+}
+
 let interrupt = () => {};
 process.on('SIGINT', () => interrupt());
 
@@ -41,6 +48,7 @@ async function run(code) {
     interrupt = () => reject(new Error('Interrupted'));
   });
   const evaluated = new Promise((resolve, reject) => {
+    fail = reject;
     session.eval(code + '\n', session.context, 'cell', (error, value) =>
       error ? reject(error) : resolve(value),
     );

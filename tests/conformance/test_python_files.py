@@ -161,10 +161,11 @@ def test_watching_nothing_is_not_found(sandbox):
 def test_signed_urls_open_one_file_for_a_while(sandbox):
     sandbox.files.write("shared file", "public")
     url = sandbox.download_url("shared file", use_signature_expiration=60)
+    route = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983"}
 
     with httpx.Client(trust_env=False) as http:
         assert http.get(url).text == "public"
-        assert http.get(url.replace("shared", "others")).status_code == 401
+        assert http.get(url.replace("shared", "others"), headers=route).status_code == 401
         upload = sandbox.upload_url("incoming", use_signature_expiration=60)
         answer = http.post(upload, files={"file": ("ignored", b"sent")})
         assert answer.status_code == 200
