@@ -1,0 +1,112 @@
+"""The demo notebook does what it says, on a real engine and in a real kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.engine_process import CHECKOUT, engine_process
+
+NOTEBOOK = CHECKOUT / "binder" / "demo.ipynb"
+MIME_OF_WIDGETS = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with engine_process("demo") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cells(engine, tmp_path_factory):
+    """The cells by their id, executed in order; outputs joined as text."""
+    home = tmp_path_factory.mktemp("demo")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SBX_DATA_DIR", str(engine.data_dir))
+        patch.setenv("PYTHONPATH", str(CHECKOUT))
+        patch.setenv("IPYTHONDIR", str(home / "ipython"))
+        for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "E2B_API_KEY"):
+            patch.delenv(name, raising=False)
+        client = NotebookClient(notebook, timeout=40, resources={"metadata": {"path": str(home)}})
+        client.execute()
+    return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def text_of(cell):
+    return "".join(
+        output.get("text") or output.get("data", {}).get("text/plain", "")
+        for output in cell.outputs
+    )
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = json.loads(Path(NOTEBOOK).read_text())
+
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert code
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+
+
+def test_no_cell_prints_a_warning_or_an_error(cells):
+    for name, cell in cells.items():
+        for output in cell.outputs:
+            assert output.output_type != "error", name
+            assert output.get("name") != "stderr", (name, output.text)
+
+
+def test_the_isolation_is_the_one_that_the_engine_found(cells):
+    text = text_of(cells["isolation"])
+
+    assert any(f"tier:    {tier}" in text for tier in ("namespaces", "landlock", "none"))
+    for resource in ("memory", "cpu", "processes", "disk"):
+        assert f"{resource}:" in text
+
+
+def test_commands_answer(cells):
+    lines = text_of(cells["commands"]).splitlines()
+
+    assert lines[0] == "user"
+    assert "42" in lines
+    assert any(line.startswith("2 ") and "No such file" in line for line in lines)
+
+
+def test_a_long_command_is_stopped(cells):
+    assert text_of(cells["deadline"]).startswith("stopped: ")
+
+
+def test_files_are_written_by_both_sides_and_listed(cells):
+    text = text_of(cells["files"])
+
+    assert "written from the notebook\nadded in the sandbox\n" in text
+    assert "/home/user/notes/today.txt" in text
+
+
+def test_the_server_in_the_background_is_reached_by_its_port(cells):
+    assert "http.server 8000" in text_of(cells["background"])
+    text = text_of(cells["port"])
+    assert text.startswith("200 written from the notebook\n")
+    assert "http://8000-" in text
+    assert text_of(cells["stop-server"]).strip() == "True"
+
+
+def test_a_reading_has_three_parts(cells):
+    lines = text_of(cells["metrics"]).splitlines()
+
+    assert [line.split()[0] for line in lines] == ["processor", "memory", "disk"]
+    assert all(float(line.split()[3 if line.startswith("p") else 1]) >= 0 for line in lines[1:])
+
+
+@pytest.mark.parametrize("name", ["file-browser", "terminal", "chart"])
+def test_a_widget_is_shown(cells, name):
+    [output] = cells[name].outputs
+
+    assert MIME_OF_WIDGETS in output.data
+
+
+def test_the_sandbox_is_gone_at_the_end(cells):
+    assert text_of(cells["kill"]).strip() == "True False"
