@@ -10,6 +10,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import family
+
 if TYPE_CHECKING:
     from .cgroups import SandboxGroup
     from .usage import Usage
@@ -31,7 +33,9 @@ class Cage:
         writable: Path,
         group: SandboxGroup,
         records: CageRecords,
+        kept: bool = False,
     ) -> None:
+        """``kept``: ``pid`` is a keeper outside of the sandbox (``family``), not its PID 1."""
         self.sandbox_id = sandbox_id
         self.pid = pid
         self.pidfd = pidfd
@@ -39,6 +43,7 @@ class Cage:
         self._start_time = start_time
         self._group = group
         self._records = records
+        self._kept = kept
         self._dead: asyncio.Future[None] | None = None
 
     def to_state(self) -> dict[str, Any]:
@@ -49,6 +54,7 @@ class Cage:
             "boot_id": boot_id(),
             "writable": str(self.writable),
             "group": self._group.to_state(),
+            "kept": self._kept,
         }
 
     async def wait_dead(self) -> None:
@@ -67,7 +73,9 @@ class Cage:
     async def kill(self) -> None:
         """Kill every process of the sandbox, wait until they are gone, drop its control group."""
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            # A keeper must live until it has ended everything else.
+            ending = signal.SIGTERM if self._kept else signal.SIGKILL
+            signal.pidfd_send_signal(self.pidfd, ending)
         await self._group.release_frozen()
         await self.wait_dead()
         await self._group.remove()
@@ -82,15 +90,21 @@ class Cage:
 
         Raises ``UnimplementedError`` where there is no freezer; the agent must do it then.
         """
-        await self._group.freeze()
+        if self._kept:
+            await asyncio.to_thread(family.stop, self.pid)
+        else:
+            await self._group.freeze()
 
     async def thaw(self) -> None:
         """Let a frozen sandbox go on. Raises ``UnimplementedError`` as ``freeze``."""
-        await self._group.thaw()
+        if self._kept:
+            await asyncio.to_thread(family.go_on, self.pid)
+        else:
+            await self._group.thaw()
 
     def usage(self) -> Usage | None:
         """What the sandbox uses now; None without control groups: ask the agent."""
-        return self._group.usage()
+        return self._group.usage() or (family.usage(self.pid) if self._kept else None)
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

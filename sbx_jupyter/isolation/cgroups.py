@@ -145,6 +145,10 @@ class ControlGroups:
         if v2 is not None and controllers:
             _write(self._parents[V2] / "cgroup.subtree_control", grant)
 
+    def limits(self, controller: str) -> bool:
+        """Whether the groups hold sandboxes to a limit of that controller."""
+        return self._hierarchies.provider(controller) != "none"
+
     def make(self, sandbox_id: str, limits: GroupLimits) -> SandboxGroup:
         """Make the directories of a sandbox and write its limits. Raises ``OSError``."""
         group = SandboxGroup({name: path / sandbox_id for name, path in self._parents.items()})

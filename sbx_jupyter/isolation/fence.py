@@ -15,6 +15,7 @@ from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from . import rootfs, users
 from .cage import Cage, CageRecords, boot_id, start_time_of
 from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
+from .tiers import Tier
 from .zygote_process import ZygoteProcess, read_outcome, start_zygote
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class Fence:
             writable=spec.writable,
             group=group,
             records=self._cages,
+            kept=self._tier != Tier.NAMESPACES,
         )
 
     async def _finish(self, cage: Cage, outcome: int) -> None:
@@ -183,8 +185,9 @@ class Fence:
             "memory_mb": limits.memory_mb,
             "open_files": limits.open_files,
             "disk_mb": limits.disk_mb,
-            "limit_memory": self._report.limits["memory"] == "rlimit",
-            "limit_processes": self._report.limits["processes"] == "rlimit",
+            "limit_memory": not self._groups.limits("memory"),
+            "limit_processes": not self._groups.limits("pids"),
+            "confine": self._tier == Tier.LANDLOCK,
             "real_users": self._report.users != users.VIRTUAL,
             "machine_root": self._report.id_base == 0 and self._report.users == users.ROOT_MAPPED,
         }
@@ -201,9 +204,10 @@ class Fence:
                 return self._zygote
             if self._zygote is not None:
                 await self._zygote.stop()
-            kind = self._report.users
+            kind = self._report.users if self._tier == Tier.NAMESPACES else users.HOST
             plan = rootfs.plan_stock(
-                real_users=kind != users.VIRTUAL, host_root_mapped=kind == users.ROOT_MAPPED
+                real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
+                host_root_mapped=kind == users.ROOT_MAPPED,
             )
             self._zygote, self.stock = await start_zygote(
                 self._data_dir, kind, plan, self._report.id_base, agent=self._agent
@@ -230,6 +234,7 @@ class Fence:
             writable=Path(state["writable"]),
             group=SandboxGroup.from_state(state["group"]),
             records=self._cages,
+            kept=state["kept"],
         )
 
     async def remove_writable(self, writable: Path) -> None:

@@ -112,6 +112,9 @@ class Order:
     machine_root: bool
     """The sandbox's root is the machine's root, for want of other ids."""
 
+    confine: bool
+    """Whether the tier without namespaces still has a Landlock domain."""
+
     @staticmethod
     def from_json(raw: dict[str, Any]) -> Order:
         """The order in a request of the engine."""
@@ -129,7 +132,7 @@ def enter(order: Order, places: Places) -> None:
         ("the root file system", lambda: _mount_root(order, places)),
         ("the network", _loopback_up),
         ("the host name", lambda: _name_host(order.sandbox_id)),
-        ("the limits", lambda: _limit(order)),
+        ("the limits", lambda: limit(order)),
         ("the privileges", lambda: _drop_privileges(order)),
     )
     for what, step in steps:
@@ -304,7 +307,8 @@ def _replace(path: str, text: str) -> None:
         return
 
 
-def _limit(order: Order) -> None:
+def limit(order: Order) -> None:
+    """Set the resource limits of this process. Raises ``OSError``."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     files = min(order.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))

@@ -23,7 +23,7 @@ PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
-_ETC: Final = (
+ETC: Final = (
     "alternatives", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
     "crypto-policies", "debian_version", "default/locale", "fonts", "gai.conf", "host.conf",
     "inputrc", "issue", "java", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
@@ -213,7 +213,7 @@ class _Builder:
             path.symlink_to(target)
 
     def _etc(self) -> None:
-        for name in _ETC:
+        for name in ETC:
             _copy(f"/etc/{name}", self._root / "etc" / name)
         for name, content in _generated().items():
             path = self._root / "etc" / name

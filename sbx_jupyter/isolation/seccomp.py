@@ -115,11 +115,11 @@ _DENY: Final = _ERRNO | errno.EPERM
 _ABSENT: Final = _ERRNO | errno.ENOSYS
 
 
-def build(*, virtual_users: bool = False, deny_unix_sockets: bool = False) -> bytes:
+def build(*, virtual_users: bool = False, deny_sockets: bool = False) -> bytes:
     """The filter program.
 
-    ``virtual_users`` lets changes of owner and id succeed without effect. ``deny_unix_sockets``
-    is for sandboxes without a file system of their own: socketpair still works there.
+    ``virtual_users`` lets changes of owner and id succeed without effect. ``deny_sockets``
+    is for sandboxes without a network namespace: only socketpair works there.
     """
     code = [
         _op(_LOAD, 4),  # the architecture
@@ -132,7 +132,7 @@ def build(*, virtual_users: bool = False, deny_unix_sockets: bool = False) -> by
     code += _when_flags(_here(_CLONE), 0, _NEW_NAMESPACES, _DENY)
     for request in (_TIOCSTI, _TIOCLINUX):  # typing into another's terminal
         code += _when_equal(_here(_IOCTL), 1, request, _DENY)
-    for family in _denied_families(deny_unix_sockets):
+    for family in _denied_families(deny_sockets):
         code += _when_equal(_here(_SOCKET), 0, family, _ERRNO | errno.EAFNOSUPPORT)
     # The filter cannot look into clone3's record; ENOSYS makes libc use clone instead.
     code += _when_in([_here(_CLONE3)], _ABSENT)
@@ -153,9 +153,10 @@ def install(program: bytes) -> None:
     syscalls.call("seccomp", _SET_MODE_FILTER, 0, record)
 
 
-def _denied_families(deny_unix_sockets: bool) -> list[int]:
+def _denied_families(every: bool) -> list[int]:
     # packet, vsock (reaches the hypervisor), alg, xdp, smc, tipc, rds, can, bluetooth
-    return [*([1] if deny_unix_sockets else []), 17, 40, 38, 44, 43, 30, 21, 29, 31]
+    # and where every one is: unix, inet, inet6, netlink
+    return [*([1, 2, 10, 16] if every else []), 17, 40, 38, 44, 43, 30, 21, 29, 31]
 
 
 def _here(numbers: tuple[int | None, int | None]) -> int:

@@ -17,6 +17,9 @@ SUBORDINATE: Final = "subordinate"
 VIRTUAL: Final = "virtual"
 """An ordinary user: ``root`` and ``user`` are two names of one id."""
 
+HOST: Final = "host"
+"""No user namespace at all: the ids of the engine."""
+
 RANGE: Final = 65536
 _PREFERRED_BASE: Final = 200_000
 

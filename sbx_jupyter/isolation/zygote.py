@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
 
-from . import namespaces, rootfs, syscalls, users
+from . import confined, family, namespaces, rootfs, syscalls, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,7 @@ class Setting:
     id_base: int
     own_uid: int
     own_gid: int
+    plan: rootfs.StockPlan
     places: namespaces.Places
 
 
@@ -109,6 +110,8 @@ class Zygote:
 
     def _enter(self, body: dict[str, Any]) -> dict[str, Any]:
         """Leave the host's namespaces; the engine then maps the ids where it must."""
+        if body["users"] == users.HOST:
+            return {}
         flags = syscalls.CLONE_NEWNS
         if body["users"] != users.ROOT_MAPPED:
             flags |= syscalls.CLONE_NEWUSER
@@ -130,8 +133,11 @@ class Zygote:
         stock = data / "stock" / plan.fingerprint
         rootfs.build_stock(plan, stock)
         own_uid, own_gid = os.getuid(), os.getgid()
-        places = _prepare_places(data, stock, plan, base if kind == users.ROOT_MAPPED else 0)
-        self._setting = Setting(kind, base, own_uid, own_gid, places)
+        if kind == users.HOST:
+            places = namespaces.Places("", "", str(data), (), str(stock))
+        else:
+            places = _prepare_places(data, stock, plan, base if kind == users.ROOT_MAPPED else 0)
+        self._setting = Setting(kind, base, own_uid, own_gid, plan, places)
         gc.collect()
         gc.freeze()
         return {"stock": str(stock)}
@@ -145,12 +151,16 @@ class Zygote:
         mapped, release = os.pipe2(os.O_CLOEXEC)
         outcome, report = os.pipe2(os.O_CLOEXEC)
         try:
-            pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES, cgroup)
+            fenced = setting.users != users.HOST
+            pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES if fenced else 0, cgroup)
+            if pid == 0 and not fenced:
+                self._become_keeper(setting, order, report, listener)
             if pid == 0:
                 self._become_sandbox(setting, order, mapped, report, listener)
-            uid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_uid)
-            gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
-            users.write_maps(pid, uid_map, gid_map)
+            if fenced:
+                uid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_uid)
+                gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
+                users.write_maps(pid, uid_map, gid_map)
             os.write(release, b"1")
         except OSError:
             os.close(outcome)
@@ -193,6 +203,42 @@ class Zygote:
             _last_words(report, traceback.format_exc())
         os._exit(1)
 
+    def _become_keeper(
+        self, setting: Setting, order: namespaces.Order, report: int, listener: int
+    ) -> NoReturn:
+        """Without namespaces: stay outside and watch over the process that becomes the sandbox."""
+        try:
+            self._control.close()
+            listener, report = _keep_only(listener, report)
+            os.setsid()
+            family.prepare_keeper()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            agent = os.fork()
+            if agent == 0:
+                self._become_confined(setting, order, report, listener)
+            syscalls.close_range(3, 0xFFFFFFFF)
+            family.keep(agent)
+        except BaseException:
+            _last_words(report, traceback.format_exc())
+        os._exit(1)
+
+    def _become_confined(
+        self, setting: Setting, order: namespaces.Order, report: int, listener: int
+    ) -> NoReturn:
+        try:
+            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+            places = setting.places
+            more = confined.enter(order, places.data, places.stock, setting.plan)
+            os.write(report, b"ok")
+            os.close(report)
+            who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
+            self._run_agent(listener, who | more)
+        except namespaces.SetupError as error:
+            os.write(report, str(error).encode()[:4000])
+        except BaseException:
+            _last_words(report, traceback.format_exc())
+        os._exit(1)
+
     def _run_apart(self, request_id: int, command: list[str]) -> None:
         """Work on files whatever ids own them, in a process of its own that answers itself."""
         setting = self._need_setting()
@@ -215,6 +261,11 @@ class Zygote:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         answer: dict[str, Any] = {"id": request_id, "ok": {}}
         try:
+            if self._need_setting().users == users.HOST and command[0] == "rm":
+                # No capability overrides the modes here; this one belongs to us, so it may change.
+                subprocess.run(
+                    ["chmod", "-R", "u+rwX", "--", command[-1]], capture_output=True, check=False
+                )
             subprocess.run(command, capture_output=True, text=True, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or str(error)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sbx_jupyter.isolation.fence import Fence
+
+from .inside import sandbox
+
 if TYPE_CHECKING:
+    from sbx_jupyter.isolation.tiers import IsolationReport
+
     from .inside import Inside
 
 NAMESPACES = ("user", "mnt", "pid", "ipc", "uts", "net", "cgroup")
@@ -162,3 +169,23 @@ async def test_the_first_process_outside_shows_no_secret(box: Inside) -> None:
         environment = (proc / "environ").read_bytes().split(b"\0")
         assert {e.split(b"=")[0] for e in environment} <= {b"", b"LC_CTYPE"}
     assert b"token" not in (proc / "cmdline").read_bytes()
+
+
+async def test_without_spare_ids_the_root_inside_still_reaches_nothing_of_the_machine(
+    report: IsolationReport, data_dir: Path
+) -> None:
+    if report.users != "root-mapped":
+        pytest.skip("needs root")
+    fence = Fence(data_dir, replace(report, id_base=0), report.tier)
+    await fence.start()
+    try:
+        async with sandbox(fence, data_dir, "sharedids") as inside:
+            assert (await inside.run("id -u; sudo id -u")).out == "1000\n0\n"
+            ran = await inside.run("cat /proc/kmsg /proc/timer_list /proc/slabinfo", user="root")
+            assert ran.out == ""
+            for path in ("/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern"):
+                await inside.run(f"echo h > {path}", user="root")
+            assert (await inside.run("mount -t tmpfs x /mnt", user="root")).status != 0
+            assert (await inside.run("mknod /srv/d b 8 0", user="root")).status != 0
+    finally:
+        await fence.stop()

@@ -1,0 +1,111 @@
+"""A sandbox without a pid namespace: its keeper's descendants, found through /proc.
+
+The keeper stands outside the sandbox's Landlock domain, so nothing inside can signal it; orphans of
+the sandbox become its children, so nothing escapes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+from . import syscalls
+from .usage import Usage
+
+_ROUNDS: Final = 50
+_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below ``pid``, parents first."""
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        parent = todo.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                text = Path(f"/proc/{parent}/task/{task}/children").read_text()
+                children = [int(word) for word in text.split()]
+                found += children
+                todo += children
+    return found
+
+
+def stop(keeper: int) -> None:
+    """SIGSTOP to every process of the sandbox but its agent."""
+    _settle(keeper, signal.SIGSTOP, spare_agent=True)
+
+
+def go_on(keeper: int) -> None:
+    """SIGCONT to every process of the sandbox."""
+    for pid in descendants(keeper):
+        _signal(pid, signal.SIGCONT)
+
+
+def usage(keeper: int) -> Usage:
+    """CPU time and memory of the sandbox's processes; what ended is in its parent's sums."""
+    ticks = pages = count = 0
+    for pid in descendants(keeper):
+        with contextlib.suppress(OSError):
+            fields = (
+                Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            )
+            ticks += sum(map(int, fields[11:15]))
+            pages += int(fields[21])
+            count += 1
+    return Usage(ticks * _TICK_NS, pages * _PAGE, 0, count)
+
+
+def keep(agent: int) -> NoReturn:
+    """Be the keeper: reap, and end with the agent or on SIGTERM, after everything below."""
+    wanted = {signal.SIGCHLD, signal.SIGTERM}
+    while True:
+        if signal.sigwait(wanted) == signal.SIGTERM or agent in _reap():
+            break
+    own = os.getpid()
+    while True:
+        _settle(own, signal.SIGSTOP, spare_agent=False)  # so that nothing forks meanwhile
+        for pid in descendants(own):
+            _signal(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            os._exit(0)
+
+
+def _reap() -> set[int]:
+    ended: set[int] = set()
+    with contextlib.suppress(ChildProcessError):
+        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            ended.add(pid)
+    return ended
+
+
+def _settle(keeper: int, number: int, *, spare_agent: bool) -> None:
+    """Signal until a round finds nobody new: what was running may have forked."""
+    seen: set[int] = set()
+    for _ in range(_ROUNDS):
+        below = descendants(keeper)
+        fresh = set(below[1:] if spare_agent else below) - seen
+        if not fresh:
+            return
+        for pid in fresh:
+            _signal(pid, number)
+        seen |= fresh
+        time.sleep(0.0005)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def prepare_keeper() -> None:
+    """Adopt orphans, and wait for signals instead of being ended by them. Raises ``OSError``."""
+    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
