@@ -76,9 +76,10 @@ class Agent:
         self._channel: Outbox | None = None
         self._greeted = False
         self._sandbox_id = setup.get("sandbox_id", "")
-        self._users = Users(virtual=setup.get("users") == "virtual")
-        self._files = Files(self._users)
-        self._spawner = Spawner(self._users, self._files)
+        root = setup.get("root", "")
+        self._users = Users(virtual=setup.get("users") == "virtual", root=root)
+        self._files = Files(self._users, root)
+        self._spawner = Spawner(self._users, self._files, root, setup.get("terminals"))
         self._watches = Watches(self._users, self._files)
         self._census = Census()
         self._poll = select.poll()
@@ -242,7 +243,7 @@ class Agent:
         return {
             "version": VERSION,
             "processes": processes,
-            "watches": self._watches.to_json(),
+            "watches": self._watches.end_all(),
         }, ()
 
     def _configure(self, body: Body) -> Answer:

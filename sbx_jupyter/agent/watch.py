@@ -107,11 +107,16 @@ class Watches:
         del self._watches[body["watch"]]
         return {}, ()
 
-    def to_json(self) -> list[Body]:
-        return [
+    def end_all(self) -> list[Body]:
+        """End every watch, since a new engine cannot read on where the last one stopped."""
+        ended: list[Body] = [
             {"watch": number, "path": watch.path, "recursive": watch.recursive}
             for number, watch in self._watches.items()
         ]
+        for watch in self._watches.values():
+            os.close(watch.fd)
+        self._watches.clear()
+        return ended
 
     def _find(self, number: int) -> _Watch:
         try:

@@ -16,6 +16,7 @@ from sbx_jupyter.engine.interpreter import Interpreter
 from sbx_jupyter.engine.metrics import Meter
 from sbx_jupyter.engine.ports import Ports
 from sbx_jupyter.engine.processes import KnownProcess, Processes
+from sbx_jupyter.engine.watchers import Watchers
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol import agent as ops
@@ -69,6 +70,7 @@ class Sandbox:
         self.files = Files(self)
         self.processes = Processes(self, run_dir, process_settings)
         self._interpreter = Interpreter(self.files, self.processes)
+        self.watchers = Watchers(self)
         self._ports = Ports(self)
         self._meter = Meter(self, cage, limits)
         self._run_dir = run_dir
@@ -164,6 +166,7 @@ class Sandbox:
             return
         self.closed.set()
         self.processes.abandon(reason)
+        self.watchers.abandon(reason)
         self._ports.close()
         self._meter.close()
         if self._channel is not None:
