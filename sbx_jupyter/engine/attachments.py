@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine import logs
-from sbx_jupyter.engine.egress.control import EgressControl
+from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
 from sbx_jupyter.engine.secrets import Secrets
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.engine.volumes.volumes import Volumes
@@ -43,6 +43,7 @@ class Attachments:
         )
         hooks = context.hooks
         hooks.mounts = volumes.mounts
+        hooks.envs.update(PROXY_ENVS)
         hooks.started.append(egress.started)
         hooks.network_changed.append(egress.changed)
         hooks.stopped.append(egress.stopped)

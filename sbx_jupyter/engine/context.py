@@ -65,6 +65,8 @@ class Hooks:
     network_changed: list[ChangedHook] = field(default_factory=list)
     stopped: list[StoppedHook] = field(default_factory=list)
     mounts: MountLookup | None = None
+    envs: dict[str, str] = field(default_factory=dict)
+    """Environment of every process in every sandbox, below what the sandbox's own says."""
 
 
 class Tasks:
@@ -112,6 +114,10 @@ class Context:
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: Tasks = field(default_factory=Tasks)
+
+    def envs_of(self, row: SandboxRow) -> dict[str, str]:
+        """The environment of every process in a sandbox (interface 3.3)."""
+        return {**self.hooks.envs, **row.global_envs()}
 
     async def commit(self, batch: Batch) -> None:
         """Make changes durable, and the log entries among them visible."""

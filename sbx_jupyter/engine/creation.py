@@ -107,11 +107,15 @@ class Creation:
         if slot.placed is None:
             limits = limits_for(row, self._context.config.default_limits)
             volumes = self._supervisor.volumes(row)
-            plan = plan_for(row, self._context.data_dir, limits, volumes)
+            plan = plan_for(
+                row, self._context.data_dir, limits, self._context.envs_of(row), volumes
+            )
             slot.placed = await self._context.placement.place(plan)
         elif (sandbox := slot.placed.sandbox) is not None:
             await sandbox.configure(
-                envs=row.global_envs(), default_user=row.default_user, default_cwd=row.default_cwd
+                envs=self._context.envs_of(row),
+                default_user=row.default_user,
+                default_cwd=row.default_cwd,
             )
         await self._supervisor.begin(slot)
 

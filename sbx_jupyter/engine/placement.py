@@ -56,7 +56,9 @@ class Placement(Protocol):
         """Find the processes of a row again, unopened; ``None`` when they are gone."""
         ...
 
-    async def open(self, placed: Placed, row: SandboxRow, limits: Limits) -> Sandbox:
+    async def open(
+        self, placed: Placed, row: SandboxRow, limits: Limits, envs: dict[str, str]
+    ) -> Sandbox:
         """Speak to the agent of an adopted sandbox."""
         ...
 
@@ -114,13 +116,13 @@ class LocalPlacement:
         cage = self._fence.adopt(row.sandbox_id, row.cage)
         return None if cage is None else Placed(cage, None)
 
-    async def open(self, placed: Placed, row: SandboxRow, limits: Limits) -> Sandbox:
+    async def open(
+        self, placed: Placed, row: SandboxRow, limits: Limits, envs: dict[str, str]
+    ) -> Sandbox:
         sandbox = Sandbox(
             row.sandbox_id, placed.cage, self._data_dir.run(row.sandbox_id), limits=limits
         )
-        await sandbox.open(
-            envs=row.global_envs(), default_user=row.default_user, default_cwd=row.default_cwd
-        )
+        await sandbox.open(envs=envs, default_user=row.default_user, default_cwd=row.default_cwd)
         placed.sandbox = sandbox
         return sandbox
 
@@ -184,7 +186,11 @@ def _remove_directories(*directories: Path) -> None:
 
 
 def plan_for(
-    row: SandboxRow, data_dir: DataDir, limits: Limits, volumes: tuple[tuple[Path, str], ...] = ()
+    row: SandboxRow,
+    data_dir: DataDir,
+    limits: Limits,
+    envs: dict[str, str],
+    volumes: tuple[tuple[Path, str], ...] = (),
 ) -> Plan:
     """What the sandbox of a row is made of."""
     return Plan(
@@ -192,7 +198,7 @@ def plan_for(
         limits=limits,
         base=row.base,
         layers=layer_paths(data_dir.path, row.layers),
-        envs=row.global_envs(),
+        envs=envs,
         default_user=row.default_user,
         default_cwd=row.default_cwd,
         volumes=volumes,

@@ -156,7 +156,9 @@ class Supervisor:
         is_new = placed.sandbox is None
         if is_new:
             limits = limits_for(slot.row, self._context.config.default_limits)
-            await self._context.placement.open(placed, slot.row, limits)
+            await self._context.placement.open(
+                placed, slot.row, limits, self._context.envs_of(slot.row)
+            )
         if is_by_agent:
             await _opened(placed).call(ops.FREEZE, frozen=False)
         if is_new:
@@ -168,7 +170,9 @@ class Supervisor:
         context = self._context
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
         limits = limits_for(slot.row, context.config.default_limits)
-        plan = plan_for(slot.row, context.data_dir, limits, self.volumes(slot.row))
+        plan = plan_for(
+            slot.row, context.data_dir, limits, context.envs_of(slot.row), self.volumes(slot.row)
+        )
         slot.placed = await context.placement.place(plan, fresh=False)
         await self.begin(slot)
 

@@ -75,7 +75,9 @@ class EgressControl:
         )
         await proxy.serve(await sandbox.listen_port(PROXY_PORT))
         self._proxies[sandbox_id] = proxy
-        await self._configure(row, sandbox, trusts_us=proxy.interceptor is not None)
+        if proxy.interceptor is not None:
+            # The engine set the proxy's variables already; a second round trip only for these.
+            await self._configure(row, sandbox, trusts_us=True)
 
     async def changed(self, row: SandboxRow, sandbox: Sandbox) -> None:
         """Put the network configuration of a row in force at once."""
