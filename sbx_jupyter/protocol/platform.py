@@ -22,6 +22,15 @@ SandboxState = Literal["running", "paused"]
 class Record(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
     """Base of the platform API's records: fields that are ``None`` are left out."""
 
+    def __repr__(self) -> str:
+        """Like any record's, but never with a token or a password."""
+        shown = (
+            f"{name}={getattr(self, name)!r}"
+            for name in self.__struct_fields__
+            if not name.endswith(("token", "password"))
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
 
 class Error(Record, frozen=True):
     code: int
