@@ -41,6 +41,9 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
         browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
         browser.title.icon = filesIcon;
         addToolbar(browser, title);
+        const { model } = browser;
+        // The model compares paths with its drive's name in front twice, so it misses these.
+        drive.fileChanged.connect(() => void model.refresh(), model);
         browser.addClass('sbx-FileBrowser');
         app.shell.add(browser, 'left', { rank: 601, type: 'Sandboxes' });
       }

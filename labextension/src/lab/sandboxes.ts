@@ -21,7 +21,7 @@ export class Sandboxes {
     this.poll = new Poll({
       auto: false,
       name: 'sbx-jupyter:sandboxes',
-      factory: () => this.read(),
+      factory: () => this.readOnce(),
       frequency: { interval: DEFAULT_INTERVAL, backoff: true, max: MAX_INTERVAL },
       standby: () => (this.watchers === 0 ? true : 'when-hidden')
     });
@@ -87,8 +87,10 @@ export class Sandboxes {
 
   /** Reads now and resolves when the answer is there; failures are in `error`. */
   async refresh(): Promise<void> {
-    await this.poll.refresh();
-    await this.poll.tick.catch(() => undefined);
+    // Not through the poll, which stands by while nobody looks; and not the reading that is under
+    // way, which may be older than what this is about.
+    await this.reading?.catch(() => undefined);
+    await this.readOnce().catch(() => undefined);
   }
 
   async create(request: INewSandbox): Promise<ISandbox> {
@@ -96,12 +98,13 @@ export class Sandboxes {
     this.changedSignal.emit();
     try {
       const sandbox = await readJson<ISandbox>(await this.post(['sandboxes'], request));
+      this.changes += 1;
       this.known = [sandbox, ...(this.known ?? []).filter(item => item.sandboxID !== sandbox.sandboxID)];
       return sandbox;
     } finally {
       this.creations -= 1;
       this.changedSignal.emit();
-      void this.poll.refresh();
+      void this.refresh();
     }
   }
 
@@ -141,7 +144,16 @@ export class Sandboxes {
     Signal.clearData(this);
   }
 
+  /** Joins a reading that is under way. */
+  private readOnce(): Promise<void> {
+    this.reading ??= this.read().finally(() => {
+      this.reading = null;
+    });
+    return this.reading;
+  }
+
   private async read(): Promise<void> {
+    const changes = this.changes;
     try {
       const [list, info] = await Promise.all([
         this.server.request(['sandboxes']),
@@ -153,7 +165,9 @@ export class Sandboxes {
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
       this.serverInfo = info.ok ? await readJson<IServerInfo>(info) : this.serverInfo;
       const { sandboxes } = await readJson<{ sandboxes: ISandbox[] }>(list);
-      this.known = [...sandboxes].sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
+      if (changes === this.changes) {
+        this.known = [...sandboxes].sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
+      }
       this.problem = null;
     } catch (reason) {
       this.problem = sentenceOf(reason);
@@ -176,10 +190,11 @@ export class Sandboxes {
     this.changedSignal.emit();
     try {
       await work();
+      this.changes += 1;
     } finally {
       this.activities.delete(sandboxId);
       this.changedSignal.emit();
-      void this.poll.refresh();
+      void this.refresh();
     }
   }
 
@@ -189,6 +204,9 @@ export class Sandboxes {
   private known: readonly ISandbox[] | null = null;
   private serverInfo: IServerInfo | null = null;
   private problem: string | null = null;
+  private reading: Promise<void> | null = null;
+  /** Counts what we changed, so that a list read before does not undo it on the screen. */
+  private changes = 0;
   private creations = 0;
   private watchers = 0;
   private skew = 0;

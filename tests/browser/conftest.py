@@ -1,0 +1,78 @@
+"""A real engine, a real JupyterLab and a real Chromium, all private to the session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.browser.lab import Lab
+from tests.browser.server import JupyterServer, jupyter_server
+from tests.engine_process import engine_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+# Longer than the panel's interval, so that what was made elsewhere has come by itself.
+expect.set_options(timeout=10_000)
+
+SHOTS = Path(__file__).parent / "shots"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[JupyterServer]:
+    home = Path(tempfile.mkdtemp(prefix="sbx-lab-", dir="/tmp"))
+    try:
+        with engine_process("browser") as engine, jupyter_server(home, engine.data_dir) as running:
+            yield running
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def no_sandboxes(server: JupyterServer) -> None:
+    for sandbox_id in server.sandboxes():
+        server.kill(sandbox_id)
+
+
+@pytest.fixture
+def sandbox(server: JupyterServer) -> Iterator[str]:
+    sandbox_id = server.create("workbench")
+    yield sandbox_id
+    server.kill(sandbox_id)
+
+
+@pytest.fixture
+def lab(browser: Browser, server: JupyterServer) -> Iterator[Lab]:
+    """A fresh JupyterLab page; at the end no script error and no request elsewhere."""
+    page = browser.new_page(viewport={"width": 1300, "height": 800})
+    lab = Lab(page, server)
+    lab.open()
+    yield lab
+    assert lab.errors == []
+    assert [url for url in lab.requests if not url.startswith(server.url)] == []
+    page.close()
+
+
+@pytest.fixture
+def shots() -> Path:
+    SHOTS.mkdir(exist_ok=True)
+    return SHOTS

@@ -1,0 +1,92 @@
+"""One JupyterLab page, spoken to in its own terms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tests.browser.server import TOKEN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from tests.browser.server import JupyterServer
+
+LAB_START = 40_000
+
+
+class Lab:
+    """A page with the sandboxes panel open."""
+
+    def __init__(self, page: Page, server: JupyterServer) -> None:
+        self.page = page
+        self.server = server
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self._note(request.url))
+
+    def open(self) -> None:
+        """Start with an empty layout: a restored one would make checks pass on old widgets."""
+        self.page.goto(f"{self.server.url}lab?token={TOKEN}&reset")
+        self._wait_started()
+        self.show_panel()
+
+    def reload(self) -> None:
+        """Load the page again as a user does, layout and all."""
+        self.page.goto(f"{self.server.url}lab")
+        self._wait_started()
+
+    def show_panel(self) -> None:
+        self.page.evaluate("jupyterapp.shell.activateById('sbx-panel')")
+        self.panel.get_by_role("heading", name="Sandboxes").wait_for()
+
+    @property
+    def panel(self) -> Locator:
+        return self.page.locator("#sbx-panel")
+
+    @property
+    def rows(self) -> Locator:
+        return self.panel.locator(".sbx-Row:not(.sbx-mod-creating)")
+
+    def row(self, name: str) -> Locator:
+        return self.rows.filter(has=self.page.get_by_text(name, exact=True))
+
+    def choose(self, name: str, *path: str) -> None:
+        """Choose an entry of a sandbox's menu, through its submenus."""
+        row = self.row(name)
+        row.hover()
+        row.get_by_label("More actions").click()
+        for label in path:
+            entry = self.page.locator(".lm-Menu-itemLabel", has_text=label).last
+            entry.hover()
+            if label == path[-1]:
+                entry.click()
+
+    def execute(self, command: str, **arguments: object) -> None:
+        """Run a command; what it gives back stays in the page, since widgets cannot leave it."""
+        script = "([command, args]) => jupyterapp.commands.execute(command, args).then(() => null)"
+        self.page.evaluate(script, [command, arguments])
+
+    def use_theme(self, name: str) -> None:
+        self.execute("apputils:change-theme", theme=f"JupyterLab {name}")
+        self.page.wait_for_function(
+            "name => document.body.dataset.jpThemeName === `JupyterLab ${name}`", arg=name
+        )
+
+    def wait_until(self, expression: str, argument: object = None, timeout: int = 15_000) -> None:
+        self.page.wait_for_function(expression, arg=argument, timeout=timeout)
+
+    def type_in_terminal(self, text: str) -> None:
+        """Type into the terminal in front, whose screen is a canvas: only its effects can be read."""
+        self.page.locator(".jp-Terminal:visible .xterm-helper-textarea").focus()
+        self.page.keyboard.type(text)
+        self.page.keyboard.press("Enter")
+
+    def _note(self, url: str) -> None:
+        if urlsplit(url).scheme in ("http", "https", "ws", "wss"):
+            self.requests.append(url)
+
+    def _wait_started(self) -> None:
+        self.page.wait_for_selector("#sbx-panel", state="attached", timeout=LAB_START)
+        self.page.evaluate("jupyterapp.restored.then(() => null)")

@@ -1,0 +1,144 @@
+"""A private Jupyter server with the extension of this checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LABEXTENSION = CHECKOUT / "sbx_jupyter" / "labextension"
+BASE_URL = "/user/a%40b/"
+"""What a hub gives: it catches every path that is built by hand."""
+TOKEN = "t0k"
+START_PATIENCE = 40.0
+
+
+@dataclass
+class JupyterServer:
+    """A running server and its routes, called with the token as a script would."""
+
+    url: str
+    root: Path
+    log: Path
+    http: httpx.Client
+
+    def create(self, name: str | None = None, **fields: Any) -> str:
+        """A new sandbox's id."""
+        body = {"timeout": 600} | ({"name": name} if name else {}) | fields
+        response = self.http.post("sandboxes", json=body)
+        response.raise_for_status()
+        return response.json()["sandboxID"]
+
+    def sandboxes(self) -> dict[str, dict[str, Any]]:
+        listed = self.http.get("sandboxes").raise_for_status().json()["sandboxes"]
+        return {item["sandboxID"]: item for item in listed}
+
+    def kill(self, sandbox_id: str) -> None:
+        self.http.delete(f"sandboxes/{sandbox_id}")
+
+    def read(self, sandbox_id: str, path: str) -> bytes | None:
+        """A file's bytes, or ``None`` while it is not there."""
+        response = self.http.get(f"sandboxes/{sandbox_id}/files", params={"path": path})
+        if response.status_code == 404:
+            return None
+        return response.raise_for_status().content
+
+    def write(self, sandbox_id: str, path: str, content: bytes) -> None:
+        headers = {"Content-Type": "application/octet-stream"}
+        params = {"path": path}
+        url = f"sandboxes/{sandbox_id}/files"
+        self.http.post(url, params=params, content=content, headers=headers).raise_for_status()
+
+    def wait_for(self, sandbox_id: str, path: str, content: bytes, seconds: float = 15) -> None:
+        """Wait until the file holds ``content``, the effect of what was typed."""
+        deadline = time.monotonic() + seconds
+        while (found := self.read(sandbox_id, path)) != content:
+            assert time.monotonic() < deadline, f"{path} holds {found!r}, not {content!r}"
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def jupyter_server(home: Path, engine_dir: Path) -> Iterator[JupyterServer]:
+    """Start a server whose every directory is below ``home``."""
+    assert (LABEXTENSION / "package.json").exists(), "the labextension is not built: make build"
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}{BASE_URL}"
+    root = home / "root"
+    log = home / "jupyter.log"
+    environment = _prepare(home, root, engine_dir)
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+        *(f"--port={port}", "--port-retries=0", f"--ServerApp.base_url={BASE_URL}"),
+        *(f"--ServerApp.root_dir={root}", "--LabApp.expose_app_in_browser=True"),
+    ]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    try:
+        _wait_ready(process, url, log)
+        headers = {"Authorization": f"token {TOKEN}"}
+        with httpx.Client(base_url=f"{url}sbx/api/", headers=headers, timeout=30) as client:
+            yield JupyterServer(url, root, log, client)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _prepare(home: Path, root: Path, engine_dir: Path) -> dict[str, str]:
+    """Make the private directories; the environment that points to them."""
+    root.mkdir()
+    extensions = home / "data" / "labextensions"
+    extensions.mkdir(parents=True)
+    (extensions / "sbx-jupyter").symlink_to(LABEXTENSION)
+    config = home / "config"
+    config.mkdir()
+    settings = {
+        "ServerApp": {"jpserver_extensions": {"sbx_jupyter": True}},
+        "IdentityProvider": {"token": TOKEN},
+        "SbxExtension": {"data_dir": str(engine_dir), "auto_start": False},
+    }
+    (config / "jupyter_server_config.json").write_text(json.dumps(settings))
+    notifications = home / "settings" / "@jupyterlab" / "apputils-extension"
+    notifications.mkdir(parents=True)
+    # Else every page asks whether it may fetch news.
+    (notifications / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    folders = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }
+    own = {name: str(home / folder) for name, folder in folders.items()}
+    own |= {"PYTHONPATH": str(CHECKOUT), "SBX_DATA_DIR": str(engine_dir)}
+    return {**os.environ, **own}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + START_PATIENCE
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}api", timeout=2).is_success:
+                return
+        late = time.monotonic() > deadline
+        assert process.poll() is None and not late, f"no Jupyter server:\n{log.read_text()}"
+        time.sleep(0.1)

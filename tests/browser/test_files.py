@@ -1,0 +1,105 @@
+"""A sandbox's files in JupyterLab's own file browser and editor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Locator
+
+    from tests.browser.lab import Lab
+    from tests.browser.server import JupyterServer
+
+HOSTILE = "<img src=x onerror=alert(1)>.txt"
+
+
+@pytest.fixture
+def browser_of_files(lab: Lab, sandbox: str, server: JupyterServer) -> Locator:
+    server.write(sandbox, "/home/user/notes.txt", b"first\n")
+    server.write(sandbox, f"/home/user/{HOSTILE}", b"")
+    row = lab.row("workbench")
+    row.hover()
+    row.get_by_label("Browse files").click()
+    files = lab.page.locator("#sbx-files")
+    item(files, "notes.txt").wait_for()
+    return files
+
+
+def item(files: Locator, name: str) -> Locator:
+    return files.locator(".jp-DirListing-item", has_text=name)
+
+
+def test_a_file_is_opened_edited_and_saved(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
+):
+    item(browser_of_files, "notes.txt").dblclick()
+    editor = lab.page.locator(".jp-FileEditor .cm-content")
+    expect(editor).to_contain_text("first")
+    editor.click()
+    lab.page.keyboard.press("Control+End")
+    lab.page.keyboard.type("second")
+    lab.page.keyboard.press("Control+s")
+
+    server.wait_for(sandbox, "/home/user/notes.txt", b"first\nsecond")
+    expect(lab.page.locator(".jp-Dialog")).to_have_count(0)
+
+
+def test_a_hostile_file_name_is_text(lab: Lab, browser_of_files: Locator):
+    expect(item(browser_of_files, HOSTILE)).to_have_count(1)
+    expect(browser_of_files.locator(".jp-DirListing-content img")).to_have_count(0)
+
+
+def test_files_made_inside_appear(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
+):
+    server.write(sandbox, "/home/user/appeared.txt", b"")
+    expect(item(browser_of_files, "appeared.txt")).to_be_visible(timeout=4000)
+
+
+def test_a_file_is_uploaded_with_its_bytes(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator, tmp_path: Path
+):
+    content = bytes(range(256)) * 1000
+    local = tmp_path / "bytes.bin"
+    local.write_bytes(content)
+    with lab.page.expect_file_chooser() as chooser:
+        browser_of_files.get_by_title("Upload Files").click()
+    chooser.value.set_files(local)
+
+    item(browser_of_files, "bytes.bin").wait_for()
+    server.wait_for(sandbox, "/home/user/bytes.bin", content)
+
+
+def test_a_file_is_downloaded_with_its_bytes(lab: Lab, browser_of_files: Locator):
+    item(browser_of_files, "notes.txt").click()
+    with lab.page.expect_download() as download:
+        lab.execute("filebrowser:download")
+    assert download.value.suggested_filename == "notes.txt"
+    assert download.value.path().read_bytes() == b"first\n"
+
+
+def test_a_file_is_renamed_and_deleted(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
+):
+    item(browser_of_files, "notes.txt").click()
+    lab.page.keyboard.press("F2")
+    lab.page.keyboard.press("Control+a")
+    lab.page.keyboard.type("renamed.txt")
+    lab.page.keyboard.press("Enter")
+    server.wait_for(sandbox, "/home/user/renamed.txt", b"first\n")
+
+    item(browser_of_files, "renamed.txt").click()
+    lab.page.keyboard.press("Delete")
+    lab.page.locator(".jp-Dialog .jp-mod-warn").click()
+    expect(item(browser_of_files, "renamed.txt")).to_have_count(0)
+    assert server.read(sandbox, "/home/user/renamed.txt") is None
+
+
+def test_file_new_still_asks_the_server(lab: Lab, server: JupyterServer):
+    lab.execute("docmanager:new-untitled", path="", type="file")
+    assert (server.root / "untitled.txt").exists()

@@ -1,0 +1,35 @@
+"""The metrics panel draws what the sandbox uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from tests.browser.lab import Lab
+
+DRAWN = """() => [...document.querySelectorAll('.sbx-MetricsChart canvas')].every(canvas => {
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return pixels.some((value, index) => index % 4 === 3 && value > 0);
+})"""
+
+
+def test_all_three_charts_draw_and_say_their_value(lab: Lab, sandbox: str):
+    lab.execute("sbx:open-metrics", sandbox=sandbox)
+    charts = lab.page.locator(".sbx-MetricsChart-measure")
+    expect(charts).to_have_count(3)
+    for title, unit in (("CPU", "%"), ("Memory", "iB of"), ("Disk", "iB of")):
+        chart = charts.filter(has_text=title)
+        expect(chart.locator(".sbx-MetricsChart-value")).to_contain_text(unit, timeout=10_000)
+    lab.wait_until(DRAWN)
+    assert lab.page.locator(".sbx-MetricsView-message").is_hidden()
+
+
+def test_a_sandbox_that_ended_is_told_in_the_panel(lab: Lab, sandbox: str):
+    lab.execute("sbx:open-metrics", sandbox=sandbox)
+    expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%", timeout=10_000)
+
+    lab.server.kill(sandbox)
+
+    expect(lab.page.locator(".sbx-MetricsView-message")).to_contain_text(sandbox, timeout=10_000)

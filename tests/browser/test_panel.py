@@ -1,0 +1,168 @@
+"""The sandboxes panel: making sandboxes, seeing them, ending them."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from tests.browser.lab import Lab
+    from tests.browser.server import JupyterServer
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_the_empty_panel_says_what_to_do_and_does_it(lab: Lab, server: JupyterServer):
+    expect(lab.panel).to_contain_text("No sandboxes yet")
+
+    lab.panel.get_by_role("button", name="Create sandbox").click()
+
+    expect(lab.rows).to_have_count(1)
+    expect(lab.page.get_by_text("is running.")).to_be_visible()
+    assert len(server.sandboxes()) == 1
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_a_sandbox_is_made_with_a_name_and_a_timeout(lab: Lab, server: JupyterServer):
+    lab.panel.get_by_role("button", name="Create a sandbox with options").click()
+    dialog = lab.page.locator(".jp-Dialog")
+    dialog.get_by_label("Name", exact=True).fill("from the form")
+    dialog.get_by_label("Lives for").select_option("900")
+    dialog.get_by_role("button", name="Create").click()
+
+    expect(lab.row("from the form")).to_be_visible()
+    (made,) = server.sandboxes().values()
+    assert made["metadata"]["name"] == "from the form"
+    expect(lab.row("from the form")).to_contain_text("14:")
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_an_unknown_template_is_refused_in_the_words_of_the_engine(lab: Lab):
+    lab.execute("sbx:create", template="no-such-template")
+
+    toast = lab.page.locator(".Toastify__toast", has_text="could not be created")
+    expect(toast).to_contain_text("no-such-template")
+    expect(lab.rows).to_have_count(0)
+
+
+def test_killing_asks_first_and_keeps_the_sandbox_on_cancel(
+    lab: Lab, sandbox: str, server: JupyterServer
+):
+    row = lab.row("workbench")
+    row.focus()
+    lab.page.keyboard.press("Delete")
+    dialog = lab.page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("workbench")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert sandbox in server.sandboxes()
+
+    row.focus()
+    lab.page.keyboard.press("Delete")
+    dialog.get_by_role("button", name="Kill sandbox").click()
+
+    expect(row).to_have_count(0)
+    assert sandbox not in server.sandboxes()
+
+
+def test_the_menu_pauses_and_resumes(lab: Lab, sandbox: str, server: JupyterServer):
+    lab.choose("workbench", "Pause")
+    expect(lab.row("workbench")).to_contain_text("paused")
+    assert server.sandboxes()[sandbox]["state"] == "paused"
+
+    lab.choose("workbench", "Resume")
+    expect(lab.row("workbench")).to_contain_text("left")
+    assert server.sandboxes()[sandbox]["state"] == "running"
+
+
+def test_the_menu_extends_the_time(lab: Lab, sandbox: str):
+    expect(lab.row("workbench")).to_contain_text("9:")
+
+    lab.choose("workbench", "Keep for", "4 h")
+
+    expect(lab.row("workbench")).to_contain_text("3 h 59 min left")
+
+
+def test_the_time_that_is_left_counts_down(lab: Lab, sandbox: str):
+    left = lab.row("workbench").locator(".sbx-Row-left")
+    before = left.inner_text()
+    lab.wait_until(
+        "before => document.querySelector('.sbx-Row-left').textContent !== before", before, 3000
+    )
+
+
+def test_the_badge_says_how_this_machine_isolates(lab: Lab, server: JupyterServer):
+    isolation = server.http.get("info").json()["isolation"]
+    badge = lab.panel.locator(".sbx-Badge")
+    expect(badge).to_contain_text(isolation["tier"])
+    for limit, how in isolation["limits"].items():
+        if how == "none":
+            assert f"No limit on {limit}" in (badge.get_attribute("title") or "")
+
+    badge.click()
+
+    expect(lab.page.locator(".jp-Dialog")).to_contain_text("Isolation")
+    lab.page.keyboard.press("Escape")
+
+
+def test_arrow_keys_move_between_rows(lab: Lab, server: JupyterServer, sandbox: str):
+    other = server.create("second bench")
+    lab.execute("sbx:refresh")
+    lab.row("second bench").focus()
+    lab.page.keyboard.press("ArrowDown")
+    expect(lab.row("workbench")).to_be_focused()
+    lab.page.keyboard.press("Home")
+    expect(lab.row("second bench")).to_be_focused()
+    server.kill(other)
+
+
+def test_hostile_names_are_shown_as_text(lab: Lab, server: JupyterServer):
+    name = "<img src=x onerror=window.hurt=1>" + "long " * 100
+    sandbox_id = server.create(name)
+    lab.execute("sbx:refresh")
+
+    expect(lab.rows.filter(has_text="<img src=x")).to_have_count(1)
+    lab.execute("sbx:open-metrics", sandbox=sandbox_id)
+    expect(lab.page.locator(".sbx-MetricsWidget-title")).to_contain_text("<img src=x")
+    assert lab.page.evaluate("window.hurt") is None
+    width = lab.panel.evaluate("node => [node.scrollWidth, node.clientWidth]")
+    assert width[0] <= width[1]
+    server.kill(sandbox_id)
+
+
+def test_an_unreachable_engine_is_told_and_retried(lab: Lab, sandbox: str):
+    sentence = "The engine did not start within 30 s."
+    answer = json.dumps({"code": "unavailable", "message": sentence})
+    lab.page.route("**/sbx/api/sandboxes?*", lambda route: route.fulfill(status=503, body=answer))
+    lab.panel.get_by_role("button", name="Refresh").click()
+    expect(lab.panel.get_by_role("alert")).to_contain_text(sentence)
+    expect(lab.row("workbench")).to_be_visible()
+
+    lab.page.unroute("**/sbx/api/sandboxes?*")
+    lab.panel.get_by_role("button", name="Retry").click()
+
+    expect(lab.panel.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_panel_asks_nothing_while_it_is_hidden(lab: Lab, sandbox: str):
+    expect(lab.row("workbench")).to_be_visible()
+    lab.page.evaluate("jupyterapp.shell.collapseLeft()")
+    lab.page.wait_for_timeout(500)
+    lab.requests.clear()
+
+    lab.page.wait_for_timeout(6000)
+
+    assert [url for url in lab.requests if "/sbx/api/" in url] == []
+    lab.show_panel()
+    deadline = time.monotonic() + 5
+    while not any("/sbx/api/sandboxes" in url for url in lab.requests):
+        assert time.monotonic() < deadline
+        lab.page.wait_for_timeout(100)
+
+
+def test_running_sessions_list_the_sandbox(lab: Lab, sandbox: str):
+    expect(lab.row("workbench")).to_be_visible()
+    lab.page.evaluate("jupyterapp.shell.activateById('jp-running-sessions')")
+    expect(lab.page.locator("#jp-running-sessions")).to_contain_text("workbench")

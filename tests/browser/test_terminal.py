@@ -1,0 +1,95 @@
+"""Terminals in the main area, checked by what the typed commands did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from tests.browser.lab import Lab
+    from tests.browser.server import JupyterServer
+
+
+def open_terminal(lab: Lab) -> None:
+    row = lab.row("workbench")
+    row.hover()
+    row.get_by_label("Open terminal").click()
+    wait_connected(lab)
+
+
+def wait_connected(lab: Lab) -> None:
+    lab.wait_until(
+        "() => { const shown = jupyterapp.shell.currentWidget;"
+        " return shown?.connection?.connectionStatus === 'connected'; }"
+    )
+
+
+def test_what_is_typed_runs_in_the_sandbox(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.page.keyboard.type("printf %s \"$PWD\" > /tmp/proof")
+    lab.page.keyboard.press("Enter")
+    server.wait_for(sandbox, "/tmp/proof", b"/home/user")
+
+
+def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.type_in_terminal("kept=42; touch /tmp/ready")
+    server.wait_for(sandbox, "/tmp/ready", b"")
+    # The layout is saved a moment after it changed.
+    lab.page.wait_for_timeout(2500)
+
+    lab.reload()
+
+    lab.page.locator(".sbx-TerminalWidget:visible").wait_for(timeout=15_000)
+    wait_connected(lab)
+    lab.type_in_terminal("printf %s $kept > /tmp/kept")
+    server.wait_for(sandbox, "/tmp/kept", b"42")
+    lab.show_panel()
+
+
+def test_two_terminals_are_two_shells(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.type_in_terminal("printf %s $$ > /tmp/first; printf done > /tmp/first.done")
+    server.wait_for(sandbox, "/tmp/first.done", b"done")
+    open_terminal(lab)
+    lab.type_in_terminal("printf %s $$ > /tmp/second; printf done > /tmp/second.done")
+    server.wait_for(sandbox, "/tmp/second.done", b"done")
+
+    assert server.read(sandbox, "/tmp/first") != server.read(sandbox, "/tmp/second")
+    listed = server.http.get(f"sandboxes/{sandbox}/terminals").json()
+    assert len(listed) == 2
+
+
+def test_the_shell_has_the_size_of_the_screen(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.type_in_terminal("stty size > /tmp/size; printf done > /tmp/size.done")
+    server.wait_for(sandbox, "/tmp/size.done", b"done")
+    rows, cols = map(int, (server.read(sandbox, "/tmp/size") or b"").split())
+    assert rows > 24
+    assert cols > 80
+
+
+def test_the_end_of_the_shell_is_told(lab: Lab, sandbox: str):
+    open_terminal(lab)
+    lab.type_in_terminal("exit 3")
+    banner = lab.page.locator(".sbx-TerminalWidget-banner")
+    expect(banner).to_have_text("The shell ended with code 3.")
+
+
+def test_a_hostile_title_is_text(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.type_in_terminal(
+        r"PS1=; printf '\033]0;<img src=x onerror=window.hurt=1>\007'; touch /tmp/titled; sleep 1"
+    )
+    server.wait_for(sandbox, "/tmp/titled", b"")
+    expect(lab.page.locator(".lm-TabBar-tabLabel", has_text="<img src=x")).to_be_visible()
+    assert lab.page.evaluate("window.hurt") is None
+
+
+def test_a_flood_of_output_leaves_the_page_alive(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.type_in_terminal("timeout 3 yes; printf done > /tmp/flood.done")
+    server.wait_for(sandbox, "/tmp/flood.done", b"done", seconds=30)
+    lab.type_in_terminal("printf alive > /tmp/alive")
+    server.wait_for(sandbox, "/tmp/alive", b"alive", seconds=20)
