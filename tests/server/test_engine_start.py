@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,9 @@ def own_data_dir(extension_settings):
     yield data_dir
     if (running := bundled.find_engine(data_dir)) is not None:
         os.kill(running.pid, signal.SIGTERM)
-        while bundled.find_engine(data_dir) is not None:
-            pass
+        while running.pid in bundled._children:
+            bundled.find_engine(data_dir)  # reaps it once it has tidied up
+            time.sleep(0.02)
     shutil.rmtree(data_dir)
 
 

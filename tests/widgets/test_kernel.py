@@ -1,0 +1,121 @@
+"""A widget in a real kernel stays live while a cell runs, where the kernel has subshells."""
+
+from __future__ import annotations
+
+import queue
+import time
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from tests.engine_process import CHECKOUT
+
+BUSY = 6.0
+PROMPT = 2.0
+"""How soon a key must come back while a cell runs for ``BUSY`` seconds."""
+
+
+@pytest.fixture
+def kernel(engine, monkeypatch):
+    monkeypatch.setenv("SBX_DATA_DIR", str(engine.data_dir))
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    manager, client = start_new_kernel()
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    manager.cleanup_resources()
+
+
+class Page:
+    """What JupyterLab does with one widget: comm messages through a subshell of its own."""
+
+    def __init__(self, client, comm_id, subshell_id):
+        self.client = client
+        self.comm_id = comm_id
+        self.subshell_id = subshell_id
+        self.output = b""
+        self._seq = 0
+
+    def send(self, op, *buffers, **fields):
+        content = {"view": "page", "seq": self._seq, "op": op, "id": self._seq + 1, **fields}
+        self._seq += 1
+        message = self.client.session.msg(
+            "comm_msg",
+            {"comm_id": self.comm_id, "data": {"method": "custom", "content": content}},
+        )
+        message["header"]["subshell_id"] = self.subshell_id
+        message["buffers"] = list(buffers)
+        self.client.shell_channel.send(message)
+        return content["id"]
+
+    def until(self, wanted, patience):
+        """Read what the kernel publishes; whether ``wanted`` came in time."""
+        deadline = time.monotonic() + patience
+        while wanted not in self.output and (left := deadline - time.monotonic()) > 0:
+            try:
+                message = self.client.get_iopub_msg(timeout=left)
+            except queue.Empty:
+                break
+            if message["content"].get("comm_id") == self.comm_id and message["buffers"]:
+                self.output += b"".join(bytes(b) for b in message["buffers"])
+        return wanted in self.output
+
+
+def run(client, code):
+    """Execute a cell and give back the comms that it opened."""
+    opened = []
+
+    def watch(message):
+        if message["msg_type"] == "comm_open":
+            opened.append(message["content"])
+        assert message["msg_type"] != "error", message["content"]
+
+    client.execute_interactive(code, timeout=30, output_hook=watch)
+    return opened
+
+
+def subshell(client):
+    client.control_channel.send(client.session.msg("create_subshell_request", {}))
+    reply = client.get_control_msg(timeout=10)
+    return reply["content"]["subshell_id"]
+
+
+@pytest.fixture
+def page(kernel):
+    run(kernel, "from sbx_jupyter import Sandbox, Terminal\nbox = Sandbox.create(timeout=120)")
+    comms = run(kernel, "widget = Terminal(box)")
+    [comm] = [c for c in comms if c["data"]["state"].get("_esm")]
+    page = Page(kernel, comm["comm_id"], subshell(kernel))
+    page.send("terminal_open", cols=80, rows=24, pid=comm["data"]["state"]["pid"])
+    page.send("terminal_input", b"echo al''ive\n", terminal=1)
+    assert page.until(b"alive", 10)
+    yield page
+    run(kernel, "box.kill()")
+
+
+def test_keys_come_back_while_a_cell_runs(kernel, page):
+    cell = kernel.execute(f"import time; time.sleep({BUSY})")
+    time.sleep(0.5)
+
+    started = time.monotonic()
+    for number in range(5):
+        page.send("terminal_input", b"echo key-%d''!\n" % number, terminal=1)
+        assert page.until(b"key-%d!" % number, PROMPT)
+    took = time.monotonic() - started
+
+    assert took < BUSY - 1
+    reply = kernel.get_shell_msg(timeout=2 * BUSY)
+    while reply["parent_header"].get("msg_id") != cell:
+        reply = kernel.get_shell_msg(timeout=2 * BUSY)
+    assert reply["content"]["status"] == "ok"
+
+
+def test_output_keeps_coming_while_a_cell_runs(kernel, page):
+    page.send(
+        "terminal_input", b"for i in $(seq 1 8); do echo tick-$i-; sleep 0.3; done\n", terminal=1
+    )
+    kernel.execute(f"import time; time.sleep({BUSY})")
+
+    assert page.until(b"tick-8-", BUSY - 1)
