@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 from sbx_jupyter.client.output import CommandResult, OutputBuffer
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
+from sbx_jupyter.protocol.access import random_id
 from sbx_jupyter.protocol.runtime import (
     ConnectRequest,
     Empty,
@@ -99,19 +100,23 @@ class Commands:
         ``cwd``, ``UnauthenticatedError`` for an unknown user, ``UnavailableError`` when the sandbox
         was stopped.
         """
-        handle = await self.start(
-            command, envs=envs, cwd=cwd, user=user, timeout=timeout, stdin=stdin
-        )
-        if background:
-            handle.read_on(on_stdout, on_stderr)
-            return handle
+        # A command that we are cancelled out of is found by its tag, even before we know its pid.
+        tag = f"run-{random_id(12)}"
+        handle: CommandHandle | None = None
         try:
-            return await handle.wait(on_stdout, on_stderr)
+            handle = await self.start(
+                command, envs=envs, cwd=cwd, user=user, timeout=timeout, stdin=stdin, tag=tag
+            )
+            if not background:
+                return await handle.wait(on_stdout, on_stderr)
         except asyncio.CancelledError:
-            await handle.kill()
+            await self._signal(ProcessSelector(tag=tag), "SIGNAL_SIGKILL")
             raise
         finally:
-            await handle.disconnect()
+            if handle is not None and not background:
+                await handle.disconnect()
+        handle.read_on(on_stdout, on_stderr)
+        return handle
 
     async def start(
         self,
@@ -122,13 +127,14 @@ class Commands:
         user: str | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         stdin: bool = False,
+        tag: str | None = None,
     ) -> CommandHandle:
         """Like ``run(background=True)``, but nothing is read until the caller reads."""
         text = command if isinstance(command, str) else shlex.join(command)
         config = ProcessConfig(
             cmd="/bin/bash", args=["-l", "-c", text], envs=dict(envs or {}), cwd=cwd
         )
-        request = StartRequest(process=config, stdin=stdin)
+        request = StartRequest(process=config, stdin=stdin, tag=tag)
         stream = await self._runtime.stream(
             "process.Process/Start", request, ProcessEventResponse, user=user, deadline=timeout
         )
@@ -153,7 +159,10 @@ class Commands:
 
     async def send_signal(self, pid: int, signal: str) -> bool:
         """``SIGNAL_SIGTERM`` or ``SIGNAL_SIGKILL``; false when the process is gone."""
-        request = SendSignalRequest(process=ProcessSelector(pid=pid), signal=signal)
+        return await self._signal(ProcessSelector(pid=pid), signal)
+
+    async def _signal(self, process: ProcessSelector, signal: str) -> bool:
+        request = SendSignalRequest(process=process, signal=signal)
         try:
             await self._runtime.call("process.Process/SendSignal", request, Empty)
         except NotFoundError:

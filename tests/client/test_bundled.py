@@ -1,0 +1,137 @@
+"""The user's shared engine: started on demand, once, and found again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, Sandbox, bundled
+from sbx_jupyter.errors import UnauthenticatedError, UnavailableError
+from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of, log_file_of
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def data_dir(monkeypatch):
+    """A data directory of our own, whose engine is stopped afterwards."""
+    for name in ("E2B_API_URL", "E2B_SANDBOX_URL", "E2B_DOMAIN", "E2B_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with tempfile.TemporaryDirectory(prefix="sbx-bundled-", dir="/tmp") as folder:
+        monkeypatch.setenv("SBX_DATA_DIR", folder)
+        yield Path(folder)
+        stop(Path(folder))
+
+
+def stop(data_dir):
+    found = bundled.read_connection_file(connection_file_of(data_dir))
+    if found is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 15
+    while bundled.find_engine(data_dir) is not None or is_alive(found.pid):
+        assert time.monotonic() < deadline, "the engine does not stop"
+        time.sleep(0.05)
+
+
+def is_alive(pid):
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    return Path(f"/proc/{pid}").exists()
+
+
+async def test_the_first_sandbox_starts_the_engine_and_the_second_finds_it(data_dir):
+    async with await AsyncSandbox.create(timeout=60) as sandbox:
+        assert (await sandbox.commands.run("echo hi")).stdout == "hi\n"
+    first = bundled.find_engine(data_dir)
+
+    async with await AsyncSandbox.create(timeout=60):
+        assert bundled.find_engine(data_dir) == first
+
+    assert connection_file_of(data_dir).stat().st_mode & 0o777 == 0o600
+    command = Path(f"/proc/{first.pid}/cmdline").read_bytes()
+    assert first.api_key.encode() not in command
+    assert os.getsid(first.pid) == first.pid
+
+
+def test_starters_at_the_same_time_share_one_engine(data_dir):
+    code = (
+        "from sbx_jupyter.client import bundled; e = bundled.ensure_engine(); print(e.pid, e.url)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    starters = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+        for _ in range(4)
+    ]
+
+    said = {starter.communicate(timeout=40)[0] for starter in starters}
+
+    assert len(said) == 1
+    assert said != {b""}
+
+
+def test_a_file_left_by_a_dead_engine_is_not_believed(data_dir):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = ConnectionFile(url="http://127.0.0.1:1", api_key="e2b_00", pid=dead.pid, version="0")
+    connection_file_of(data_dir).write_bytes(msgspec.json.encode(left))
+    assert bundled.find_engine(data_dir) is None
+    with pytest.raises(UnavailableError, match="no engine is running"):
+        ConnectionConfig.from_env()
+
+    with Sandbox.create(timeout=60) as sandbox:
+        assert sandbox.is_running()
+
+    assert bundled.find_engine(data_dir).pid != dead.pid
+
+
+def test_a_file_of_a_live_process_that_does_not_answer_is_not_believed(data_dir):
+    left = ConnectionFile(url="http://127.0.0.1:1", api_key="e2b_00", pid=os.getpid(), version="0")
+    connection_file_of(data_dir).write_bytes(msgspec.json.encode(left))
+    try:
+        assert bundled.find_engine(data_dir) is None
+    finally:
+        connection_file_of(data_dir).unlink()
+
+
+def test_an_engine_that_cannot_start_says_where_its_log_is(data_dir, monkeypatch):
+    (data_dir / "engine.json").mkdir()
+    (data_dir / "engine.sqlite").mkdir()
+    monkeypatch.setattr(bundled, "_LOST_RACE_PATIENCE", 0.1)
+
+    try:
+        with pytest.raises(UnavailableError, match="did not start") as caught:
+            bundled.ensure_engine(data_dir, timeout=10)
+    finally:
+        (data_dir / "engine.json").rmdir()
+
+    assert str(log_file_of(data_dir)) in str(caught.value)
+
+
+def test_a_deployment_of_the_environment_wins(data_dir, monkeypatch):
+    monkeypatch.setenv("E2B_DOMAIN", "sandboxes.example")
+    with pytest.raises(UnauthenticatedError):
+        ConnectionConfig.from_env()
+    monkeypatch.setenv("E2B_API_KEY", "e2b_00")
+
+    config = ConnectionConfig.from_env()
+
+    assert config.api_url == "https://api.sandboxes.example"
+    assert config.runtime_url("iabc", 49983) == "https://49983-iabc.sandboxes.example"
+
+
+def test_a_key_alone_sends_nothing_off_this_machine(data_dir, monkeypatch):
+    monkeypatch.setenv("E2B_API_KEY", "e2b_00")
+
+    with pytest.raises(UnavailableError):
+        ConnectionConfig.from_env()
