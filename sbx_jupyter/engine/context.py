@@ -85,11 +85,19 @@ class Tasks:
         """Await ``work``; it goes on when the caller is cancelled."""
         return await asyncio.shield(self.spawn(work, name))
 
-    async def drain(self) -> None:
-        """Wait for all that runs, and for what that begins."""
+    async def drain(self, timeout: float) -> None:
+        """Wait for all that runs and for what that begins; cancel what takes longer."""
         current = asyncio.current_task()
+        end = asyncio.get_running_loop().time() + timeout
         while waiting := [task for task in self._tasks if task is not current]:
-            await asyncio.gather(*waiting, return_exceptions=True)
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0:
+                _log.warning("%d tasks did not end and are cancelled", len(waiting))
+                for task in waiting:
+                    task.cancel()
+                await asyncio.gather(*waiting, return_exceptions=True)
+                return
+            await asyncio.wait(waiting, timeout=left)
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -114,6 +122,8 @@ class Context:
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: Tasks = field(default_factory=Tasks)
+    guards: Tasks = field(default_factory=Tasks)
+    """Those that wait for the death of a sandbox; they end when it ends or is let go."""
 
     def envs_of(self, row: SandboxRow) -> dict[str, str]:
         """The environment of every process in a sandbox (interface 3.3)."""

@@ -17,11 +17,18 @@ def boot_id() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def from_os_error(error: OSError, doing: str) -> SbxError:
-    """The domain error for a failed system call of the engine's own."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+
+
+def translate(error: OSError | SbxError, doing: str) -> SbxError:
+    """The domain error for what went wrong on the engine's own disk.
+
+    A full disk is found in the text too: helpers such as ``cp`` only say it in words.
+    """
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if is_full or any(text in str(error) for text in _NO_SPACE):
         return NoSpaceError(f"no space left while {doing}")
-    return InternalError(f"{doing} failed: {error}")
+    return error if isinstance(error, SbxError) else InternalError(f"{doing} failed: {error}")
 
 
 class DataDir:
@@ -71,7 +78,7 @@ class DataDir:
                 below.mkdir(mode=0o700, exist_ok=True)
             lock = os.open(self.path / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise from_os_error(error, f"making the data directory {self.path}") from error
+            raise translate(error, f"making the data directory {self.path}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

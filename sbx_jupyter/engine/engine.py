@@ -58,6 +58,7 @@ _log = logging.getLogger(__name__)
 
 _MIN_REFRESH = 15
 _MAX_REFRESH = 3600
+_STOP_TIMEOUT = 60.0
 
 
 class Engine:
@@ -128,12 +129,14 @@ class Engine:
         try:
             await parts.context.expiry.stop()
             await parts.sampler.stop()
+            # What was begun is finished first, so that no sandbox appears behind our back.
+            await parts.context.tasks.drain(_STOP_TIMEOUT)
             await parts.pool.stop()
             if kill_sandboxes:
                 await asyncio.gather(*(self._stop_one(parts, slot) for slot in parts.context.slots))
+            await parts.context.tasks.drain(_STOP_TIMEOUT)
             for slot in parts.context.slots:
                 await self._leave(parts, slot)
-            await parts.context.tasks.drain()
         finally:
             await self._exit.aclose()
 

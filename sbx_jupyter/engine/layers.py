@@ -8,9 +8,10 @@ import ctypes
 import logging
 import os
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sbx_jupyter.errors import NoSpaceError, SbxError
+from sbx_jupyter.engine.datadir import translate
+from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _libc = ctypes.CDLL(None, use_errno=True)
-
-_NO_SPACE: Final = ("No space left on device", "Disk quota exceeded")
 
 
 class Layers:
@@ -59,9 +58,7 @@ class Layers:
         try:
             await self._fence.copy_tree(source, target)
         except SbxError as error:
-            if any(text in error.message for text in _NO_SPACE):
-                raise NoSpaceError("no space left to copy the files of the sandbox") from error
-            raise
+            raise translate(error, "copying the files of the sandbox") from error
         await asyncio.to_thread(sync, target)
 
     async def collect(self, candidates: tuple[str, ...] | None = None) -> None:

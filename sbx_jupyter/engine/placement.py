@@ -10,9 +10,10 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sbx_jupyter.engine.datadir import DataDir, from_os_error
+from sbx_jupyter.engine.datadir import DataDir, translate
 from sbx_jupyter.engine.records import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.sandbox import Sandbox
+from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 
 if TYPE_CHECKING:
@@ -89,11 +90,7 @@ class LocalPlacement:
         """
         cage: Cage | None = None
         try:
-            try:
-                listener = await asyncio.to_thread(self._prepare, plan.sandbox_id)
-            except OSError as error:
-                raise from_os_error(error, "making the writable layer") from error
-            with listener:
+            with await asyncio.to_thread(self._prepare, plan.sandbox_id) as listener:
                 cage = await self._fence.create(self._spec(plan), listener)
             sandbox = Sandbox(
                 plan.sandbox_id, cage, self._data_dir.run(plan.sandbox_id), limits=plan.limits
@@ -101,12 +98,14 @@ class LocalPlacement:
             await sandbox.open(
                 envs=plan.envs, default_user=plan.default_user, default_cwd=plan.default_cwd
             )
-        except BaseException:
+        except BaseException as error:
             if cage is not None:
                 await cage.kill()
                 cage.close()
             if fresh:
                 await self.remove(plan.sandbox_id)
+            if isinstance(error, OSError | SbxError):
+                raise translate(error, "making the sandbox") from error
             raise
         return Placed(cage, sandbox)
 

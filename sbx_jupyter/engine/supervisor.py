@@ -14,6 +14,7 @@ from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.placement import Placed, limits_for, plan_for
 from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
+from sbx_jupyter.engine.startup import run_start_command
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import NoSpaceError, SbxError, UnavailableError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
@@ -51,9 +52,10 @@ class Supervisor:
     # Beginning
 
     async def begin(self, slot: Slot) -> None:
-        """Watch a sandbox that runs from now on, and tell who wants to know."""
+        """Watch a sandbox with new processes, tell who wants to know, run its start command."""
         await self._tell_started(slot)
         self.watch(slot)
+        await run_start_command(slot.row, _opened(self._placed(slot)))
 
     async def _tell_started(self, slot: Slot) -> None:
         sandbox = _opened(self._placed(slot))
@@ -63,7 +65,7 @@ class Supervisor:
     def watch(self, slot: Slot) -> None:
         """Notice the death of the processes, and the end time while the sandbox runs."""
         if slot.placed is not None and slot.guard is None:
-            slot.guard = self._context.tasks.spawn(
+            slot.guard = self._context.guards.spawn(
                 self._guard(slot, slot.placed), f"sbx-guard-{slot.sandbox_id}"
             )
         if slot.state is State.RUNNING:
