@@ -1,0 +1,242 @@
+"""Watchers over a real agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sbx_jupyter.engine import inotify, watchers
+from sbx_jupyter.engine.sandbox import Sandbox
+from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.errors import (
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from sbx_jupyter.protocol.runtime import (
+    FilesystemEvent,
+    ProcessConfig,
+    StartRequest,
+    WatchDirRequest,
+)
+
+FOLDER = "/home/user/watched"
+
+
+@pytest.fixture
+async def sandbox(make_sandbox: Callable[..., Awaitable[Sandbox]]) -> Sandbox:
+    """A live sandbox with an empty directory to watch."""
+    made = await make_sandbox()
+    await made.files.make_dir(FOLDER)
+    return made
+
+
+async def shell(sandbox: Sandbox, script: str) -> None:
+    """Run a script inside, in the watched directory, to its end."""
+    config = ProcessConfig(cmd="/bin/sh", args=["-ec", script], cwd=FOLDER)
+    process = await sandbox.processes.start(StartRequest(process=config, stdin=False))
+    async with process.subscribe() as outputs:
+        async for event in outputs:
+            last = event
+    assert isinstance(last, Ended)
+    assert last.end.exit_code == 0
+
+
+def told(events: list[FilesystemEvent]) -> list[tuple[str, str]]:
+    return [(event.name, event.type.removeprefix("EVENT_TYPE_")) for event in events]
+
+
+async def next_events(watch: watchers.Watch, count: int) -> list[FilesystemEvent]:
+    async with asyncio.timeout(10):
+        return [await anext(watch) for _ in range(count)]
+
+
+async def test_an_upload_is_told_as_create_chmod_write_at_once(sandbox: Sandbox) -> None:
+    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    async with await sandbox.files.open_write(f"{FOLDER}/new.txt") as file:
+        await file.write(b"content")
+
+    expected = [("new.txt", "CREATE"), ("new.txt", "CHMOD"), ("new.txt", "WRITE")]
+    assert told(await sandbox.watchers.events(watcher)) == expected
+    assert await sandbox.watchers.events(watcher) == []
+
+
+async def test_changes_of_children_are_told_with_relative_names(sandbox: Sandbox) -> None:
+    await shell(sandbox, "echo > old")
+    watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
+
+    await shell(sandbox, "mv old new; chmod 600 new; rm new")
+
+    expected = [("old", "RENAME"), ("new", "CREATE"), ("new", "CHMOD"), ("new", "REMOVE")]
+    assert told(await next_events(watch, 4)) == expected
+    await watch.aclose()
+
+
+async def test_without_recursion_only_direct_children_are_told_of(
+    sandbox: Sandbox,
+) -> None:
+    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    await shell(sandbox, "mkdir sub; echo > sub/below")
+
+    assert told(await sandbox.watchers.events(watcher)) == [("sub", "CREATE")]
+
+
+async def test_new_folders_are_followed_and_nothing_falls_in_between(sandbox: Sandbox) -> None:
+    request = WatchDirRequest(path=FOLDER, recursive=True)
+    watcher = await sandbox.watchers.create(request)
+
+    await shell(sandbox, "mkdir -p a/b; echo > a/b/early")
+    first = told(await sandbox.watchers.events(watcher))
+    await shell(sandbox, "echo > a/b/late")
+    second = told(await sandbox.watchers.events(watcher))
+
+    assert first.count(("a/b/early", "CREATE")) == 1
+    assert first[0] == ("a", "CREATE")
+    assert first.index(("a/b", "CREATE")) < first.index(("a/b/early", "CREATE"))
+    assert ("a/b/early", "WRITE") in first
+    assert second == [("a/b/late", "CREATE"), ("a/b/late", "WRITE")]
+
+
+async def test_a_renamed_folder_is_watched_under_its_new_name(sandbox: Sandbox) -> None:
+    await shell(sandbox, "mkdir old")
+    request = WatchDirRequest(path=FOLDER, recursive=True)
+    watcher = await sandbox.watchers.create(request)
+
+    await shell(sandbox, "mv old new; : > new/file")
+
+    expected = [("old", "RENAME"), ("new", "CREATE"), ("new/file", "CREATE")]
+    assert told(await sandbox.watchers.events(watcher)) == expected
+
+
+async def test_a_folder_that_was_moved_away_is_no_longer_told_of(sandbox: Sandbox) -> None:
+    await shell(sandbox, "mkdir sub")
+    request = WatchDirRequest(path=FOLDER, recursive=True)
+    watcher = await sandbox.watchers.create(request)
+
+    await shell(sandbox, "mv sub ../outside; : > ../outside/file")
+
+    assert told(await sandbox.watchers.events(watcher)) == [("sub", "RENAME")]
+
+
+async def test_entries_come_only_when_asked_for_and_only_with_some_types(sandbox: Sandbox) -> None:
+    request = WatchDirRequest(path=FOLDER, include_entry=True)
+    watcher = await sandbox.watchers.create(request)
+
+    await shell(sandbox, "echo abc > kept; : > gone; rm gone")
+    events = await sandbox.watchers.events(watcher)
+
+    sizes = {(event.name, event.type): event.entry and event.entry.size for event in events}
+    del sizes["gone", "EVENT_TYPE_CREATE"]  # it may have been looked at before it went
+    assert sizes == {
+        ("kept", "EVENT_TYPE_CREATE"): 4,
+        ("kept", "EVENT_TYPE_WRITE"): 4,
+        ("gone", "EVENT_TYPE_REMOVE"): None,
+    }
+
+
+async def test_the_watched_directory_itself_is_told_as_a_dot(sandbox: Sandbox) -> None:
+    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    await shell(sandbox, f"chmod 700 .; rmdir {FOLDER}")
+
+    events = told(await sandbox.watchers.events(watcher))
+    assert events[0] == (".", "CHMOD")
+    assert events[-1] == (".", "REMOVE")
+
+
+async def test_what_cannot_be_watched_is_refused(sandbox: Sandbox) -> None:
+    await shell(sandbox, ": > file")
+
+    with pytest.raises(NotFoundError):
+        await sandbox.watchers.create(WatchDirRequest(path=f"{FOLDER}/missing"))
+    with pytest.raises(InvalidArgumentError):
+        await sandbox.watchers.create(WatchDirRequest(path=f"{FOLDER}/file"))
+
+
+async def test_a_watcher_is_unknown_after_its_removal(sandbox: Sandbox) -> None:
+    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    await sandbox.watchers.remove(watcher)
+
+    for use in (sandbox.watchers.events, sandbox.watchers.remove):
+        with pytest.raises(NotFoundError):
+            await use(watcher)
+
+
+async def test_too_many_events_end_a_watcher_for_good(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchers, "MAX_EVENTS", 50)
+    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    await shell(sandbox, "for i in $(seq 60); do : > $i; done")
+
+    for _ in range(2):
+        with pytest.raises(ResourceExhaustedError):
+            await sandbox.watchers.events(watcher)
+    await sandbox.watchers.remove(watcher)
+
+
+async def test_a_sandbox_that_ends_takes_its_watches_along(sandbox: Sandbox) -> None:
+    watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
+    waiting = asyncio.ensure_future(anext(watch))
+    await asyncio.sleep(0)
+
+    await sandbox.aclose()
+
+    with pytest.raises(UnavailableError):
+        await waiting
+    await watch.aclose()
+
+
+async def test_closing_a_watch_ends_its_iteration(sandbox: Sandbox) -> None:
+    watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
+    waiting = asyncio.ensure_future(anext(watch, None))
+    await asyncio.sleep(0)
+
+    await watch.aclose()
+
+    assert await waiting is None
+
+
+@given(st.binary(max_size=200))
+def test_whatever_bytes_come_are_parsed_or_refused(raw: bytes) -> None:
+    try:
+        events = inotify.parse(raw)
+    except InternalError:
+        return
+    assert all("\0" not in event.name for event in events)
+
+
+def test_one_event_with_several_meanings_is_split_in_order() -> None:
+    raw = struct.pack("iIII", 1, 0x100 | 0x200 | 0x2 | 0x4 | 0x40, 0, 8) + b"name\0\0\0\0"
+
+    (event,) = inotify.parse(raw)
+
+    assert event.name == "name"
+    assert [kind.removeprefix("EVENT_TYPE_") for kind in event.types] == [
+        "CREATE",
+        "RENAME",
+        "CHMOD",
+        "WRITE",
+        "REMOVE",
+    ]
+
+
+def test_only_inotify_descriptors_are_taken() -> None:
+    reader, writer = os.pipe()
+
+    assert not inotify.is_inotify(reader)
+
+    os.close(reader)
+    os.close(writer)
