@@ -57,11 +57,17 @@ class Process:
 
     def to_json(self) -> Body:
         """What a new engine must know of it (``HELLO``)."""
-        known = ("tag", "cmd", "args", "envs", "cwd", "pty")
-        described = {name: self.request.get(name) for name in known}
-        return described | {
+        asked = self.request
+        return {
             "pid": self.pid,
+            "tag": asked.get("tag"),
+            "cmd": asked["cmd"],
+            "args": asked.get("args") or [],
+            "envs": asked.get("envs") or {},
+            "cwd": asked.get("cwd"),
             "stdin": self.stdin is not None,
+            "pty": asked.get("pty") or None,
+            "deadline": asked.get("deadline"),
             "status": self.status,
         }
 
@@ -69,9 +75,15 @@ class Process:
 class Spawner:
     """Starts processes as users of the sandbox, with an environment of their own."""
 
-    def __init__(self, users: Users, files: Files) -> None:
+    def __init__(
+        self, users: Users, files: Files, root: str = "", terminals: list[list[int]] | None = None
+    ) -> None:
+        """``terminals`` are pairs that were opened beforehand, where ``/dev/pts`` is out of reach;
+        ``root`` is the directory that stands for ``/`` there."""
         self._users = users
         self._files = files
+        self._root = root
+        self._terminals = terminals
         self._open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.envs: dict[str, str] = {}
         self.processes: dict[int, Process] = {}
@@ -95,7 +107,10 @@ class Spawner:
             open_files=self._open_files,
         )
         try:
-            process = _start_on_pty(launch, body) if body.get("pty") else _start(launch, body)
+            if body.get("pty"):
+                process = _start_on_pty(launch, body, *self._open_terminal())
+            else:
+                process = _start(launch, body)
         except OSError as error:
             if error.errno in _SHORTAGE:
                 raise ResourceExhaustedError(f"cannot start: {error.strerror}") from error
@@ -131,8 +146,10 @@ class Spawner:
             raise InvalidArgumentError(f"no such signal: {number}")
         try:
             if body.get("group"):
-                os.killpg(process.pid, number)
-                return {}, ()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                    return {}, ()
+                # No group: the process is gone, or so young that it has none of its own yet.
             if process.status is None:
                 os.kill(process.pid, number)
                 return {}, ()
@@ -162,8 +179,22 @@ class Spawner:
                 process.status = os.waitstatus_to_exitcode(status)
                 ended.append(process)
 
+    def _open_terminal(self) -> tuple[int, int]:
+        """Both ends of a new pseudo-terminal. Raises ``OSError``."""
+        if self._terminals is None:
+            return _open_terminal()
+        if not self._terminals:
+            raise OSError(errno.ENOSPC, "this sandbox has used up its terminals")
+        master, terminal = self._terminals.pop()
+        os.set_blocking(master, False)
+        return master, terminal
+
     def _environment(self, user: User, requested: dict[str, str]) -> dict[bytes, bytes]:
         own = {"PATH": DEFAULT_PATH, "HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+        if self._root:
+            own["PATH"] = f"{self._root}/usr/local/bin:{DEFAULT_PATH}"
+            own["TMPDIR"] = f"{self._root}/tmp"
+            own["GIT_CONFIG_NOSYSTEM"] = "1"  # the host's is out of reach, and git insists
         return encode_environment({**own, **self.envs, **requested})
 
     def _working_directory(self, user: User, wanted: str) -> bytes:
@@ -237,15 +268,22 @@ def _start(launch: _Launch, body: Body) -> Process:
     return Process(pid, body, [out, err], own_stdin)
 
 
-def _start_on_pty(launch: _Launch, body: Body) -> Process:
+def _open_terminal() -> tuple[int, int]:
     flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
     master = os.open("/dev/ptmx", flags | os.O_NONBLOCK)
-    terminal = -1
     try:
         # By hand, since the C library's openpty may ask its name services for the group "tty".
         fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
         terminal = fcntl.ioctl(master, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
         os.set_inheritable(terminal, False)
+    except OSError:
+        os.close(master)
+        raise
+    return master, terminal
+
+
+def _start_on_pty(launch: _Launch, body: Body, master: int, terminal: int) -> Process:
+    try:
         resize(master, body["pty"])
         if not launch.virtual:
             os.fchown(terminal, launch.user.uid, -1)
@@ -254,8 +292,7 @@ def _start_on_pty(launch: _Launch, body: Body) -> Process:
         os.close(master)
         raise
     finally:
-        if terminal >= 0:
-            os.close(terminal)
+        os.close(terminal)
     return Process(pid, body, [master], None)
 
 
@@ -292,12 +329,18 @@ def _open_null(opened: list[int]) -> int:
 
 
 def _fork(launch: _Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _become(launch, stdio, is_pty=is_pty)
-        finally:
-            os._exit(_NOT_EXECUTABLE)
+    # The child begins with the agent's ignored signals; one that is sent before it has handlers of
+    # its own has to wait for that and not get lost.
+    previous = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _become(launch, stdio, is_pty=is_pty)
+            finally:
+                os._exit(_NOT_EXECUTABLE)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
     return pid
 
 

@@ -43,6 +43,7 @@ class KnownProcess(msgspec.Struct, frozen=True):
     tag: str | None = None
     stdin: bool = False
     pty: tuple[int, int] | None = None
+    deadline: float | None = None
     status: int | None = None
 
 
@@ -54,7 +55,6 @@ class Processes:
     ) -> None:
         self._agent = agent
         self._scrollback_dir = run_dir / "scrollback"
-        self._deadline_dir = run_dir / "deadlines"
         self._settings = settings or ProcessSettings()
         self._alive: dict[int, Process] = {}
         self._ended: dict[int, Process] = {}
@@ -151,6 +151,7 @@ class Processes:
                 tag=request.tag,
                 stdin=has_stdin,
                 pty=[pty.cols, pty.rows] if pty is not None else None,
+                deadline=time.monotonic() + timeout if timeout else None,
             )
             pid = reply.body.get("pid")
             if not isinstance(pid, int) or pid <= 0:
@@ -159,7 +160,7 @@ class Processes:
             process = self._make(pid, config, request.tag)
             self._attach(process, reply.fds, has_stdin, pty is not None, adopted=False)
             if timeout:
-                self._limit(process, timeout)
+                self._call_later(process, timeout, self._expire)
             self._enter(process)
         finally:
             self._started()
@@ -174,7 +175,8 @@ class Processes:
         self._enter(process)
         if known.status is not None:
             process.exited(known.status)
-        if (left := self._read_deadline(known.pid)) is not None and not process.has_ended:
+        if known.deadline is not None and not process.has_ended:
+            left = max(0.0, known.deadline - time.monotonic())
             self._call_later(process, left, self._expire)
 
     def _make(self, pid: int, config: ProcessConfig, tag: str | None) -> Process:
@@ -226,22 +228,6 @@ class Processes:
         if not self._starting:
             self._early_exits.clear()
 
-    def _limit(self, process: Process, timeout: float) -> None:
-        """Kill the process later; the moment is on disk for an engine that comes after this."""
-        self._call_later(process, timeout, self._expire)
-        with contextlib.suppress(OSError):
-            self._deadline_dir.mkdir(mode=0o700, exist_ok=True)
-            path = self._deadline_dir / str(process.pid)
-            path.write_text(str(time.monotonic() + timeout))
-
-    def _read_deadline(self, pid: int) -> float | None:
-        """Seconds until the process must be killed, or ``None`` without a limit."""
-        try:
-            moment = float((self._deadline_dir / str(pid)).read_text())
-        except (OSError, ValueError):
-            return None
-        return max(0.0, moment - time.monotonic())
-
     def _expire(self, process: Process) -> None:
         self._timers.pop(process, None)
         self._tasks.spawn(process.expire())
@@ -251,7 +237,6 @@ class Processes:
         self._ended[process.pid] = process
         self._unreleased[process.pid] = None
         self._call_later(process, self._settings.retention, self._forget)
-        (self._deadline_dir / str(process.pid)).unlink(missing_ok=True)
         if len(self._unreleased) > _UNRELEASED_LIMIT:
             self._tasks.spawn(self._release(next(iter(self._unreleased))))
 
@@ -277,9 +262,8 @@ class Processes:
         self._timers[process] = loop.call_later(delay, callback, process)
 
     def _remove_stale_files(self) -> None:
-        """Delete what belongs to processes that no longer exist."""
-        for folder in (self._scrollback_dir, self._deadline_dir):
-            with contextlib.suppress(FileNotFoundError):
-                for path in folder.iterdir():
-                    if not path.name.isdigit() or int(path.name) not in self._alive | self._ended:
-                        path.unlink(missing_ok=True)
+        """Delete the scrollback of processes that no longer exist."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._scrollback_dir.iterdir():
+                if not path.name.isdigit() or int(path.name) not in self._alive | self._ended:
+                    path.unlink(missing_ok=True)

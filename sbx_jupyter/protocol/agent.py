@@ -29,8 +29,8 @@ EVENT_FATAL: Final = "fatal"
 
 HELLO: Final = "hello"
 """-> ``{"version": 1, "processes": [{"pid", "tag", "cmd", "args", "envs", "cwd", "stdin": bool,
-"pty": [cols, rows] | null, "status": n | null}], "watches": [...]}``. First request on each
-channel; a new channel supersedes the one before."""
+"pty": [cols, rows] | null, "deadline": s | null, "status": n | null}], "watches":
+[...]}``. First request on each channel; a new channel supersedes the one before."""
 
 CONFIGURE: Final = "configure"
 """``{"envs": {..}, "default_user": "user", "default_cwd": "" | path, "hostname": str?}`` -> ``{}``.
@@ -69,9 +69,11 @@ COMPOSE: Final = "compose"
 """``{"sources": [path], "destination": path, "user"}`` -> ``{"path", "name"}`` (interface 4.6)."""
 
 START: Final = "start"
-"""``{"cmd", "args", "envs", "cwd", "user", "tag", "stdin": bool, "pty": [cols, rows] | null}`` ->
-``{"pid"}`` and descriptors: ``[master]`` for a pty, else ``[stdout, stderr]`` or
-``[stdout, stderr, stdin]``. The agent keeps duplicates until ``release``."""
+"""``{"cmd", "args", "envs", "cwd", "user", "tag", "stdin": bool, "pty": [cols, rows] | null,
+"deadline": s | null}`` -> ``{"pid"}`` and descriptors: ``[master]`` for a pty, else
+``[stdout, stderr]`` or ``[stdout, stderr, stdin]``. The agent keeps duplicates until
+``release``, and ``deadline``, the moment (CLOCK_MONOTONIC) at which an engine must kill it, for the
+engine after this one."""
 
 ADOPT: Final = "adopt"
 """``{"pid"}`` -> ``{}`` and the same descriptors again, for a new engine."""
