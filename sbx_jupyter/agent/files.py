@@ -31,14 +31,18 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _COPY_CHUNK: Final = 64 << 20
 _NO_XATTR: Final = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ERANGE)
 _NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_PRIVATE_TREES: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/")
+"""What the sandbox has of its own where nothing can be mounted; the rest is the host's."""
 _MAGIC_DEVICES: Final = ("/proc", "/sys")
 
 
 class Files:
     """The operations on files of one sandbox; each returns an answer and its descriptors."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, root: str = "") -> None:
+        """``root`` is the directory that stands for ``/`` where nothing can be mounted."""
         self._users = users
+        self._root = root
         self.default_cwd = ""
 
     def resolve(self, body: Body) -> Answer:
@@ -168,7 +172,11 @@ class Files:
 
     def locate(self, path: str, user: User) -> str:
         """The absolute path that a request means. Raises ``InvalidArgumentError``."""
-        return paths.resolve(path, user, self.default_cwd)
+        located = paths.resolve(path, user, self.default_cwd)
+        if not self._root or f"{located}/".startswith(f"{self._root}/"):
+            return located
+        private = f"{located}/".startswith(_PRIVATE_TREES)
+        return self._root + located if private else located
 
     def _check_source(self, path: str, as_given: str, target: str) -> None:
         if path == target:

@@ -68,11 +68,13 @@ class Users:
     entries name the owner that the kernel knows, not the one that was asked for.
     """
 
-    def __init__(self, *, virtual: bool = False) -> None:
+    def __init__(self, *, virtual: bool = False, root: str = "") -> None:
+        """``root`` is the directory that stands for ``/`` where nothing can be mounted."""
         self.virtual = virtual
+        self._root = root
         self.default = "root"
-        self._passwd = _Table(PASSWD, 6)
-        self._group = _Table(GROUP, 4)
+        self._passwd = _Table(root + PASSWD, 6)
+        self._group = _Table(root + GROUP, 4)
         self._by_name: dict[str, User] = {}
         self._user_names: dict[int, str] = {}
         self._group_names: dict[int, str] = {}
@@ -145,7 +147,7 @@ class Users:
                 continue
             groups = tuple(dict.fromkeys([gid, *members.get(name, [])]))
             home = home if home.startswith("/") and "\0" not in home else "/"
-            self._by_name[name] = User(name, uid, gid, home, groups)
+            self._by_name[name] = User(name, uid, gid, self._root + home, groups)
             self._user_names.setdefault(uid, name)
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 _READABLE: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_READABLE_ETC: Final = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf", "host.conf")
+_READABLE_ETC: Final = (
+    "passwd", "group", "hosts", "resolv.conf", "nsswitch.conf",
+    "profile", "profile.d", "bash.bashrc",
+)  # fmt: skip
 _TAKEN: Final = ("home", "root", "etc/passwd", "etc/group")
 _TERMINALS: Final = 16
 """Pseudo-terminals are opened before the domain closes: inside, /dev/pts is out of reach, since

@@ -15,7 +15,7 @@ from typing import Any, Final
 import sbx_jupyter
 from sbx_jupyter.errors import IsolationError
 
-from . import rootfs, users
+from . import landlock, rootfs, users
 from .cgroups import Hierarchies, find_hierarchies
 
 _PROBE: Final = (
@@ -117,7 +117,8 @@ def detect(data_dir: Path) -> IsolationReport:
 def choose(report: IsolationReport, wanted: str = "auto") -> str:
     """The tier to use for a configured ``wanted``.
 
-    Raises ``IsolationError`` with what is missing when the machine cannot give it.
+    ``none`` is never chosen on its own: it runs code with all that the engine may do. Raises
+    ``IsolationError`` with what is missing when the machine cannot give what is wanted.
     """
     order = [Tier.NAMESPACES.value, Tier.LANDLOCK.value, Tier.NONE.value]
     if wanted == "auto":
@@ -126,8 +127,8 @@ def choose(report: IsolationReport, wanted: str = "auto") -> str:
         return report.tier
     if wanted not in order:
         raise IsolationError(f"there is no tier {wanted!r}; it is one of {', '.join(order)}")
-    possible = wanted == report.tier or (wanted == Tier.LANDLOCK and report.landlock_abi > 0)
-    if not possible:
+    landlocked = wanted == Tier.LANDLOCK and _landlock_works(report.landlock_abi, os.getuid())
+    if wanted not in (report.tier, Tier.NONE) and not landlocked:
         raise IsolationError(f"the tier {wanted!r} does not work here. {_explain(report)}")
     return wanted
 
@@ -175,15 +176,28 @@ def _tier(found: dict[str, Any], missing: list[Missing]) -> str:
         _why_no_namespaces(name, str(found.get(name, "unknown")))
         for name in failed or ["user_namespace"]
     ]
-    if found["landlock_abi"] > 0:
-        return Tier.LANDLOCK
-    missing.append(
-        Missing(
-            "the kernel offers no Landlock either",
-            "use a kernel with CONFIG_SECURITY_LANDLOCK and 'landlock' in its lsm= parameter",
+    missing.append(_why_no_landlock(found["landlock_abi"], found["uid"]))
+    return Tier.LANDLOCK if _landlock_works(found["landlock_abi"], found["uid"]) else Tier.NONE
+
+
+def _landlock_works(abi: int, uid: int) -> bool:
+    # The id of root owns the machine's files, whose modes Landlock does not protect.
+    return abi >= landlock.NEEDED_ABI and uid != 0
+
+
+def _why_no_landlock(abi: int, uid: int) -> Missing:
+    if uid == 0:
+        return Missing("Landlock alone cannot hold root", "run the engine as an ordinary user")
+    if abi < landlock.NEEDED_ABI:
+        return Missing(
+            f"Landlock is too old or switched off (version {abi}, {landlock.NEEDED_ABI} is needed)",
+            "use Linux 6.12 or later with 'landlock' in its lsm= parameter",
         )
+    return Missing(
+        "with Landlock alone a sandbox has no network, no ports and no absolute /home/user, and "
+        "can change the modes and times of files of this user whose path it guesses",
+        "allow user namespaces as said above",
     )
-    return Tier.NONE
 
 
 def _why_no_namespaces(name: str, error: str) -> Missing:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sbx_jupyter.isolation import landlock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCRIPT = Path(__file__).with_name("as_ordinary_user.py")
+LANDLOCK_SCRIPT = Path(__file__).with_name("in_landlock.py")
 PYTHON = "/usr/bin/python3"
 UID = 1001
 
@@ -37,14 +40,14 @@ def home() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def run_as_user(home: Path, setup: str = "true") -> dict[str, Any]:
+def run_as_user(home: Path, setup: str = "true", script: Path = SCRIPT) -> dict[str, Any]:
     """Run the script as the ordinary user, in a mount namespace where ``setup`` ran as root."""
     done = subprocess.run(
         [
             "unshare", "-m", "sh", "-ec",
             f"{setup}\nexec setpriv --reuid {UID} --regid {UID} --clear-groups "
             f'{PYTHON} -B "$0" "$1"',
-            str(SCRIPT), str(home / "data"),
+            str(script), str(home / "data"),
         ],
         capture_output=True, text=True, timeout=50, cwd="/", check=False,
     )  # fmt: skip
@@ -77,6 +80,56 @@ def test_subordinate_ids_give_two_real_users(home: Path) -> None:
     assert seen["users"] == "subordinate"
     assert_sound(seen)
     assert (seen["id"], seen["root"]) == ("1000", "0")
+
+
+@needs_root
+@pytest.mark.skipif(
+    landlock.abi() < landlock.NEEDED_ABI, reason="needs Landlock version 6: Linux 6.12 or later"
+)
+def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
+    seen = run_as_user(home, script=LANDLOCK_SCRIPT)
+    assert seen["python"] == "42"
+    assert seen["git"] == seen["sudo"] == "ok"
+    assert seen["home"].endswith("/upper/home/user\nmade")
+    assert "/upper/tmp/" in seen["tmp"]
+    for name in ("secret", "sibling", "list", "write", "environ", "terminals", "store"):
+        assert "Permission denied" in seen[name], name
+    for name in ("kill_engine", "kill_keeper", "userns"):
+        assert "not permitted" in seen[name], name
+    for name in ("tcp", "udp", "unix"):
+        assert "Address family not supported" in seen[name], name
+    assert "f" in seen["listed"]
+    assert seen["pty"] == "terminal"
+    assert seen["processes"] >= 3
+    assert seen["frozen"] is True
+    assert seen["left"] == seen["dirs"] == []
+
+
+@needs_root
+def test_a_machine_without_user_namespaces_is_told_what_to_change(home: Path) -> None:
+    # As on such a machine: a namespace may make no further ones.
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from sbx_jupyter.isolation import syscalls, users\n"
+        "uid, gid = os.getuid(), os.getgid()\n"
+        "syscalls.unshare(syscalls.CLONE_NEWUSER)\n"
+        "Path('/proc/self/setgroups').write_text('deny')\n"
+        "users.write_maps(os.getpid(), f'{uid} {uid} 1', f'{gid} {gid} 1')\n"
+        "Path('/proc/sys/user/max_user_namespaces').write_text('0')\n"
+        "from sbx_jupyter.isolation.tiers import detect\n"
+        "import json; print(json.dumps(detect(Path(sys.argv[1])).to_json()))"
+    )
+    done = subprocess.run(
+        ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", PYTHON, "-B",
+         "-c", code, str(home), str(SCRIPT.parent.parent.parent)],
+        capture_output=True, text=True, timeout=30, cwd="/", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["tier"] in ("landlock", "none")
+    remedies = [missing["remedy"] for missing in report["missing"]]
+    assert "sysctl -w user.max_user_namespaces=15000" in remedies
 
 
 def assert_sound(seen: dict[str, Any]) -> None:

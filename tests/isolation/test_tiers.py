@@ -58,6 +58,16 @@ def test_no_fence_is_never_taken_silently() -> None:
     nothing = replace(WEAK, tier="none", landlock_abi=0)
     with pytest.raises(IsolationError, match="cannot fence"):
         choose(nothing)
+    assert choose(nothing, "none") == "none"
+
+
+def test_landlock_is_refused_to_root_and_to_old_kernels() -> None:
+    strong = replace(WEAK, tier="namespaces", landlock_abi=3)
+    with pytest.raises(IsolationError, match="'landlock' does not work"):
+        choose(strong, "landlock")
+    if os.getuid() == 0:
+        with pytest.raises(IsolationError, match="'landlock' does not work"):
+            choose(replace(strong, landlock_abi=7), "landlock")
 
 
 def test_an_unknown_tier_is_named() -> None:

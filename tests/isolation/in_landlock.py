@@ -1,0 +1,99 @@
+"""Run by a test as an ordinary user: a sandbox of the Landlock tier, and what it can reach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from sbx_jupyter.isolation import family
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.tiers import choose, detect
+from tests.isolation.inside import sandbox
+
+COMMANDS = {
+    "python": "python -c 'print(6 * 7)'",
+    "git": "git init -q ~/r && echo ok",
+    "home": "cd && echo $PWD && touch f && echo made",
+    "tmp": 'python -c "import tempfile; print(tempfile.mkdtemp())"',
+    "sudo": "sudo true && echo ok",
+    "secret": "cat {secret} 2>&1",
+    "sibling": "ls {data}/sandboxes/other/upper 2>&1",
+    "list": "ls {data}/sandboxes 2>&1",
+    "write": "touch /tmp/outside 2>&1",
+    "store": "echo x >> {secret} 2>&1",
+    "kill_engine": "kill -0 {engine} 2>&1",
+    "kill_keeper": "kill -9 {keeper} 2>&1",
+    "environ": "cat /proc/{engine}/environ 2>&1",
+    "terminals": "cat /dev/pts/0 < /dev/null 2>&1; ls /dev/pts 2>&1",
+    "tcp": "python -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2)\" 2>&1",
+    "udp": 'python -c "import socket; socket.socket(2, 2)" 2>&1',
+    "unix": 'python -c "import socket; socket.socket(1, 1)" 2>&1',
+    "userns": "unshare -U true 2>&1",
+}
+
+
+async def main(data: Path) -> None:
+    """Make two sandboxes and try from one of them."""
+    report = detect(data)
+    tier = choose(report, "landlock")
+    assert tier == "landlock"
+    fence = Fence(data, report, tier)
+    await fence.start()
+    secret = data / "secret"
+    secret.write_text("of the engine")
+    server = socket.create_server(("127.0.0.1", 0))
+    seen: dict[str, object] = {}
+    async with sandbox(fence, data, "other"), sandbox(fence, data, "main") as inside:
+        cage = inside.cage
+        names = {
+            "data": data, "secret": secret, "engine": os.getpid(), "keeper": cage.pid,
+            "port": server.getsockname()[1],
+        }  # fmt: skip
+        for name, command in COMMANDS.items():
+            for key, value in names.items():
+                command = command.replace(f"{{{key}}}", str(value))
+            ran = await inside.run(command)
+            seen[name] = ran.out.strip() or f"({ran.status}) {ran.err.strip()}"
+        reply = await inside.ask("list_dir", path="/home/user", user="user", depth=1)
+        seen["listed"] = sorted(entry["name"] for entry in reply.body["entries"])
+        reply = await inside.ask(
+            "start", cmd="/bin/bash", args=["-c", "tty -s && echo terminal"], envs={}, cwd="",
+            user="user", tag=None, stdin=True, pty=[80, 24],
+        )  # fmt: skip
+        await asyncio.sleep(0.3)
+        seen["pty"] = os.read(reply.fds[0], 100).decode().strip()
+        os.close(reply.fds[0])
+        await inside.start("(setsid sleep 1000 &) ; while :; do sleep 0.01; done")
+        await asyncio.sleep(0.2)
+        usage = cage.usage()
+        seen["processes"] = usage.processes if usage else None
+        await cage.freeze()
+        states = [_state(pid) for pid in family.descendants(cage.pid)[1:]]
+        seen["frozen"] = set(states) <= set("TZ") and states.count("T") >= 2
+        await cage.thaw()
+        below = family.descendants(cage.pid)
+        await inside.start("kill -9 -1")  # the agent, too, but not its keeper
+        await asyncio.wait_for(cage.wait_dead(), 10)
+    seen["left"] = [pid for pid in below if Path(f"/proc/{pid}").exists() and _state(pid) != "Z"]
+    seen["dirs"] = os.listdir(data / "sandboxes")
+    await fence.stop()
+    print(json.dumps(seen))
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+if __name__ == "__main__":
+    signal.alarm(45)
+    asyncio.run(main(Path(sys.argv[1])))
