@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
@@ -102,21 +103,18 @@ class Commands:
         """
         # A command that we are cancelled out of is found by its tag, even before we know its pid.
         tag = f"run-{random_id(12)}"
-        handle: CommandHandle | None = None
         try:
             handle = await self.start(
                 command, envs=envs, cwd=cwd, user=user, timeout=timeout, stdin=stdin, tag=tag
             )
-            if not background:
+            if background:
+                handle.read_on(on_stdout, on_stderr)
+                return handle
+            async with contextlib.aclosing(handle):
                 return await handle.wait(on_stdout, on_stderr)
         except asyncio.CancelledError:
             await self._signal(ProcessSelector(tag=tag), "SIGNAL_SIGKILL")
             raise
-        finally:
-            if handle is not None and not background:
-                await handle.disconnect()
-        handle.read_on(on_stdout, on_stderr)
-        return handle
 
     async def start(
         self,
@@ -282,6 +280,8 @@ class CommandHandle:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
         await self._stream.aclose()
+
+    aclose = disconnect
 
     def result(self) -> CommandResult:
         """The outcome of a command that has ended. Raises ``SbxError`` before that."""

@@ -166,8 +166,9 @@ class DrivenKernel(Kernel):
 
     def start(self) -> None:
         super().start()
-        # An interrupt is for the driver, which is in our process group; we go on.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # An interrupt is for the driver, which is in our process group; we go on. A handler, since
+        # what is ignored here the driver would have to ignore, too.
+        signal.signal(signal.SIGINT, lambda *_: None)
 
     def pre_handler_hook(self) -> None:
         """Keep ignoring interrupts while a message is handled, other than the base class."""

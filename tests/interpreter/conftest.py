@@ -1,0 +1,29 @@
+"""The interpreter's own HTTP interface, reached through the engine's gateway."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from sbx_jupyter.client import ConnectionConfig, Sandbox
+from sbx_jupyter.protocol import access
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
+
+
+@pytest.fixture
+def sandbox(shared_engine):
+    config = ConnectionConfig.from_connection_file(shared_engine.connection)
+    with Sandbox.create(config=config, timeout=120) as created:
+        yield created
+
+
+@pytest.fixture
+def http(shared_engine, sandbox):
+    """An HTTP client whose every request goes to the interpreter of the sandbox."""
+    headers = {
+        access.SANDBOX_ID_HEADER: sandbox.sandbox_id,
+        access.SANDBOX_PORT_HEADER: str(INTERPRETER_PORT),
+    }
+    url = shared_engine.connection.url
+    with httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client:
+        yield client
