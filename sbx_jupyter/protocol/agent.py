@@ -30,7 +30,8 @@ EVENT_FATAL: Final = "fatal"
 HELLO: Final = "hello"
 """-> ``{"version": 1, "processes": [{"pid", "tag", "cmd", "args", "envs", "cwd", "stdin": bool,
 "pty": [cols, rows] | null, "deadline": s | null, "status": n | null}], "watches":
-[...]}``. First request on each channel; a new channel supersedes the one before."""
+[...]}``. First request on each channel; a new channel supersedes the one before,
+whose watches are listed and end here."""
 
 CONFIGURE: Final = "configure"
 """``{"envs": {..}, "default_user": "user", "default_cwd": "" | path, "hostname": str?}`` -> ``{}``.
