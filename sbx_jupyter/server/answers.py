@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -41,6 +42,20 @@ def status_of(error: SbxError) -> int:
 def connections_of(handler: JupyterHandler) -> Connections:
     """The way to sandboxes that the extension of this handler's server holds."""
     return handler.settings["sbx_jupyter"].connections
+
+
+async def require(handler: JupyterHandler, action: str) -> None:
+    """Let go on who may do ``action`` to sandboxes: ``read``, ``write`` or ``execute``.
+
+    For where ``@authorized`` cannot say it: before a body has arrived, on a WebSocket, or when the
+    action depends on the request. Raises ``HTTPError`` 403.
+    """
+    user = handler.current_user
+    if user is None:
+        raise web.HTTPError(403)
+    allowed = handler.authorizer.is_authorized(handler, user, action, RESOURCE)
+    if not (await allowed if inspect.isawaitable(allowed) else allowed):
+        raise web.HTTPError(403, f"User is not authorized to {action} on resource: {RESOURCE}.")
 
 
 class SandboxRoute(APIHandler):

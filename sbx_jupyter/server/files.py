@@ -12,7 +12,7 @@ from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.client.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import InvalidArgumentError, OutOfRangeError, SbxError, UnavailableError
-from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.answers import SandboxRoute, require
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,10 +59,8 @@ class FilesHandler(SandboxRoute):
         await super().prepare()
         if self._finished or self.request.method != "POST":
             return
-        if self.current_user is None:
-            raise web.HTTPError(403)
         self.check_xsrf_cookie()
-        await self._authorize_upload()
+        await require(self, "write")
         try:
             await self._begin_upload()
         except SbxError as e:
@@ -150,13 +148,6 @@ class FilesHandler(SandboxRoute):
         """
         size = self.request.headers.get("Content-Length", "")
         return size.isascii() and size.isdigit() and int(size) <= SMALL_UPLOAD
-
-    async def _authorize_upload(self) -> None:
-        allowed = self.authorizer.is_authorized(
-            self, self.current_user, "write", self.auth_resource
-        )
-        if not (await allowed if asyncio.iscoroutine(allowed) else allowed):
-            raise web.HTTPError(403, "User is not authorized to write on resource: sandboxes.")
 
     def _upload_headers(self, headers: dict[str, str]) -> dict[str, str]:
         headers["Content-Type"] = "application/octet-stream"

@@ -10,7 +10,7 @@ from tornado import web
 from sbx_jupyter.client.transport import raise_for_status
 from sbx_jupyter.errors import ResourceExhaustedError, UnimplementedError
 from sbx_jupyter.protocol.connect import UNARY_CONTENT_TYPE
-from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute
+from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute, require
 
 if TYPE_CHECKING:
     import httpx
@@ -18,25 +18,35 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.connect import RuntimeClient
 
 METHODS: Final = {
-    "filesystem.Filesystem": {"Stat", "ListDir", "MakeDir", "Move", "Remove"},
-    "process.Process": {"List", "SendSignal"},
+    "filesystem.Filesystem/Stat": "read",
+    "filesystem.Filesystem/ListDir": "read",
+    "filesystem.Filesystem/MakeDir": "write",
+    "filesystem.Filesystem/Move": "write",
+    "filesystem.Filesystem/Remove": "write",
+    "process.Process/List": "read",
+    "process.Process/SendSignal": "execute",
 }
-"""What front ends use. Everything that streams or holds state has a route of its own."""
+"""What front ends use, and what a person must be allowed to do for it.
+
+Everything that streams or holds state has a route of its own.
+"""
 
 
 class RpcHandler(SandboxRoute):
     """``POST rpc/{service}/{method}``: the body and the answer are the runtime API's JSON."""
 
     @web.authenticated
-    @authorized("execute")
+    @authorized("read")
     async def post(self, sandbox_id: str, service: str, method: str) -> None:
-        if method not in METHODS.get(service, ()):
-            raise UnimplementedError(f"{service}/{method} is not offered here")
+        call = f"{service}/{method}"
+        if call not in METHODS:
+            raise UnimplementedError(f"{call} is not offered here")
+        await require(self, METHODS[call])
         body = self.request.body or b"{}"
         if len(body) > MAX_JSON_BODY:
             raise ResourceExhaustedError(f"the body is larger than {MAX_JSON_BODY} bytes")
         runtime = await self.connections.runtime(sandbox_id)
-        response = await _send(runtime, "POST", f"/{service}/{method}", body)
+        response = await _send(runtime, "POST", f"/{call}", body)
         self.answer_raw(response.content)
 
 

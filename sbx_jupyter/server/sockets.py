@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from jupyter_server.auth.decorator import ws_authenticated
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
-from tornado import web
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, connections_of, status_of
+from sbx_jupyter.server.answers import RESOURCE, connections_of, require, status_of
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.connections import Connections
@@ -35,6 +33,9 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
     """
 
     auth_resource = RESOURCE
+    action = "execute"
+    """What the person must be allowed to do to sandboxes."""
+
     _serving: asyncio.Task[None] | None = None
 
     @property
@@ -44,9 +45,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
         """Shake hands, if the person may do what this socket does."""
-        allowed = self.authorizer.is_authorized(self, self.current_user, "execute", RESOURCE)
-        if not (await allowed if inspect.isawaitable(allowed) else allowed):
-            raise web.HTTPError(403)
+        await require(self, self.action)
         await super().get(*args, **kwargs)
 
     def open(self, *args: Any, **kwargs: Any) -> None:

@@ -10,6 +10,8 @@ from sbx_jupyter.server.sockets import SandboxSocket
 class WatchHandler(SandboxSocket):
     """Text frames: ``{"start": {}}`` once the watch is armed, then one event each."""
 
+    action = "read"
+
     async def serve(self, sandbox_id: str) -> None:
         request = WatchDirRequest(
             path=self.get_query_argument("path", "", strip=False),

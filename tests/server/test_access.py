@@ -146,4 +146,46 @@ async def test_the_authorizer_decides_about_every_socket(refusing, open_socket, 
         await open_socket(path)
 
     assert caught.value.code == 403
-    assert ("execute", "sandboxes") in jp_serverapp.authorizer.asked
+    action = "read" if path.endswith("watch") else "execute"
+    assert (action, "sandboxes") in jp_serverapp.authorizer.asked
+
+
+class ReadOnly(Authorizer):
+    """For guests: they look and touch nothing."""
+
+    def is_authorized(self, handler, user, action, resource):
+        return resource != "sandboxes" or action == "read"
+
+
+@pytest.fixture
+def read_only(jp_server_config):
+    jp_server_config["ServerApp"]["authorizer_class"] = ReadOnly
+
+
+LOOKING = {
+    ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/ListDir"),
+    ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/Stat"),
+    ("POST", "sandboxes/i1/rpc/process.Process/List"),
+    *((method, path) for method, path in HTTP_ROUTES if method == "GET"),
+}
+TOUCHING = {
+    ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/MakeDir"),
+    ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/Move"),
+    ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/Remove"),
+    ("POST", "sandboxes/i1/rpc/process.Process/SendSignal"),
+    *((method, path) for method, path in HTTP_ROUTES if method != "GET"),
+} - LOOKING
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(LOOKING))
+async def test_a_guest_who_may_only_read_can_look(read_only, api, method, path):
+    status, _ = await api(method, *path.split("/"), params={"path": "/x"})
+
+    assert status in (200, 503)  # allowed; there is no engine behind this server
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(TOUCHING))
+async def test_a_guest_who_may_only_read_changes_nothing(read_only, api, method, path):
+    status, _ = await api(method, *path.split("/"), params={"path": "/x"})
+
+    assert status == 403
