@@ -90,9 +90,13 @@ class Supervisor:
             else:
                 await self._pause_filesystem(slot, why)
         except BaseException:
-            if slot.state is State.PAUSING and slot.placed is not None:
+            if slot.placed is not None:
                 slot.move(State.RUNNING)
                 self.watch(slot)
+            else:
+                # Too late to go back; the stored row says "pausing", which ends here as well.
+                slot.move(State.PAUSED)
+                slot.row = replace(slot.row, pause_mode="filesystem", cage=None, end_at=now())
             raise
 
     async def _pause_full(self, slot: Slot, why: str) -> None:

@@ -91,6 +91,38 @@ async def test_a_hook_that_fails_fails_the_creation_cleanly(engine: Engine, data
     assert (await create(engine)).state is State.RUNNING
 
 
+async def test_a_pause_that_cannot_be_stored_is_a_pause_or_none(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+):
+    engine = await make_engine()
+    rows = [await create(engine) for _ in range(3)]
+    for row in rows:
+        await run(engine, row.sandbox_id, "echo kept > ~/file")
+    store = engine.store
+    commit = store.commit
+    left = [0]
+
+    async def fail_after(batch: Batch) -> None:
+        if left[0] == 0:
+            raise NoSpaceError("full")
+        left[0] -= 1
+        await commit(batch)
+
+    monkeypatch.setattr(store, "commit", fail_after)
+    states = []
+    for row, works, memory in zip(rows, (0, 0, 1), (True, False, False), strict=True):
+        left[0] = works
+        with pytest.raises(NoSpaceError):
+            await engine.pause(row.sandbox_id, memory)
+        states.append(engine.get(row.sandbox_id).state)
+    monkeypatch.undo()
+
+    assert states == [State.RUNNING, State.RUNNING, State.PAUSED]
+    for row in rows:
+        await engine.connect(row.sandbox_id, 100)
+        assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
+
+
 async def test_a_resume_that_fails_leaves_the_sandbox_paused(engine: Engine):
     on_disk, frozen = await create(engine), await create(engine)
     await run(engine, on_disk.sandbox_id, "echo kept > ~/file")
