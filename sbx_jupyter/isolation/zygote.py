@@ -80,7 +80,7 @@ class Zygote:
                 self._fail(body.get("id"), error)
             else:
                 if reply is not None:
-                    wire.send(self._control, {"id": body["id"], "ok": reply}, given)
+                    self._answer(body["id"], reply, given)
                 wire.close_all(given)
             finally:
                 wire.close_all(fds)
@@ -103,6 +103,15 @@ class Zygote:
                 command = ["cp", "-a", "--reflink=auto", "-T", "--", body["source"], body["target"]]
                 return self._run_apart(body["id"], command), []
         raise ValueError(f"unknown request {body['op']!r}")
+
+    def _answer(self, request_id: Any, reply: dict[str, Any], given: list[int]) -> None:
+        try:
+            wire.send(self._control, {"id": request_id, "ok": reply}, given)
+        except OSError:
+            if given:  # a sandbox that no engine will ever hear of
+                kept = self._need_setting().users == users.HOST
+                signal.pidfd_send_signal(given[0], signal.SIGTERM if kept else signal.SIGKILL)
+            os._exit(0)
 
     def _fail(self, request_id: Any, error: Exception) -> None:
         failure = {"code": "failed_precondition", "message": _text(error)}
