@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -169,6 +170,7 @@ class MessageStream(Generic[M]):
         self._kind = kind
         self._decoder = EnvelopeDecoder()
         self._ready: list[tuple[int, bytes]] = []
+        self._pending: asyncio.Future[bytes | None] | None = None
         self._ended = False
 
     def __aiter__(self) -> MessageStream[M]:
@@ -196,19 +198,32 @@ class MessageStream(Generic[M]):
     async def aclose(self) -> None:
         """Drop the stream; what runs in the sandbox goes on."""
         self._ended = True
+        if (pending := self._pending) is not None:
+            self._pending = None
+            pending.cancel()
+            await asyncio.wait((pending,))
+            # Read, so that nobody reports an error that has lost its reader.
+            pending.cancelled() or pending.exception()
         await self._response.aclose()
 
     async def _receive(self) -> None:
+        """Wait for bytes. Who is cancelled here, by a time limit say, may call again."""
+        if self._pending is None:
+            self._pending = asyncio.ensure_future(self._next_chunk())
+        await asyncio.wait((self._pending,))
+        pending, self._pending = self._pending, None
         try:
-            with translated_errors():
-                chunk = await anext(self._chunks)
-        except StopAsyncIteration:
-            await self.aclose()
-            raise UnavailableError("the stream broke off: the sandbox was stopped") from None
+            chunk = pending.result()
+            if chunk is None:
+                raise UnavailableError("the stream broke off: the sandbox was stopped")
+            self._ready = list(self._decoder.feed(chunk))[::-1]
         except BaseException:
             await self.aclose()
             raise
-        self._ready = list(self._decoder.feed(chunk))[::-1]
+
+    async def _next_chunk(self) -> bytes | None:
+        with translated_errors():
+            return await anext(self._chunks, None)
 
 
 def _end_error(payload: bytes) -> Exception | None:

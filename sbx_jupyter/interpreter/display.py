@@ -33,7 +33,7 @@ class ChartFormatter(BaseFormatter):
     _return_type = (dict,)
 
     def pop(self, typ: Any, default: Any = None) -> Any:
-        """Keep what is registered: matplotlib's inline backend clears figures off all formatters."""
+        """Keep what is registered: the inline backend clears figures off every formatter."""
         return default
 
 

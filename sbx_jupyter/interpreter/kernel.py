@@ -22,6 +22,7 @@ START_TIMEOUT: Final = 30.0
 QUEUE_SIZE: Final = 64
 """Messages kept for a client that reads slowly; beyond it, reading from the kernel waits."""
 _FIRST_PROBE: Final = 0.02
+_SOCKET_POLL: Final = 0.004
 
 Message = dict[str, Any]
 
@@ -54,8 +55,9 @@ class Kernel:
         kernel = cls(folder, client)
         try:
             kernel.pid = await launcher.start(language, file, cwd, kernel.died.set)
-            kernel._open_channels()
             async with asyncio.timeout(START_TIMEOUT):
+                await kernel._bound()
+                kernel._open_channels()
                 await kernel._handshake()
         except (TimeoutError, KernelDiedError) as error:
             await kernel.aclose()
@@ -113,6 +115,15 @@ class Kernel:
         for left in self._folder.iterdir():
             left.unlink(missing_ok=True)
         self._folder.rmdir()
+
+    async def _bound(self) -> None:
+        """Wait for the kernel's sockets: connecting too early costs ZeroMQ's retry, 0.1 s."""
+        ports = (self._client.shell_port, self._client.iopub_port, self._client.control_port)
+        missing = [Path(f"{self._client.ip}-{port}") for port in ports]
+        while missing := [path for path in missing if not path.exists()]:
+            if self.died.is_set():
+                raise KernelDiedError
+            await asyncio.sleep(_SOCKET_POLL)
 
     def _open_channels(self) -> None:
         self._client.start_channels(stdin=False, hb=False)

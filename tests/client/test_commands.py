@@ -172,3 +172,14 @@ async def test_a_terminal_carries_on_where_the_connection_was_lost(sandbox):
     assert await terminal.kill() is False
     await again.disconnect()
     await from_start.disconnect()
+
+
+async def test_a_reader_that_gave_up_waiting_can_read_on(sandbox):
+    async with await sandbox.pty.create() as terminal:
+        await read_until(terminal, b"$")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(terminal), 0.2)
+
+        await terminal.send("echo mark=$((40+2))\n")
+
+        await read_until(terminal, b"mark=42")
