@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from tornado.netutil import bind_sockets
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import socket
     from pathlib import Path
+
+_BACKLOG: Final = 512
 
 
 @dataclass(slots=True)
@@ -61,10 +61,10 @@ class Listener:
 
 
 def _bind(ip: str, port: int) -> list[socket.socket]:
-    if port:
-        return bind_sockets(port, ip, backlog=512)
-    # Over several addresses of one name tornado takes the same port by itself.
-    return bind_sockets(0, ip, backlog=512)
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    sock = socket.create_server((ip, port), family=family, backlog=_BACKLOG)
+    sock.setblocking(False)
+    return [sock]
 
 
 def _remembered(memory: Path) -> list[int]:

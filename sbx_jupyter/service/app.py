@@ -82,6 +82,8 @@ class SbxEngine(Application):
         config=True
     )
 
+    _has_log = False
+
     aliases: ClassVar[Any] = {
         "ip": "SbxEngine.ip",
         "port": "SbxEngine.port",
@@ -146,7 +148,8 @@ class SbxEngine(Application):
         return 0
 
     def _give_up(self, reason: str) -> int:
-        _log.error("cannot run: %s", reason)
+        if self._has_log:  # else logging itself would print it once more
+            _log.error("cannot run: %s", reason)
         print(f"jupyter sbx engine: {' '.join(reason.split())}", file=sys.stderr)
         return 1
 
@@ -242,6 +245,7 @@ class SbxEngine(Application):
             raise InvalidArgumentError(f"the data directory {self.data_path} is not writable")
 
     def _open_log(self) -> None:
+        self._has_log = True
         root = logging.getLogger()
         root.addHandler(open_log(self.data_path / "log", logging.INFO))
         root.setLevel(logging.INFO)

@@ -65,6 +65,7 @@ class Forward(HTTPMessageDelegate):
         hold(self.service, self._upstream.write_headers(line, head))
         answer = Answer(self, self._upstream)
         if _is_upgrade(self.request.headers):
+            self._upstream.finish()  # there is no body, and an answer without 101 is the last
             await self._upgrade(answer)
         else:
             self.service.keep(asyncio.create_task(self._receive(answer)))
@@ -270,4 +271,6 @@ class Answer(HTTPMessageDelegate):
 
 def _is_upgrade(headers: HTTPHeaders) -> bool:
     tokens = headers.get("Connection", "").lower().split(",")
+    if headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers:
+        return False  # a body comes first, so this is an ordinary request
     return "Upgrade" in headers and any(token.strip() == "upgrade" for token in tokens)

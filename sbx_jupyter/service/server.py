@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 _UNLIMITED: Final = 1 << 62
 _CHUNK: Final = 256 * 1024
 _HEADER_TIMEOUT: Final = 310.0
+_CLOSE_SECONDS: Final = 5.0
 _SEGMENT: Final = "([^/]+)"
 
 PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
@@ -107,7 +108,11 @@ class Server:
         for task in list(self.service.tasks):
             task.cancel()
         await asyncio.gather(*self.service.tasks, return_exceptions=True)
-        await self._http.close_all_connections()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._http.close_all_connections()
+        except TimeoutError:
+            _log.warning("some connections did not close in %s seconds", _CLOSE_SECONDS)
 
 
 def _log_request(handler: Any) -> None:

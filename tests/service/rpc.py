@@ -8,6 +8,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
     import httpx
@@ -62,3 +63,9 @@ def run(client: httpx.Client, command: str) -> tuple[int, bytes]:
 def output_of(messages: list[Any], kind: str) -> bytes:
     chunks = (m["event"]["data"].get(kind, "") for m in messages if "data" in m.get("event", {}))
     return b"".join(base64.b64decode(chunk) for chunk in chunks)
+
+
+def drain(sock: socket.socket) -> None:
+    """Read a connection to its end."""
+    while sock.recv(1 << 20):
+        pass

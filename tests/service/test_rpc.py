@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from .conftest import EngineProcess, SandboxAccess, create_sandbox
-from .rpc import STREAM, envelope, envelopes, output_of, run, start_request, stream, unary
+from .rpc import STREAM, drain, envelope, envelopes, output_of, run, start_request, stream, unary
 
 
 def check_error(answer: httpx.Response, status: int, code: str) -> None:
@@ -456,8 +456,7 @@ def test_a_killed_sandbox_resets_its_streams(api: httpx.Client, engine: EnginePr
         api.delete(f"/sandboxes/{sandbox.id}")
 
         with pytest.raises(ConnectionResetError):
-            while sock.recv(65536):
-                pass
+            drain(sock)
     with sandbox.client() as client:
         assert client.get("/health").status_code == 502
 
