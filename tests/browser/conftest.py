@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.browser.lab import Lab
+from tests.browser.notebooks import open_notebook
 from tests.browser.server import JupyterServer, jupyter_server
 from tests.engine_process import engine_process
 
@@ -70,6 +71,12 @@ def lab(browser: Browser, server: JupyterServer) -> Iterator[Lab]:
     assert lab.errors == []
     assert [url for url in lab.requests if not url.startswith(server.url)] == []
     page.close()
+
+
+@pytest.fixture
+def notebook(lab: Lab, sandbox: str, server: JupyterServer) -> str:
+    """A notebook in front with the widgets of the sandbox in its first cell."""
+    return open_notebook(lab, sandbox, server)
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ class Lab:
         self.page.wait_for_function(expression, arg=argument, timeout=timeout)
 
     def type_in_terminal(self, text: str) -> None:
-        """Type into the terminal in front, whose screen is a canvas: only its effects can be read."""
+        """Type into the terminal in front; its screen is a canvas, so only effects can be read."""
         self.page.locator(".jp-Terminal:visible .xterm-helper-textarea").focus()
         self.page.keyboard.type(text)
         self.page.keyboard.press("Enter")

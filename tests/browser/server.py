@@ -139,6 +139,6 @@ def _wait_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
         with contextlib.suppress(httpx.TransportError):
             if httpx.get(f"{url}api", timeout=2).is_success:
                 return
-        late = time.monotonic() > deadline
-        assert process.poll() is None and not late, f"no Jupyter server:\n{log.read_text()}"
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"no Jupyter server:\n{log.read_text()}")
         time.sleep(0.1)

@@ -133,6 +133,7 @@ def test_hostile_names_are_shown_as_text(lab: Lab, server: JupyterServer):
 
 
 def test_an_unreachable_engine_is_told_and_retried(lab: Lab, sandbox: str):
+    expect(lab.row("workbench")).to_be_visible()
     sentence = "The engine did not start within 30 s."
     answer = json.dumps({"code": "unavailable", "message": sentence})
     lab.page.route("**/sbx/api/sandboxes?*", lambda route: route.fulfill(status=503, body=answer))

@@ -27,7 +27,7 @@ def wait_connected(lab: Lab) -> None:
 
 def test_what_is_typed_runs_in_the_sandbox(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
-    lab.page.keyboard.type("printf %s \"$PWD\" > /tmp/proof")
+    lab.page.keyboard.type('printf %s "$PWD" > /tmp/proof')
     lab.page.keyboard.press("Enter")
     server.wait_for(sandbox, "/tmp/proof", b"/home/user")
 

@@ -66,7 +66,10 @@ export class SandboxCommands {
         message: result => `Sandbox ${displayName(result as ISandbox)} is running.`,
         options: { autoClose: 4000 }
       },
-      error: { message: reason => `The sandbox could not be created. ${sentenceOf(reason)}` }
+      error: {
+        message: reason => `The sandbox could not be created. ${sentenceOf(reason)}`,
+        options: { autoClose: false }
+      }
     });
     try {
       return await promise;

@@ -3,6 +3,7 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { terminalIcon } from '@jupyterlab/ui-components';
+import { UUID } from '@lumino/coreutils';
 import { Throttler } from '@lumino/polling';
 
 import { sentenceOf } from '../protocol/errors';
@@ -40,7 +41,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       describedBy: describedBy({
         sandbox: sandboxArg,
         pid: { type: 'integer', description: 'A terminal that runs already.' },
-        since: { type: 'integer', description: 'How many bytes of its output were shown before.' }
+        since: { type: 'integer', description: 'How many bytes of its output were shown before.' },
+        key: { type: 'string', description: 'Names the tab for the layout.' }
       }),
       execute: async args => {
         const target = await terminalTarget(sandboxes, commands, args);
@@ -53,7 +55,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
           { ...target, pid: numberOf(args['pid']), since: numberOf(args['since']) }
         );
         const widget = new TerminalWidget(connection, target.name);
-        widget.id = `sbx-terminal-${nextId++}`;
+        // The layout finds a restored tab by the name that it had.
+        widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
         app.shell.add(widget, 'main', { type: 'Sandbox terminal' });
         await tracker.add(widget);
         keepPlace(tracker, widget);
@@ -72,14 +75,12 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     });
     void restorer?.restore(tracker, {
       command: CommandIDs.openTerminal,
-      args: widget => widget.connection.place,
+      args: widget => ({ ...widget.connection.place, key: widget.id }),
       name: widget => widget.id,
       when: app.serviceManager.ready
     });
   }
 };
-
-let nextId = Date.now();
 
 function terminalLabel(args: Readonly<Record<string, unknown>>): string {
   if (args['isLauncher'] === true) {

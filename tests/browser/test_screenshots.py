@@ -1,0 +1,141 @@
+"""Pictures of every view in both themes, in ``shots``; `make screenshots` takes only these."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.notebooks import run_first_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.browser.lab import Lab
+    from tests.browser.server import JupyterServer
+
+pytestmark = pytest.mark.timeout(180)
+
+NAMES = [
+    "data-cleaning",
+    None,
+    "A very long name that somebody pasted from a ticket and never shortened at all",
+    "<img src=x onerror=alert(1)>",
+    "nightly build",
+]
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(request: pytest.FixtureRequest, lab: Lab) -> Iterator[str]:
+    lab.use_theme(request.param)
+    yield request.param.lower()
+    lab.use_theme("Light")
+
+
+def shoot(lab: Lab, shots: Path, name: str) -> None:
+    # Toasts and hover effects of the step before have left by then.
+    lab.page.wait_for_timeout(400)
+    path = shots / f"{name}.png"
+    lab.page.screenshot(path=path)
+    assert path.stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_screenshot_of_the_empty_panel(lab: Lab, theme: str, shots: Path):
+    lab.execute("sbx:refresh")
+    expect(lab.panel).to_contain_text("No sandboxes yet")
+    shoot(lab, shots, f"empty-{theme}")
+
+
+def test_screenshot_of_a_failure(lab: Lab, theme: str, shots: Path):
+    answer = json.dumps(
+        {"code": "unavailable", "message": "The engine did not start within 30 s; see its log."}
+    )
+    lab.page.route("**/sbx/api/sandboxes?*", lambda route: route.fulfill(status=503, body=answer))
+    lab.page.goto(f"{lab.server.url}lab?reset")
+    lab.page.wait_for_selector("#sbx-panel", state="attached", timeout=40_000)
+    lab.page.evaluate("jupyterapp.restored.then(() => null)")
+    lab.show_panel()
+    expect(lab.panel.get_by_role("alert")).to_be_visible()
+    shoot(lab, shots, f"failure-{theme}")
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_screenshot_of_many_sandboxes(lab: Lab, server: JupyterServer, theme: str, shots: Path):
+    made = [
+        server.create(NAMES[number % len(NAMES)], timeout=45 + number**3) for number in range(30)
+    ]
+    server.http.post(f"sandboxes/{made[-2]}/pause", json={}).raise_for_status()
+    lab.execute("sbx:refresh")
+    expect(lab.rows).to_have_count(30)
+    lab.rows.nth(2).hover()
+    shoot(lab, shots, f"crowded-{theme}")
+    for sandbox_id in made:
+        server.kill(sandbox_id)
+
+
+def test_screenshot_of_the_views(
+    lab: Lab, sandbox: str, server: JupyterServer, theme: str, shots: Path
+):
+    server.write(sandbox, "/home/user/analysis.py", b"import math\n\nprint(math.tau)\n")
+    server.write(sandbox, "/home/user/<b>bold</b>.txt", b"")
+    row = lab.row("workbench")
+    row.hover()
+    row.get_by_label("Open terminal").click()
+    lab.wait_until(
+        "() => jupyterapp.shell.currentWidget?.connection?.connectionStatus === 'connected'"
+    )
+    lab.page.wait_for_timeout(500)
+    lab.type_in_terminal("ls -la --color / && uname -a")
+    lab.page.wait_for_timeout(1500)
+    shoot(lab, shots, f"terminal-{theme}")
+    lab.execute("sbx:browse-files", sandbox=sandbox)
+    lab.page.locator("#sbx-files .jp-DirListing-item", has_text="analysis.py").dblclick()
+    lab.page.locator(".jp-FileEditor .cm-content").wait_for()
+    shoot(lab, shots, f"files-{theme}")
+    lab.execute("sbx:open-metrics", sandbox=sandbox)
+    lab.page.wait_for_timeout(8000)
+    shoot(lab, shots, f"metrics-{theme}")
+
+
+def test_screenshot_of_menu_and_dialogs(lab: Lab, sandbox: str, theme: str, shots: Path):
+    row = lab.row("workbench")
+    row.hover()
+    row.get_by_label("More actions").click()
+    lab.page.locator(".lm-Menu-itemLabel", has_text="Keep for").hover()
+    lab.page.locator(".lm-Menu-itemLabel", has_text="4 h").wait_for()
+    shoot(lab, shots, f"menu-{theme}")
+    lab.page.keyboard.press("Escape")
+    lab.page.keyboard.press("Escape")
+    for name, command in (
+        ("kill", "sbx:kill"),
+        ("create", "sbx:create-with-options"),
+        ("isolation", "sbx:show-isolation"),
+    ):
+        # The command ends with its dialog, so it is not waited for.
+        script = "([command, args]) => void jupyterapp.commands.execute(command, args)"
+        lab.page.evaluate(script, [command, {"sandbox": sandbox}])
+        lab.page.locator(".jp-Dialog").wait_for()
+        shoot(lab, shots, f"{name}-{theme}")
+        lab.page.keyboard.press("Escape")
+        lab.page.locator(".jp-Dialog").wait_for(state="detached")
+
+
+@pytest.mark.usefixtures("notebook")
+def test_screenshot_of_the_widgets(
+    lab: Lab,
+    sandbox: str,
+    theme: str,
+    shots: Path,
+):
+    lab.page.evaluate("jupyterapp.shell.collapseLeft()")
+    run_first_cell(lab)
+    lab.page.get_by_role("treeitem", name="seen.txt", exact=True).click()
+    lab.page.locator(".sbx-FileEditor").wait_for()
+    lab.page.wait_for_timeout(6000)
+    shoot(lab, shots, f"widgets-top-{theme}")
+    lab.page.locator(".sbx-MetricsChart").scroll_into_view_if_needed()
+    shoot(lab, shots, f"widgets-bottom-{theme}")
