@@ -202,18 +202,18 @@ class MessageStream(Generic[M]):
             self._pending = None
             pending.cancel()
             await asyncio.wait((pending,))
-            # Read, so that nobody reports an error that has lost its reader.
-            pending.cancelled() or pending.exception()
+            if not pending.cancelled():
+                pending.exception()  # read, so that nobody reports it as forgotten
         await self._response.aclose()
 
     async def _receive(self) -> None:
         """Wait for bytes. Who is cancelled here, by a time limit say, may call again."""
-        if self._pending is None:
-            self._pending = asyncio.ensure_future(self._next_chunk())
-        await asyncio.wait((self._pending,))
-        pending, self._pending = self._pending, None
+        pending = self._pending or asyncio.ensure_future(self._next_chunk())
+        self._pending = pending
+        await asyncio.wait((pending,))
+        self._pending = None
         try:
-            chunk = pending.result()
+            chunk = None if pending.cancelled() else pending.result()
             if chunk is None:
                 raise UnavailableError("the stream broke off: the sandbox was stopped")
             self._ready = list(self._decoder.feed(chunk))[::-1]
