@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import socket
     from pathlib import Path
 
 _BACKLOG: Final = 512

@@ -66,7 +66,8 @@ def start_engine(
 def popen_engine(
     data_dir: Path, *options: str, environment: dict[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
+    command = [sys.executable, "-m", "sbx_jupyter.cli", "engine"]
+    command += [] if "--port" in options else ["--port", "0"]
     command += ["--data-dir", str(data_dir), "--connection-file", str(data_dir / "engine.json")]
     return subprocess.Popen(
         [*command, *options],
