@@ -31,7 +31,7 @@ from ..errors import (
     UnimplementedError,
 )
 from ..protocol import agent as protocol
-from . import network, paths, system, wire
+from . import network, paths, wire
 from .files import Files
 from .outbox import Outbox
 from .spawn import Spawner, encode_environment
@@ -178,7 +178,7 @@ class Agent:
         number, name = body.get("id"), body.get("op")
         fds: Sequence[int] = ()
         try:
-            answer, fds = self._perform(name, body, received)
+            answer, fds = self._perform(name, body)
             reply = {"id": number, "ok": answer}
         except SbxError as error:
             reply = {"id": number, "error": _describe(error)}
@@ -199,11 +199,9 @@ class Agent:
                 if process.status is not None:
                     self._send_exit(process.pid, process.status)
 
-    def _perform(self, name: object, body: Body, received: list[int]) -> Answer:
+    def _perform(self, name: object, body: Body) -> Answer:
         """Do what a request asks; whatever goes wrong comes out as an ``SbxError``."""
         try:
-            if name == protocol.MOUNT:
-                return self._mount(body, received)
             operation = self._operations.get(name) if isinstance(name, str) else None
             if operation is None:
                 raise UnimplementedError(f"no such operation: {name}")
@@ -259,14 +257,6 @@ class Agent:
             with contextlib.suppress(OSError):
                 socket.sethostname(hostname)
         _write_markers(envs)
-        return {}, ()
-
-    def _mount(self, body: Body, received: list[int]) -> Answer:
-        if len(received) != 1:
-            raise InvalidArgumentError("one descriptor of a detached mount is needed")
-        path = self._files.locate(body["path"], self._users.find("root"))
-        os.makedirs(path, 0o755, exist_ok=True)
-        system.attach_mount(received[0], path)
         return {}, ()
 
 

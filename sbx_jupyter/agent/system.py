@@ -10,9 +10,6 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _CLOSE_RANGE: Final = 436
-_MOVE_MOUNT: Final = 429
-_MOVE_MOUNT_F_EMPTY_PATH: Final = 4
-_AT_FDCWD: Final = -100
 _IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 
 IN_MODIFY: Final = 0x2
@@ -40,12 +37,6 @@ def close_from(first: int) -> None:
     unsigned = ctypes.c_uint
     if _libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), unsigned(0)) < 0:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))  # Linux before 5.9
-
-
-def attach_mount(mount_fd: int, path: str) -> None:
-    """Attach a detached mount at a path. Raises ``OSError``."""
-    arguments = (mount_fd, b"", _AT_FDCWD, os.fsencode(path), _MOVE_MOUNT_F_EMPTY_PATH)
-    _checked(_libc.syscall(_MOVE_MOUNT, *arguments), path)
 
 
 def file_system_kind(path: str) -> int:

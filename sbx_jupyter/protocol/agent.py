@@ -114,6 +114,3 @@ sandbox's ``/proc``: for machines without cgroups."""
 FREEZE: Final = "freeze"
 """``{"frozen": bool}`` -> ``{"processes": n}``: SIGSTOP or SIGCONT to all but the agent, for
 machines without a freezer."""
-
-MOUNT: Final = "mount"
-"""``{"path"}`` and one descriptor of a detached mount -> ``{}``: attaches it (volumes)."""
