@@ -99,7 +99,6 @@ class Sandbox:
             envs=envs,
             default_user=default_user,
             default_cwd=default_cwd,
-            hostname=self.sandbox_id,
         )
         descriptors.close_all(reply.fds)
         self.envs = dict(envs)
