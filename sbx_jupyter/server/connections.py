@@ -24,6 +24,7 @@ from sbx_jupyter.errors import (
     UnavailableError,
 )
 from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.protocol.locations import connection_file_of, default_data_dir
 from sbx_jupyter.protocol.platform import ListedSandbox, NewSandbox, SandboxMetric
 
 if TYPE_CHECKING:
@@ -136,8 +137,22 @@ class Connections:
         return known
 
     async def list_sandboxes(self) -> list[ListedSandbox]:
-        """Running and paused sandboxes, newest first."""
-        return await self._call(lambda platform: _collect(platform))
+        """Running and paused sandboxes, newest first.
+
+        Front ends ask every few seconds. That must not bring an engine back that somebody has
+        stopped: then there are none.
+        """
+        if not self._doubted:
+            try:
+                return await _collect(await self.platform())
+            except UnavailableError as e:
+                if not isinstance(e.__cause__, httpx.ConnectError):
+                    raise
+                self.doubt()
+        if self._is_stopped_on_purpose():
+            self._state = "stopped"
+            return []
+        return await self._call(_collect)
 
     async def get_sandbox(self, sandbox_id: str) -> ListedSandbox:
         """One sandbox; raises ``NotFoundError``."""
@@ -268,9 +283,21 @@ class Connections:
         self._state, self._failure = "running", None
         return ConnectionConfig.from_connection_file(found)
 
+    def _is_stopped_on_purpose(self) -> bool:
+        """Whether the engine that we used took its connection file along, as a crash does not."""
+        data_dir = self._data_dir() or default_data_dir()
+        return (
+            not self._settings.api_url
+            and self._transport is not None
+            and not connection_file_of(data_dir).exists()
+        )
+
+    def _data_dir(self) -> Path | None:
+        return Path(self._settings.data_dir).absolute() if self._settings.data_dir else None
+
     def _find_engine(self) -> ConnectionFile:
         """The running engine, started if need be; blocks."""
-        data_dir = Path(self._settings.data_dir).absolute() if self._settings.data_dir else None
+        data_dir = self._data_dir()
         if self._settings.auto_start:
             return bundled.ensure_engine(data_dir, self._settings.engine_timeout)
         if (found := bundled.find_engine(data_dir)) is None:

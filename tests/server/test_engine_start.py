@@ -36,17 +36,22 @@ async def test_a_call_without_an_engine_names_the_command_that_starts_one(api):
     assert info["engine"] == {"state": "failed", "message": body["message"]}
 
 
+def stop_engine(data_dir):
+    """Stop the engine that this process started, and wait until it has tidied up."""
+    if (running := bundled.find_engine(data_dir)) is not None:
+        os.kill(running.pid, signal.SIGTERM)
+        while running.pid in bundled._children:
+            bundled.find_engine(data_dir)  # reaps it
+            time.sleep(0.02)
+
+
 @pytest.fixture
 def own_data_dir(extension_settings):
     """A place where the extension may start an engine, which is stopped after the test."""
     data_dir = Path(tempfile.mkdtemp(prefix="sbx-server-start-", dir="/tmp"))
     extension_settings |= {"data_dir": str(data_dir), "auto_start": True}
     yield data_dir
-    if (running := bundled.find_engine(data_dir)) is not None:
-        os.kill(running.pid, signal.SIGTERM)
-        while running.pid in bundled._children:
-            bundled.find_engine(data_dir)  # reaps it once it has tidied up
-            time.sleep(0.02)
+    stop_engine(data_dir)
     shutil.rmtree(data_dir)
 
 
@@ -70,6 +75,22 @@ async def test_many_first_calls_start_one_engine(own_data_dir, api):
     answers = await asyncio.gather(*[api("GET", "sandboxes") for _ in range(8)])
 
     assert {status for status, _ in answers} == {200}
+
+
+async def test_a_panel_that_looks_does_not_bring_a_stopped_engine_back(own_data_dir, api):
+    await api("POST", "sandboxes", body={})
+    await asyncio.to_thread(stop_engine, own_data_dir)
+
+    for _ in range(2):
+        assert await api("GET", "sandboxes") == (200, {"sandboxes": []})
+        _, info = await api("GET", "info")
+        assert info["engine"] == {"state": "stopped"}
+    assert bundled.find_engine(own_data_dir) is None
+
+    status, _ = await api("POST", "sandboxes", body={})
+    _, info = await api("GET", "info")
+    assert status == 201
+    assert info["engine"] == {"state": "running"}
 
 
 @pytest.fixture
