@@ -81,7 +81,7 @@ def test_screenshot_of_the_views(
     lab: Lab, sandbox: str, server: JupyterServer, theme: str, shots: Path
 ):
     server.write(sandbox, "/home/user/analysis.py", b"import math\n\nprint(math.tau)\n")
-    server.write(sandbox, "/home/user/<b>bold</b>.txt", b"")
+    server.write(sandbox, "/home/user/<b>bold<b>.txt", b"")
     row = lab.row("workbench")
     row.hover()
     row.get_by_label("Open terminal").click()

@@ -20,6 +20,8 @@ interface IMeasure {
   readonly limit: (reading: IReading) => number;
   readonly text: (value: number, limit: number) => string;
   readonly tick: (value: number) => string;
+  /** The least part of the limit that the scale covers, so that noise does not look like a load. */
+  readonly least: number;
 }
 
 const ofBytes = (value: number, limit: number): string =>
@@ -33,7 +35,8 @@ const MEASURES: readonly IMeasure[] = [
     limit: reading => Math.max(1, reading.cpu_count) * 100,
     text: (value, limit) =>
       `${value.toFixed(value < 10 ? 1 : 0)} % of ${limit / 100} ${limit === 100 ? 'core' : 'cores'}`,
-    tick: value => `${value} %`
+    tick: value => `${value} %`,
+    least: 0.1
   },
   {
     title: 'Memory',
@@ -41,7 +44,8 @@ const MEASURES: readonly IMeasure[] = [
     value: reading => reading.mem_used,
     limit: reading => reading.mem_total,
     text: ofBytes,
-    tick: formatBytes
+    tick: formatBytes,
+    least: 0.01
   },
   {
     title: 'Disk',
@@ -49,7 +53,8 @@ const MEASURES: readonly IMeasure[] = [
     value: reading => reading.disk_used,
     limit: reading => reading.disk_total,
     text: ofBytes,
-    tick: formatBytes
+    tick: formatBytes,
+    least: 0.01
   }
 ];
 
@@ -200,8 +205,9 @@ class MeasurePlot {
   private ceiling(max: number): number {
     const limit = this.limits.at(-1) ?? 0;
     const used = Number.isFinite(max) ? max : 0;
-    const wanted = Math.max(used * 1.5, limit > 0 ? limit / 10 : 1);
-    return niceCeiling(limit > 0 && wanted > limit ? Math.max(limit, used) : wanted, this.measure.title === 'CPU');
+    const least = limit > 0 ? limit * this.measure.least : 1;
+    const wanted = Math.max(used * 1.5, least);
+    return niceCeiling(limit > 0 && wanted > limit ? Math.max(limit, used) : wanted, this.measure.role === 'cpu');
   }
 
   readonly node: HTMLElement;

@@ -206,7 +206,7 @@ function Loading(): React.JSX.Element {
 function Failure({ sentence, retry }: { readonly sentence: string; readonly retry: () => void }): React.JSX.Element {
   return (
     <div className="sbx-State" role="alert">
-      <p className="sbx-State-title">No answer from the sandboxes</p>
+      <p className="sbx-State-title">Could not list sandboxes</p>
       <p className="sbx-State-text">{sentence}</p>
       <button type="button" className="sbx-Button sbx-mod-plain" onClick={retry}>
         Try again
