@@ -193,7 +193,7 @@ class SandboxGroup:
     def make(self, limits: GroupLimits) -> None:
         """Make the directories and write the limits. Raises ``OSError``."""
         for path in self._directories.values():
-            path.mkdir(exist_ok=True)
+            path.mkdir(exist_ok=True, parents=True)
         memory, cpu, pids = (self._of(controller) for controller in _CONTROLLERS)
         if memory is not None and limits.memory_mb:
             size = str(limits.memory_mb << 20)

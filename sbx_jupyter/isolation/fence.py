@@ -94,6 +94,7 @@ class Fence:
         if self._zygote is not None:
             await self._zygote.stop()
             self._zygote = None
+        self._groups.remove_parents()
 
     @property
     def zygote_pid(self) -> int | None:

@@ -38,6 +38,19 @@ async def test_nothing_is_left_of_a_killed_sandbox(fence: Fence, data_dir: Path)
     assert not (data_dir / "cages" / "gone1").exists()
 
 
+async def test_no_control_group_of_a_stopped_engine_is_left(
+    tmp_path: Path, report: IsolationReport
+) -> None:
+    data_dir = tmp_path / "data"
+    fence = Fence(data_dir, report, report.tier)
+    await fence.start()
+    async with sandbox(fence, data_dir, "grouped") as inside:
+        groups = [Path(path) for path in inside.cage.to_state()["group"].values()]
+        assert all(path.is_dir() for path in groups)
+    await fence.stop()
+    assert not any(path.parent.exists() for path in groups)
+
+
 async def test_ending_the_first_process_is_noticed(fence: Fence, data_dir: Path) -> None:
     async with sandbox(fence, data_dir, "dies1") as inside:
         waiting = asyncio.create_task(inside.cage.wait_dead())
