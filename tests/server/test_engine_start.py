@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 
 from sbx_jupyter.client import bundled
 from tests.engine_process import engine_process
+from tests.server.test_terminals import Screen
 
 
 async def test_info_without_an_engine_says_so_and_starts_nothing(api):
@@ -127,3 +129,21 @@ async def test_an_engine_that_was_replaced_is_found_again(mortal_engine, api):
     assert status == 200
     assert [item["sandboxID"] for item in listing["sandboxes"]] == [view["sandboxID"]]
     assert (await api("GET", "sandboxes", view["sandboxID"], "metrics"))[0] == 200
+
+
+async def test_a_terminal_goes_on_after_the_engine_was_replaced(mortal_engine, api, open_socket):
+    _, view = await api("POST", "sandboxes", body={"timeout": 60})
+    route = f"sandboxes/{view['sandboxID']}/terminal"
+    before = await Screen(await open_socket(route)).started()
+    await before.type(b"stty -echo; for i in $(seq 1 60); do echo n-$i-; sleep 0.05; done\n")
+    await before.until(b"n-5-")
+
+    mortal_engine.kill()
+    closing = await before.end()
+    mortal_engine.start()
+    after = await Screen(await open_socket(route, pid=before.pid, since=before.sequence)).started()
+    await after.until(b"n-60-")
+
+    assert closing["error"]["code"] == "unavailable"
+    seen = (before.output + after.output).decode()
+    assert [int(n) for n in re.findall(r"n-(\d+)-", seen)] == list(range(1, 61))
