@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _VERBS: Final = ("get", "head", "post", "put", "patch", "delete")
 _SEGMENT: Final = re.compile(r"\(\[\^/\]\+\)")
+_NAMED_FAILURE: Final = {
+    "type": "object",
+    "properties": {"code": {"type": ["string", "integer"]}, "message": {"type": "string"}},
+    "required": ["code", "message"],
+}
 _PHRASES: Final = {
     200: "Success",
     201: "Created",
@@ -85,6 +90,7 @@ def _document(version: str, paths: dict[str, Any], components: dict[str, Any]) -
             "schemas": components,
             "securitySchemes": {
                 "apiKey": {"type": "apiKey", "in": "header", "name": access.API_KEY_HEADER},
+                "volumeToken": {"type": "http", "scheme": "bearer"},
                 "accessToken": {
                     "type": "apiKey",
                     "in": "header",
@@ -138,11 +144,15 @@ def _operation(
         }
     for status, kind in found.answers.items():
         item["responses"][str(status)] = _answer(status, kind, of_kind)
+    # Errors of volume content carry their code as text (interface 1.6.2).
+    failure = _NAMED_FAILURE if path.startswith("/volumecontent/") else of_kind[Error]
     for status in (*found.errors, 413):
         item["responses"][str(status)] = {
             "description": "An error",
-            "content": {"application/json": {"schema": of_kind[Error]}},
+            "content": {"application/json": {"schema": failure}},
         }
+    if path.startswith("/volumecontent/"):
+        item["security"] = [{"volumeToken": []}]
     if 401 not in found.errors:
         item["security"] = []
     return item
@@ -202,11 +212,6 @@ def _routing() -> list[dict[str, Any]]:
 
 def _rpc(name: str, request: dict[str, Any]) -> dict[str, Any]:
     # Connect errors carry their code as text, a refused token as a number.
-    failure = {
-        "type": "object",
-        "properties": {"code": {"type": ["string", "integer"]}, "message": {"type": "string"}},
-        "required": ["code", "message"],
-    }
     content = {"application/json": {"schema": request}}
     return {
         "summary": name,
@@ -222,7 +227,7 @@ def _rpc(name: str, request: dict[str, Any]) -> dict[str, Any]:
             },
             "default": {
                 "description": "An error",
-                "content": {"application/json": {"schema": failure}},
+                "content": {"application/json": {"schema": _NAMED_FAILURE}},
             },
         },
     }
