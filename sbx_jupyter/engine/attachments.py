@@ -24,8 +24,12 @@ class Attachments:
     egress: EgressControl
 
     @classmethod
-    async def open(cls, context: Context, *, real_ids: bool) -> Attachments:
-        """Take part in the life of the sandboxes of an engine that starts."""
+    async def open(cls, context: Context, *, real_ids: bool, own_network: bool) -> Attachments:
+        """Take part in the life of the sandboxes of an engine that starts.
+
+        Without a network of their own, sandboxes have no use for a proxy: they have the machine's
+        network, or none, as the report of the isolation says.
+        """
         store, folder = context.store, context.data_dir.path
         volumes = Volumes(store, folder, real_ids=real_ids)
         await volumes.recover()
@@ -43,10 +47,11 @@ class Attachments:
         )
         hooks = context.hooks
         hooks.mounts = volumes.mounts
-        hooks.envs.update(PROXY_ENVS)
-        hooks.started.append(egress.started)
-        hooks.network_changed.append(egress.changed)
-        hooks.stopped.append(egress.stopped)
+        if own_network:
+            hooks.envs.update(PROXY_ENVS)
+            hooks.started.append(egress.started)
+            hooks.network_changed.append(egress.changed)
+            hooks.stopped.append(egress.stopped)
         return cls(volumes, secrets, egress)
 
     async def aclose(self) -> None:

@@ -26,7 +26,7 @@ from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError, SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.tiers import choose, detect
+from sbx_jupyter.isolation.tiers import Tier, choose, detect
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "LogFilter",
-    "Page",
     "SandboxFilter",
     "SnapshotFilter",
     "WakeCredential",
@@ -77,8 +76,6 @@ class Engine:
         self._parts: Parts | None = None
         self._exit = contextlib.AsyncExitStack()
 
-    # Start and stop
-
     async def start(self) -> None:
         """Take the data directory, adopt what runs, and be ready.
 
@@ -106,7 +103,9 @@ class Engine:
         self._exit.push_async_callback(fence.stop)
         parts = assemble(self.config, self.hooks, data_dir, store, fence)
         self.attachments = await Attachments.open(
-            parts.context, real_ids=self.report.users != "virtual"
+            parts.context,
+            real_ids=self.report.users != "virtual",
+            own_network=self.tier == Tier.NAMESPACES,
         )
         self._exit.push_async_callback(self.attachments.aclose)
         batch = Batch()
@@ -157,8 +156,6 @@ class Engine:
                 slot.guard.cancel()
             if slot.placed is not None:
                 parts.context.placement.leave(slot.placed)
-
-    # Create, get, list
 
     async def create(
         self, request: NewSandbox, *, version: int = 2, idempotency_key: str | None = None
@@ -380,10 +377,6 @@ class Engine:
             if token is not None and slot.state.is_shown and check(token):
                 return slot.sandbox_id
         return None
-
-    @property
-    def is_running(self) -> bool:
-        return self._parts is not None
 
     def rows(self) -> builtins.list[SandboxRow]:
         """Every sandbox in any state, also those that clients are not shown."""

@@ -34,7 +34,7 @@ async def make_engine(data_dir: Path) -> AsyncIterator[MakeEngine]:
         return engine
 
     yield make
-    running = [engine for engine in made if engine.is_running]
+    running = [engine for engine in made if engine._parts is not None]
     if not running and data_dir.exists():
         running = [await make()]
     for engine in running:

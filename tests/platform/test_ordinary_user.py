@@ -1,0 +1,58 @@
+"""The engine without root, in every tier that the machine gives to an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = "/usr/bin/python3"
+UID = 1001
+
+pytestmark = pytest.mark.skipif(
+    os.getuid() != 0 or shutil.which("setpriv") is None or not Path(PYTHON).exists(),
+    reason="needs root, setpriv and a Python that every user may execute, to become another user",
+)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="plat-user-", dir="/tmp"))
+    os.chown(path, UID, UID)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("tier", ["auto", "landlock", "none"])
+def test_a_life_of_sandboxes_needs_no_root(home: Path, tier: str):
+    paths = f"PYTHONPATH={ROOT}:{sysconfig.get_path('purelib')}"
+    environment = ["env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}", paths]
+    user = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
+    script = str(Path(__file__).with_name("as_ordinary_user.py"))
+
+    done = subprocess.run(
+        [*user, *environment, PYTHON, "-B", script, str(home / "data"), tier],
+        capture_output=True,
+        text=True,
+        timeout=55,
+        cwd="/",
+    )
+
+    if "IsolationError" in done.stderr:
+        pytest.skip(f"this machine does not give the tier: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert tier in ("auto", seen["tier"])
+    assert seen["paused"] == "full"
+    before, after = map(int, seen["ticks"])
+    assert 0 < before < after
+    assert (seen["file"], seen["snapshot"], seen["forks"]) == ("kept", "kept", 2)
+    assert seen["left"] == []
