@@ -18,8 +18,10 @@ const session = repl.start({
 });
 session.on('exit', () => process.exit(0));
 
-// Older sessions give what code throws to a domain of theirs instead of the callback.
-let fail = () => {};
+const complain = (error) => process.stderr.write(`${describe(error).traceback}\n`);
+
+// Sessions with a domain give it what code throws, now or later, instead of the callback.
+let fail = complain;
 if (session._domain) {
   session._domain.removeAllListeners('error');
   session._domain.on('error', (error) => fail(error));
@@ -28,10 +30,17 @@ if (session._domain) {
 let interrupt = () => {};
 process.on('SIGINT', () => interrupt());
 
-function describe(error) {
+function describe(thrown) {
+  // Code that only begins is no error for a session, but for us it is.
+  const error = thrown instanceof repl.Recoverable ? thrown.err : thrown;
   if (error instanceof Error || (error && typeof error === 'object' && 'message' in error)) {
-    const traceback = String(error.stack || `${error.name}: ${error.message}`);
-    return { name: error.name || 'Error', value: String(error.message), traceback };
+    const shown = String(error.stack || `${error.name}: ${error.message}`).split('\n');
+    const traceback = shown.filter((line) => !/^ +at .*(node:|\[eval\]|<anonymous>)/.test(line));
+    return {
+      name: error.name || 'Error',
+      value: String(error.message),
+      traceback: traceback.join('\n'),
+    };
   }
   return { name: 'Error', value: util.inspect(error), traceback: util.inspect(error) };
 }
@@ -62,7 +71,7 @@ function send(outcome) {
   while (rest.length > 0) rest = rest.subarray(fs.writeSync(outcomeDescriptor, rest));
 }
 
-process.on('uncaughtException', (error) => process.stderr.write(`${describe(error).traceback}\n`));
+process.on('uncaughtException', complain);
 
 async function serve() {
   let pending = [];
@@ -79,6 +88,7 @@ async function serve() {
       } catch (error) {
         outcome = { error: describe(error) };
       }
+      fail = complain;
       send(outcome);
     }
     pending.push(rest);

@@ -181,3 +181,27 @@ def test_the_second_execution_takes_a_fraction_of_a_second(http):
     execute(http, "2")
 
     assert time.monotonic() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "value"),
+    [
+        ("throw new RangeError('far')", "RangeError", "far"),
+        ("await Promise.reject(new Error('later'))", "Error", "later"),
+        ("foo(", "SyntaxError", None),
+        ("throw 'text'", "Error", "'text'"),
+    ],
+)
+def test_what_javascript_throws_is_an_error(http, code, name, value):
+    event = execute(http, code, language="js")[1]
+
+    assert (event["type"], event["name"]) == ("error", name)
+    assert value is None or event["value"] == value
+
+
+def test_javascript_that_throws_after_its_end_says_so_on_stderr(http):
+    execute(http, "setTimeout(() => { throw new Error('late'); }, 50); 1", language="js")
+    events = execute(http, "await new Promise((r) => setTimeout(r, 200))", language="js")
+
+    assert [event["type"] for event in events][1:-1] == ["stderr"]
+    assert "late" in events[1]["text"]

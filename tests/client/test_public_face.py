@@ -1,0 +1,40 @@
+"""The names of the package: all there, and none loaded before it is used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sbx_jupyter
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", sbx_jupyter.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(sbx_jupyter, name).__name__ == name
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = (
+        "import sys, sbx_jupyter\n"
+        "print([m for m in ('httpx', 'tornado', 'msgspec', 'ipywidgets') if m in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert finished.stdout == "[]\n"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Sandbag'"):
+        _ = sbx_jupyter.Sandbag
