@@ -7,6 +7,10 @@ import pytest
 from tests.engine_process import engine_process
 
 
+# Playwright keeps an event loop running that other fixtures cannot share; they run on their own.
+collect_ignore = ["browser"]
+
+
 @pytest.fixture(scope="session")
 def shared_engine():
     """One engine for all tests that do not stop it."""
