@@ -44,6 +44,22 @@ class DriverEndedError(Exception):
     """The interpreter ended, by ``exit`` or a signal."""
 
 
+class Output:
+    """Our end of the driver's stdout or stderr."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.descriptor = descriptor
+        self.name = name
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self) -> bytes | None:
+        """What is there, ``b""`` at the end, ``None`` when nothing is there."""
+        try:
+            return os.read(self.descriptor, READ_SIZE)
+        except BlockingIOError:
+            return None
+
+
 class DrivenKernel(Kernel):
     """A kernel around one driver process, which is started with the kernel and after its end."""
 
@@ -58,7 +74,7 @@ class DrivenKernel(Kernel):
         self._process: asyncio.subprocess.Process | None = None
         self._code_pipe = -1
         self._outcomes: asyncio.StreamReader | None = None
-        self._interrupted = False
+        self._outputs: list[Output] = []
 
     async def do_execute(  # type: ignore[override]
         self,
@@ -102,41 +118,46 @@ class DrivenKernel(Kernel):
             await self._start()
         process, outcomes = self._process, self._outcomes
         assert process is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert outcomes is not None
-        pumps = [
-            asyncio.ensure_future(self._pump(process.stdout, "stdout", silent)),
-            asyncio.ensure_future(self._pump(process.stderr, "stderr", silent)),
-        ]
+        loop = asyncio.get_running_loop()
+        for output in self._outputs:
+            loop.add_reader(output.descriptor, self._show, output, silent)
         try:
             await asyncio.to_thread(_write_all, self._code_pipe, code.encode() + b"\0")
             raw = await outcomes.readuntil(b"\0")
         except (BrokenPipeError, asyncio.IncompleteReadError) as error:
             await process.wait()
-            await asyncio.gather(*pumps)
             raise DriverEndedError(_how_it_ended(process.returncode or 0)) from error
         finally:
-            await _settle(pumps)
+            # What was printed before the outcome is in the pipes by now.
+            for output in self._outputs:
+                loop.remove_reader(output.descriptor)
+                while self._show(output, silent):
+                    pass
         return self.parse(raw[:-1].decode("utf-8", "replace"))
 
-    async def _pump(self, stream: asyncio.StreamReader, name: str, silent: bool) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        ended = False
-        while not ended:
-            try:
-                chunk = await stream.read(READ_SIZE)
-            except asyncio.CancelledError:
-                chunk = b""
-            ended = not chunk
-            if (text := decoder.decode(chunk, final=ended)) and not silent:
-                self.send_response(self.iopub_socket, "stream", {"name": name, "text": text})
+    def _show(self, output: Output, silent: bool) -> bool:
+        """Send what there is to read now; whether there was anything."""
+        chunk = output.read()
+        if chunk is None:
+            return False
+        if not chunk:
+            asyncio.get_running_loop().remove_reader(output.descriptor)
+        if (text := output.decoder.decode(chunk, final=not chunk)) and not silent:
+            content = {"name": output.name, "text": text}
+            self.send_response(self.iopub_socket, "stream", content)
+        return bool(chunk)
 
     async def _start(self) -> None:
-        if self._code_pipe >= 0:
-            os.close(self._code_pipe)
+        self._close_pipes()
         code_read, self._code_pipe = os.pipe()
         outcome_read, outcome_write = os.pipe()
+        writers = []
+        for name in ("stdout", "stderr"):
+            reader, writer = os.pipe()
+            os.set_blocking(reader, False)
+            self._outputs.append(Output(reader, name))
+            writers.append(writer)
         source = files("sbx_jupyter.interpreter").joinpath(self.driver).read_text()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -145,18 +166,25 @@ class DrivenKernel(Kernel):
                 str(code_read),
                 str(outcome_write),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=writers[0],
+                stderr=writers[1],
                 pass_fds=(code_read, outcome_write),
             )
         finally:
-            os.close(code_read)
-            os.close(outcome_write)
+            for descriptor in (code_read, outcome_write, *writers):
+                os.close(descriptor)
         self._outcomes = asyncio.StreamReader(limit=64 * 1024 * 1024)
         await asyncio.get_running_loop().connect_read_pipe(
             functools.partial(asyncio.StreamReaderProtocol, self._outcomes),
             os.fdopen(outcome_read, "rb"),
         )
+
+    def _close_pipes(self) -> None:
+        for descriptor in (self._code_pipe, *(output.descriptor for output in self._outputs)):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._code_pipe = -1
+        self._outputs = []
 
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]
         if self._process is not None and self._process.returncode is None:
@@ -228,18 +256,6 @@ KERNELS: Final[dict[str, type[DrivenKernel]]] = {
     "javascript": JavaScriptKernel,
     "typescript": TypeScriptKernel,
 }
-
-
-async def _settle(pumps: list[asyncio.Task[None]]) -> None:
-    """Let what was printed before the outcome arrive, then stop reading.
-
-    The outcome comes after the output was written, but over another pipe: one turn of the loop
-    with nothing new says that the pipes are empty.
-    """
-    await asyncio.sleep(0.01)
-    for pump in pumps:
-        pump.cancel()
-    await asyncio.gather(*pumps, return_exceptions=True)
 
 
 def _write_all(descriptor: int, raw: bytes) -> None:
