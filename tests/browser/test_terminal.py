@@ -48,6 +48,20 @@ def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: J
     lab.show_panel()
 
 
+def test_a_terminal_whose_tab_was_closed_is_reopened(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.type_in_terminal("kept=again; touch /tmp/ready")
+    server.wait_for(sandbox, "/tmp/ready", b"")
+    lab.page.evaluate("jupyterapp.shell.currentWidget.close()")
+
+    lab.choose("workbench", "Reopen Terminal")
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Open").click()
+
+    wait_connected(lab)
+    lab.type_in_terminal("printf %s $kept > /tmp/kept")
+    server.wait_for(sandbox, "/tmp/kept", b"again")
+
+
 def test_two_terminals_are_two_shells(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
     lab.type_in_terminal("printf %s $$ > /tmp/first; printf done > /tmp/first.done")

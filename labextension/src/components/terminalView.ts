@@ -135,7 +135,7 @@ export class TerminalView {
     this.term.options.fontFamily = themeValue(this.node, 'monospace');
   }
 
-  private readonly term = new Terminal({ fontSize: 13, scrollback: 5000 });
+  private readonly term = new Terminal({ fontSize: 13, scrollback: 5000, minimumContrastRatio: 4.5 });
   private readonly fit = new FitAddon();
   private readonly encoder = new TextEncoder();
   private readonly screen: HTMLElement;

@@ -43,7 +43,8 @@ export class SandboxCommands {
     }
     if (typeof args['sandbox'] === 'string') {
       const known = this.named(args);
-      if (known === undefined) {
+      // What a restored layout remembers may be long gone, which is no news.
+      if (known === undefined && args['restored'] !== true) {
         Notification.error(`There is no sandbox ${args['sandbox']} any more.`, { autoClose: 5000 });
       }
       return known ?? null;

@@ -48,7 +48,7 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
     });
     void restorer?.restore(tracker, {
       command: CommandIDs.openMetrics,
-      args: widget => ({ sandbox: widget.content.sandboxId }),
+      args: widget => ({ sandbox: widget.content.sandboxId, restored: true }),
       name: widget => widget.content.sandboxId,
       when: app.serviceManager.ready
     });

@@ -65,7 +65,7 @@ function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   TIMEOUTS.forEach(timeout => extend.addItem({ command: CommandIDs.setTimeout, args: { ...args, timeout } }));
   const menu = new MenuSvg({ commands });
   menu.addClass('sbx-Menu');
-  [CommandIDs.openTerminal, CommandIDs.browseFiles, CommandIDs.openMetrics].forEach(command =>
+  [CommandIDs.openTerminal, CommandIDs.attachTerminal, CommandIDs.browseFiles, CommandIDs.openMetrics].forEach(command =>
     menu.addItem({ command, args })
   );
   menu.addItem({ type: 'separator' });

@@ -1,8 +1,10 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
 import type { IRunningSessions } from '@jupyterlab/running';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { Signal } from '@lumino/signaling';
 
+import { sentenceOf } from '../protocol/errors';
 import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
 import { sandboxIcon } from './icons';
@@ -40,8 +42,15 @@ class RunningSandboxes implements IRunningSessions.IManager {
   }
 
   shutdownAll(): void {
-    for (const sandbox of this.sandboxes.items ?? []) {
-      void this.sandboxes.kill(sandbox.sandboxID);
+    void this.killAll();
+  }
+
+  private async killAll(): Promise<void> {
+    const kills = (this.sandboxes.items ?? []).map(sandbox => this.sandboxes.kill(sandbox.sandboxID));
+    for (const result of await Promise.allSettled(kills)) {
+      if (result.status === 'rejected') {
+        Notification.error(`A sandbox could not be killed. ${sentenceOf(result.reason)}`);
+      }
     }
   }
 

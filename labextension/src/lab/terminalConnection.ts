@@ -89,7 +89,7 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
     return Promise.resolve();
   }
 
-  /** Ends the process, as closing the terminal for good does. */
+  /** Leaves the process running, as closing a tab does; it can be reopened and ends with its shell. */
   async shutdown(): Promise<void> {
     this.dispose();
     return Promise.resolve();

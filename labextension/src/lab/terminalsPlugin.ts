@@ -1,12 +1,13 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
-import { Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { InputDialog, Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
 import { Throttler } from '@lumino/polling';
 
 import { sentenceOf } from '../protocol/errors';
+import type { ITerminalInfo } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
 import { describedBy, numberOf, sandboxArg, stringOf } from './commands';
@@ -60,11 +61,23 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         app.shell.add(widget, 'main', { type: 'Sandbox terminal' });
         await tracker.add(widget);
         keepPlace(tracker, widget);
-        if (numberOf(args['pid']) === undefined) {
+        if (args['restored'] !== true) {
           app.shell.activateById(widget.id);
           void focusWhenReady(app, widget);
         }
         return widget;
+      }
+    });
+    app.commands.addCommand(CommandIDs.attachTerminal, {
+      label: args => (args['sandbox'] === undefined ? 'Reopen Sandbox Terminal…' : 'Reopen Terminal…'),
+      caption: 'Show a terminal that still runs in the sandbox',
+      describedBy: describedBy(),
+      execute: async args => {
+        const sandbox = await commands.target(args);
+        const pid = sandbox === null ? null : await pickTerminal(sandboxes, sandbox.sandboxID, tracker);
+        if (sandbox !== null && pid !== null) {
+          await app.commands.execute(CommandIDs.openTerminal, { sandbox: sandbox.sandboxID, pid });
+        }
       }
     });
     launcher?.add({
@@ -75,7 +88,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     });
     void restorer?.restore(tracker, {
       command: CommandIDs.openTerminal,
-      args: widget => ({ ...widget.connection.place, key: widget.id }),
+      args: widget => ({ ...widget.connection.place, key: widget.id, restored: true }),
       name: widget => widget.id,
       when: app.serviceManager.ready
     });
@@ -99,6 +112,33 @@ async function focusWhenReady(app: JupyterFrontEnd, widget: TerminalWidget): Pro
   });
 }
 
+/** Lets the user pick one of the terminals that run and are not on this page. */
+async function pickTerminal(
+  sandboxes: Sandboxes,
+  sandboxId: string,
+  tracker: WidgetTracker<TerminalWidget>
+): Promise<number | null> {
+  let running: readonly ITerminalInfo[];
+  try {
+    running = await sandboxes.terminals(sandboxId);
+  } catch (reason) {
+    Notification.error(`The terminals could not be listed. ${sentenceOf(reason)}`);
+    return null;
+  }
+  const hidden = running.filter(({ pid }) => {
+    const shown = tracker.find(({ connection: { place } }) => place.sandbox === sandboxId && place.pid === pid);
+    return shown === undefined;
+  });
+  if (hidden.length === 0) {
+    Notification.info('No other terminal runs in this sandbox.', { autoClose: 4000 });
+    return null;
+  }
+  const labels = hidden.map(({ pid, cmd }) => `${cmd ?? 'terminal'} (${pid})`);
+  const result = await InputDialog.getItem({ title: 'Which terminal?', items: labels, okLabel: 'Open' });
+  const at = result.button.accept && result.value !== null ? labels.indexOf(result.value) : -1;
+  return hidden[at]?.pid ?? null;
+}
+
 /** Where a new terminal goes: from the launcher, a sandbox is made if there is none. */
 async function terminalTarget(
   sandboxes: Sandboxes,
@@ -116,7 +156,8 @@ async function terminalTarget(
       return made === null ? null : { sandboxId: made.sandboxID, name: displayName(made) };
     }
   }
-  const sandbox = await commands.target(wanted === undefined ? {} : { sandbox: wanted });
+  const restored = args['restored'] === true;
+  const sandbox = await commands.target(wanted === undefined ? {} : { sandbox: wanted, restored });
   if (sandbox?.state === 'paused') {
     try {
       await commands.resume(sandbox);

@@ -14,6 +14,7 @@ export const CommandIDs = {
   create: 'sbx:create',
   createWithOptions: 'sbx:create-with-options',
   openTerminal: 'sbx:open-terminal',
+  attachTerminal: 'sbx:attach-terminal',
   browseFiles: 'sbx:browse-files',
   openMetrics: 'sbx:open-metrics',
   setTimeout: 'sbx:set-timeout',

@@ -21,12 +21,14 @@ export function renderWith(styles: readonly string[], make: MakeView) {
     const node = document.createElement('div');
     node.className = 'sbx-Widget';
     node.setAttribute('role', 'group');
-    follow(model, 'title', value => {
-      node.setAttribute('aria-label', value);
-    });
-    follow(model, 'height', value => {
-      node.style.height = value;
-    });
+    const unfollow = [
+      follow(model, 'title', value => {
+        node.setAttribute('aria-label', value);
+      }),
+      follow(model, 'height', value => {
+        node.style.height = value;
+      })
+    ];
     el.append(node);
     const transport = await transportFor(model);
     const view = make(node, transport, model);
@@ -38,6 +40,9 @@ export function renderWith(styles: readonly string[], make: MakeView) {
     model.on('msg:custom', onMessage);
     return () => {
       model.off('msg:custom', onMessage);
+      unfollow.forEach(stop => {
+        stop();
+      });
       view.dispose();
       transport.dispose();
       node.remove();
@@ -51,8 +56,8 @@ async function transportFor(model: AnyModel): Promise<ISandboxTransport> {
   return server === null ? new ModelTransport(model) : new ServerTransport(server, sandboxId);
 }
 
-/** Applies a text trait now and whenever Python changes it; the view's model ends with the view. */
-function follow(model: AnyModel, trait: string, apply: (value: string) => void): void {
+/** Applies a text trait now and whenever Python changes it; gives back what stops that. */
+function follow(model: AnyModel, trait: string, apply: (value: string) => void): () => void {
   const read = () => {
     const value: unknown = model.get(trait);
     if (typeof value === 'string' && value !== '') {
@@ -61,6 +66,9 @@ function follow(model: AnyModel, trait: string, apply: (value: string) => void):
   };
   model.on(`change:${trait}`, read);
   read();
+  return () => {
+    model.off(`change:${trait}`, read);
+  };
 }
 
 /** Once per document or shadow root, so that many widgets share one sheet. */
