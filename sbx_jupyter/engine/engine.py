@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable
 
+    from sbx_jupyter.engine.diff.diffs import Diffs
     from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slot
     from sbx_jupyter.isolation.tiers import IsolationReport
@@ -381,6 +382,11 @@ class Engine:
     def rows(self) -> builtins.list[SandboxRow]:
         """Every sandbox in any state, also those that clients are not shown."""
         return [slot.row for slot in self._running().context.slots]
+
+    @property
+    def diffs(self) -> Diffs:
+        """What sandboxes changed."""
+        return self._running().diffs
 
     @property
     def store(self) -> Store:

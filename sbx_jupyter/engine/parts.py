@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
 from sbx_jupyter.engine.creation import Creation
 from sbx_jupyter.engine.datadir import DataDir, boot_id
+from sbx_jupyter.engine.diff.diffs import Diffs
 from sbx_jupyter.engine.expiry import Expiry
 from sbx_jupyter.engine.gate import Gate
 from sbx_jupyter.engine.history import History
@@ -36,6 +37,7 @@ class Parts(NamedTuple):
     sampler: Sampler
     layers: Layers
     snapshots: Snapshots
+    diffs: Diffs
     fence: Fence
 
 
@@ -71,5 +73,6 @@ def assemble(
         sampler=Sampler(context, creation.spawns),
         layers=layers,
         snapshots=Snapshots(context, layers, supervisor, catalog, creation),
+        diffs=Diffs(context, catalog, fence),
         fence=fence,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tornado.httpserver import HTTPServer
 
 from sbx_jupyter.service import (
+    diffs,
     lifetimes,
     sandboxes,
     secrets,
@@ -67,6 +68,8 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     ("/secrets", secrets.SecretsHandler),
     (f"/secrets/{_SEGMENT}", secrets.SecretHandler),
     ("/health", telemetry.HealthHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/diff", diffs.DiffHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/diff\\.tar", diffs.DiffArchiveHandler),
     ("/engine/info", telemetry.InfoHandler),
     ("/engine/metrics", telemetry.PrometheusHandler),
     ("/openapi.json", telemetry.DescriptionHandler),

@@ -1,0 +1,1 @@
+"""What a sandbox changed, read from its layers."""

@@ -1,0 +1,72 @@
+"""The changed files of a sandbox as a tar stream, read below its layers' roots."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+from typing import IO, TYPE_CHECKING
+
+from sbx_jupyter.engine.diff.stack import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sbx_jupyter.engine.diff.stack import Layer
+    from sbx_jupyter.protocol.diff import Change
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def write_archive(target: IO[bytes], layers: Sequence[Layer], changes: Iterable[Change]) -> None:
+    """Write what was added or changed as an uncompressed tar; blocking.
+
+    Names are relative. A file that changes while it is read is cut or padded to the size that its
+    header says, as ``tar`` does; one that vanished is left out.
+    """
+    with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        for change in changes:
+            if change.change != "deleted":
+                _add(archive, layers, change.path.removeprefix("/"))
+
+
+def _add(archive: tarfile.TarFile, layers: Sequence[Layer], path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    for layer in layers:
+        try:
+            with opened(layer.root, folder) as parent:
+                _add_entry(archive, parent, name, path)
+        except OSError:
+            continue
+        return
+
+
+def _add_entry(archive: tarfile.TarFile, parent: int, name: str, path: str) -> None:
+    status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    member = tarfile.TarInfo(path)
+    member.mode = stat.S_IMODE(status.st_mode)
+    member.uid, member.gid, member.mtime = status.st_uid, status.st_gid, status.st_mtime
+    if stat.S_ISDIR(status.st_mode):
+        member.type = tarfile.DIRTYPE
+        archive.addfile(member)
+    elif stat.S_ISLNK(status.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=parent)
+        archive.addfile(member)
+    elif stat.S_ISREG(status.st_mode):
+        member.size = status.st_size
+        with os.fdopen(os.open(name, _FLAGS, dir_fd=parent), "rb") as file:
+            archive.addfile(member, _Padded(file, status.st_size))
+
+
+class _Padded:
+    """Exactly ``size`` bytes of a file, zeros after its end."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        chunk = self._file.read(wanted)
+        self._left -= wanted
+        return chunk.ljust(wanted, b"\0")

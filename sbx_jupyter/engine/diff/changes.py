@@ -1,0 +1,111 @@
+"""Compares two stacks of layers that share their lower part, without reading file contents."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.diff.stack import Layer, children, entries, lookup, opened
+from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_CHANGES: Final = 100_000
+_MAX_VISITED: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``ours`` and ``theirs`` stand on the same ``common`` layers; all topmost first."""
+
+    ours: tuple[Layer, ...]
+    theirs: tuple[Layer, ...]
+    common: tuple[Layer, ...]
+
+    def changes(self) -> Iterator[Change]:
+        """What is added, changed or deleted in ours against theirs: by path, parents first.
+
+        A deleted directory is one change; what was in it is not listed.
+        """
+        yield from self._compare("", [0])
+
+    def _compare(self, folder: str, visited: list[int]) -> Iterator[Change]:
+        for name in sorted(self._touched(folder), key=os.fsencode):
+            visited[0] += 1
+            if visited[0] > _MAX_VISITED:
+                return
+            path = f"{folder}/{name}" if folder else name
+            mine = lookup((*self.ours, *self.common), path)
+            other = lookup((*self.theirs, *self.common), path)
+            if change := _change(path, mine, other):
+                yield change
+            if mine is not None and stat.S_ISDIR(mine.st_mode):
+                yield from self._compare(path, visited)
+
+    def _touched(self, folder: str) -> set[str]:
+        """The names in a directory that one of the differing layers says anything about."""
+        names: set[str] = set()
+        for layers, others in ((self.ours, self.theirs), (self.theirs, self.ours)):
+            for layer in layers:
+                try:
+                    with opened(layer.root, folder) as descriptor:
+                        names.update(name for name, _ in entries(descriptor))
+                except OSError:
+                    continue
+            if self._replaced(layers, folder):
+                names |= children((*others, *self.common), folder)
+        return names
+
+    def _replaced(self, layers: Sequence[Layer], folder: str) -> bool:
+        """Whether a directory was deleted and made anew, which hides all that was in it."""
+        if not folder:
+            return False
+        parent, _, name = folder.rpartition("/")
+        for layer in layers:
+            try:
+                with opened(layer.root, parent) as descriptor:
+                    if any(item == name and found.is_opaque for item, found in entries(descriptor)):
+                        return True
+            except OSError:
+                continue
+        return False
+
+
+def _change(path: str, mine: os.stat_result | None, other: os.stat_result | None) -> Change | None:
+    kind: ChangeKind
+    if mine is None:
+        if other is None:
+            return None
+        return Change(path=_text(path), change="deleted", type=entry_kind(other), size=0)
+    if other is None:
+        kind = "added"
+    elif _differs(mine, other):
+        kind = "changed"
+    else:
+        return None
+    size = mine.st_size if stat.S_ISREG(mine.st_mode) else 0
+    return Change(path=_text(path), change=kind, type=entry_kind(mine), size=size)
+
+
+def _differs(mine: os.stat_result, other: os.stat_result) -> bool:
+    if mine.st_mode != other.st_mode:
+        return True
+    if stat.S_ISDIR(mine.st_mode):
+        return False
+    return (mine.st_size, mine.st_mtime_ns) != (other.st_size, other.st_mtime_ns)
+
+
+def entry_kind(status: os.stat_result) -> EntryKind:
+    """What kind of entry a status describes."""
+    if stat.S_ISREG(status.st_mode):
+        return "file"
+    if stat.S_ISDIR(status.st_mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(status.st_mode) else "other"
+
+
+def _text(path: str) -> str:
+    return "/" + os.fsencode(path).decode("utf-8", "replace")

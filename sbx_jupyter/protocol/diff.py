@@ -1,0 +1,26 @@
+"""The records of a sandbox's diff, an addition to the platform API."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+ChangeKind = Literal["added", "changed", "deleted"]
+EntryKind = Literal["file", "directory", "symlink", "other"]
+
+
+class Change(msgspec.Struct, kw_only=True, frozen=True):
+    """One path that differs; ``size`` in bytes, of files."""
+
+    path: str
+    change: ChangeKind
+    type: EntryKind
+    size: int
+
+
+class Diff(msgspec.Struct, kw_only=True, frozen=True):
+    """What a sandbox changed; ``truncated`` when there is more than was listed."""
+
+    changes: list[Change]
+    truncated: bool

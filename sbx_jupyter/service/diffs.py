@@ -1,0 +1,59 @@
+"""What a sandbox changed: an addition to the platform API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tornado.iostream import PipeIOStream, StreamClosedError
+
+from sbx_jupyter.protocol.diff import Diff
+from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
+from sbx_jupyter.service.operations import Parameter, operation
+
+_CHUNK: Final = 256 * 1024
+_SINCE: Final = Parameter("since", {"type": "string"}, "A snapshot; the template by default.")
+
+
+class DiffHandler(PlatformHandler):
+    """``/engine/sandboxes/{id}/diff``."""
+
+    @operation(
+        "List what a sandbox added, changed and deleted",
+        answers={200: Diff},
+        errors=(*COMMON_ERRORS, 409),
+        query=(_SINCE,),
+    )
+    async def get(self, sandbox_id: str) -> None:
+        diffs = self.service.engine.diffs
+        self.answer(await diffs.diff(self.sandbox_id(sandbox_id), self.query_text("since")))
+
+
+class DiffArchiveHandler(PlatformHandler):
+    """``/engine/sandboxes/{id}/diff.tar``."""
+
+    @operation(
+        "Download what a sandbox added and changed as a tar",
+        answers={200: "application/x-tar"},
+        errors=(*COMMON_ERRORS, 409),
+        query=(_SINCE,),
+    )
+    async def get(self, sandbox_id: str) -> None:
+        sandbox_id = self.sandbox_id(sandbox_id)
+        reader = self.service.engine.diffs.archive(sandbox_id, self.query_text("since"))
+        self.set_header("Content-Type", "application/x-tar")
+        self.set_header("Content-Disposition", f"attachment; filename={sandbox_id}.tar")
+        stream = PipeIOStream(reader, max_buffer_size=4 * _CHUNK)
+        try:
+            await self._copy(stream)
+        finally:
+            stream.close()
+        self.finish()
+
+    async def _copy(self, stream: PipeIOStream) -> None:
+        while True:
+            try:
+                chunk = await stream.read_bytes(_CHUNK, partial=True)
+            except StreamClosedError:
+                return
+            self.write(chunk)
+            await self.flush()

@@ -1,0 +1,146 @@
+"""Changes between stacks of layers, made by hand as overlayfs makes them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.engine.diff.changes import Comparison
+from sbx_jupyter.engine.diff.stack import Layer, children, lookup
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="whiteouts are device nodes: root only")
+
+
+class Tree:
+    """A directory that is filled as a layer."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir()
+        self.root = root
+        self.layer = Layer(root)
+
+    def file(self, path: str, content: str = "") -> Tree:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content)
+        os.utime(target, ns=(0, len(content)))
+        return self
+
+    def whiteout(self, path: str) -> Tree:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(target, 0o600 | stat.S_IFCHR, 0)
+        return self
+
+    def opaque(self, path: str) -> Tree:
+        target = self.root / path
+        target.mkdir(parents=True, exist_ok=True)
+        os.setxattr(target, "user.overlay.opaque", b"y")
+        return self
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "base").file("a/x", "1").file("a/y", "22").file("b", "333")
+
+
+@pytest.fixture
+def upper(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "upper")
+
+
+def changes(ours: list[Tree], common: list[Tree], theirs: list[Tree] | None = None) -> list:
+    comparison = Comparison(
+        ours=tuple(tree.layer for tree in ours),
+        theirs=tuple(tree.layer for tree in theirs or []),
+        common=tuple(tree.layer for tree in common),
+    )
+    return [(item.change, item.path) for item in comparison.changes()]
+
+
+def test_nothing_written_is_no_change(base: Tree, upper: Tree) -> None:
+    assert changes([upper], [base]) == []
+
+
+def test_files_are_added_and_changed(base: Tree, upper: Tree) -> None:
+    upper.file("a/x", "longer").file("a/new", "n").file("c/d", "")
+
+    assert changes([upper], [base]) == [
+        ("added", "/a/new"),
+        ("changed", "/a/x"),
+        ("added", "/c"),
+        ("added", "/c/d"),
+    ]
+
+
+def test_a_copy_without_change_is_no_change(base: Tree, upper: Tree) -> None:
+    upper.file("a/x", "1")
+
+    assert changes([upper], [base]) == []
+
+
+@needs_root
+def test_deletions_are_listed_once(base: Tree, upper: Tree) -> None:
+    upper.whiteout("a").whiteout("b").whiteout("never-there")
+
+    assert changes([upper], [base]) == [("deleted", "/a"), ("deleted", "/b")]
+
+
+def test_a_directory_made_anew_hides_what_was_in_it(base: Tree, upper: Tree) -> None:
+    upper.opaque("a").file("a/z", "")
+
+    assert changes([upper], [base]) == [
+        ("deleted", "/a/x"),
+        ("deleted", "/a/y"),
+        ("added", "/a/z"),
+    ]
+
+
+@needs_root
+def test_what_a_later_layer_brings_back_is_no_deletion(
+    base: Tree, upper: Tree, tmp_path: Path
+) -> None:
+    middle = Tree(tmp_path / "middle").whiteout("b")
+    upper.file("b", "333")
+
+    assert changes([upper, middle], [base]) == []
+    assert changes([upper], [middle, base]) == [("added", "/b")]
+
+
+def test_against_a_snapshot_only_what_came_after_counts(
+    base: Tree, upper: Tree, tmp_path: Path
+) -> None:
+    snapshot = Tree(tmp_path / "snapshot").file("a/x", "longer").file("gone", "g")
+    upper.file("a/x", "longer").file("later", "")
+
+    assert changes([upper], [base], theirs=[snapshot]) == [
+        ("deleted", "/gone"),
+        ("added", "/later"),
+    ]
+
+
+def test_a_layer_at_a_prefix_is_seen_there_alone(tmp_path: Path, upper: Tree) -> None:
+    host = Tree(tmp_path / "host").file("bin/tool", "t")
+    seen = (upper.layer, Layer(host.root, "usr"))
+
+    assert lookup(seen, "usr/bin/tool") is not None
+    assert lookup(seen, "bin/tool") is None
+    assert children(seen, "usr/bin") == {"tool"}
+
+
+def test_links_in_a_layer_lead_nowhere(base: Tree, upper: Tree, tmp_path: Path) -> None:
+    outside = Tree(tmp_path / "outside").file("secret", "s")
+    (upper.root / "a").symlink_to(outside.root)
+
+    assert changes([upper], [base]) == [("changed", "/a")]
+    assert lookup((upper.layer, base.layer), "a/secret") is None
+
+
+def test_names_that_are_not_text_are_listed(base: Tree, upper: Tree) -> None:
+    with open(os.fsencode(upper.root) + b"/\xff", "wb"):
+        pass
+
+    assert changes([upper], [base]) == [("added", "/\ufffd")]

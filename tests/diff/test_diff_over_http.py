@@ -1,0 +1,110 @@
+"""The diff of a real sandbox, against its template and against a snapshot."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from sbx_jupyter.client import ConnectionConfig, Sandbox
+from tests.engine_process import EngineProcess
+
+
+@pytest.fixture
+def api(shared_engine: EngineProcess) -> Iterator[httpx.Client]:
+    connection = shared_engine.connection
+    headers = {"X-API-KEY": connection.api_key}
+    with httpx.Client(base_url=connection.url, headers=headers, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def sandbox(shared_engine: EngineProcess) -> Iterator[Sandbox]:
+    config = ConnectionConfig.from_connection_file(shared_engine.connection)
+    with Sandbox.create(timeout=120, config=config) as made:
+        yield made
+
+
+def changes(api: httpx.Client, sandbox: Sandbox, **query: str) -> dict[str, str]:
+    answer = api.get(f"/engine/sandboxes/{sandbox.sandbox_id}/diff", params=query)
+    answer.raise_for_status()
+    body: dict[str, Any] = answer.json()
+    assert body["truncated"] is False
+    return {item["path"]: item["change"] for item in body["changes"]}
+
+
+def run_as_root(sandbox: Sandbox, script: str) -> None:
+    assert sandbox.commands.run(script, user="root").exit_code == 0
+
+
+def test_a_sandbox_is_compared_with_its_template(api: httpx.Client, sandbox: Sandbox) -> None:
+    before = changes(api, sandbox)
+    run_as_root(
+        sandbox,
+        "echo new > /home/user/new; mkdir /srv/d; echo 1 > /srv/d/f;"
+        " echo changed >> /etc/profile; rm /etc/hosts; rm /usr/bin/git; echo x > /usr/lib/x",
+    )
+
+    after = {path: kind for path, kind in changes(api, sandbox).items() if path not in before}
+
+    assert after == {
+        "/etc/hosts": "deleted",
+        "/etc/profile": "changed",
+        "/home/user/new": "added",
+        "/srv/d": "added",
+        "/srv/d/f": "added",
+        "/usr/bin/git": "deleted",
+        "/usr/lib/x": "added",
+    }
+
+
+def test_a_sandbox_is_compared_with_a_snapshot_of_it(api: httpx.Client, sandbox: Sandbox) -> None:
+    sandbox.files.write("kept", "1")
+    sandbox.files.write("gone", "1")
+    made = api.post(f"/sandboxes/{sandbox.sandbox_id}/snapshots", json={}).json()
+    sandbox.files.remove("gone")
+    sandbox.files.write("later", "2")
+
+    found = changes(api, sandbox, since=made["snapshotID"])
+
+    assert found["/home/user/gone"] == "deleted"
+    assert found["/home/user/later"] == "added"
+    assert "/home/user/kept" not in found
+
+
+def test_the_changed_files_come_as_a_tar(api: httpx.Client, sandbox: Sandbox) -> None:
+    sandbox.files.write("big", b"x" * 3_000_000)
+    run_as_root(sandbox, "ln -s /etc/shadow /home/user/link; rm /etc/hosts")
+
+    answer = api.get(f"/engine/sandboxes/{sandbox.sandbox_id}/diff.tar")
+
+    assert answer.headers["content-type"] == "application/x-tar"
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        big = archive.extractfile("home/user/big")
+        assert big is not None
+        assert big.read() == b"x" * 3_000_000
+        assert archive.getmember("home/user/link").linkname == "/etc/shadow"
+        assert "etc/hosts" not in archive.getnames()
+
+
+@pytest.mark.parametrize("route", ["diff", "diff.tar"])
+def test_unknown_sandboxes_and_snapshots_are_404(
+    api: httpx.Client, sandbox: Sandbox, route: str
+) -> None:
+    unknown = api.get(f"/engine/sandboxes/i{'0' * 20}/{route}")
+    no_snapshot = api.get(
+        f"/engine/sandboxes/{sandbox.sandbox_id}/{route}", params={"since": "nothing"}
+    )
+
+    assert unknown.status_code == unknown.json()["code"] == 404
+    assert no_snapshot.status_code == no_snapshot.json()["code"] == 404
+
+
+def test_the_diff_needs_the_key(api: httpx.Client, sandbox: Sandbox) -> None:
+    url = f"{api.base_url}/engine/sandboxes/{sandbox.sandbox_id}/diff"
+
+    assert httpx.get(url, trust_env=False).status_code == 401
