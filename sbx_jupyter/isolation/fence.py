@@ -75,6 +75,8 @@ class Fence:
         self._groups = ControlGroups(find_hierarchies(), name)
         self.stock: Path | None = None
         """The layer of the stock root file system, once started."""
+        self.trees: tuple[rootfs.HostTree, ...] = ()
+        """The directories of the host that the stock root shows, once started."""
 
     async def start(self) -> None:
         """Start the zygote, building the stock layer at first. Raises ``IsolationError``."""
@@ -210,6 +212,7 @@ class Fence:
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
             )
+            self.trees = plan.trees
             self._zygote, self.stock = await start_zygote(
                 self._data_dir, kind, plan, self._report.id_base, agent=self._agent
             )
