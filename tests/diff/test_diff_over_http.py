@@ -46,14 +46,14 @@ def test_a_sandbox_is_compared_with_its_template(api: httpx.Client, sandbox: San
     run_as_root(
         sandbox,
         "echo new > /home/user/new; mkdir /srv/d; echo 1 > /srv/d/f;"
-        " echo changed >> /etc/profile; rm /etc/hosts; rm /usr/bin/git; echo x > /usr/lib/x",
+        " echo changed >> /etc/profile; rm /etc/shells; rm /usr/bin/git; echo x > /usr/lib/x",
     )
 
     after = {path: kind for path, kind in changes(api, sandbox).items() if path not in before}
 
     assert after == {
-        "/etc/hosts": "deleted",
         "/etc/profile": "changed",
+        "/etc/shells": "deleted",
         "/home/user/new": "added",
         "/srv/d": "added",
         "/srv/d/f": "added",

@@ -87,7 +87,7 @@ class Diffs:
             return
         yield Layer(self._fence.stock)
         for tree in self._fence.trees:
-            yield Layer(Path("/", tree.path), tree.path)
+            yield Layer(Path(tree.path), tree.path.strip("/"))
 
 
 def _shared_tail(ours: list[Path], theirs: list[Path]) -> int:
