@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,15 @@ class EngineProcess:
 
     data_dir: Path
     process: subprocess.Popen[bytes] | None = None
+    options: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        """What it prints."""
+        return self.data_dir / "test.log"
 
     @property
     def connection(self) -> ConnectionFile:
@@ -39,24 +48,31 @@ class EngineProcess:
         return found
 
     def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Start it and do not wait until it serves."""
         command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
         command += ["--data-dir", str(self.data_dir)]
-        command += ["--connection-file", str(connection_file_of(self.data_dir))]
-        log = self.data_dir / "test.log"
-        with log.open("ab") as output:
+        command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
+        with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                command,
+                [*command, *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+                env=os.environ | {"PYTHONPATH": str(CHECKOUT)} | self.environment,
             )
+
+    def wait_ready(self) -> None:
+        assert self.process is not None
         deadline = time.monotonic() + START_PATIENCE
         while find_engine(self.data_dir) is None:
             ended = self.process.poll() is not None
             if ended or time.monotonic() > deadline:
                 self.stop()
-                raise AssertionError(f"the engine did not start:\n{log.read_text()}")
+                raise AssertionError(f"the engine did not start:\n{self.log.read_text()}")
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -77,10 +93,12 @@ class EngineProcess:
 
 
 @contextlib.contextmanager
-def engine_process(name: str) -> Iterator[EngineProcess]:
+def engine_process(
+    name: str, *options: str, environment: dict[str, str] | None = None
+) -> Iterator[EngineProcess]:
     """A started engine on a directory of its own, which is removed at the end."""
     data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir="/tmp"))
-    engine = EngineProcess(data_dir)
+    engine = EngineProcess(data_dir, options=options, environment=environment or {})
     try:
         engine.start()
         yield engine
