@@ -1,12 +1,32 @@
-"""The client of the interface: asynchronous at the core, with a blocking face."""
+"""The client of the interface: asynchronous at the core, with a blocking face.
 
-from sbx_jupyter.client.commands import CommandHandle
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.output import CommandResult
-from sbx_jupyter.client.platform import PlatformClient
-from sbx_jupyter.client.pty import PtyHandle, PtyOutput
-from sbx_jupyter.client.sandbox import AsyncSandbox
-from sbx_jupyter.client.sync_sandbox import Sandbox
+Every name is imported when it is first used: who only looks for the engine pays for no HTTP client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client.commands import CommandHandle
+    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.output import CommandResult
+    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.pty import PtyHandle, PtyOutput
+    from sbx_jupyter.client.sandbox import AsyncSandbox
+    from sbx_jupyter.client.sync_sandbox import Sandbox
+
+_HOMES = {
+    "AsyncSandbox": "sandbox",
+    "CommandHandle": "commands",
+    "CommandResult": "output",
+    "ConnectionConfig": "config",
+    "PlatformClient": "platform",
+    "PtyHandle": "pty",
+    "PtyOutput": "pty",
+    "Sandbox": "sync_sandbox",
+}
 
 __all__ = [
     "AsyncSandbox",
@@ -18,3 +38,13 @@ __all__ = [
     "PtyOutput",
     "Sandbox",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -128,6 +128,24 @@ class WritableFile:
             await self._finish_flush()
             self._start_flush()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written at the moment."""
+        return self._flushing is None or self._flushing.done()
+
+    async def write_borrowed(self, view: memoryview) -> None:
+        """Add bytes at the end without copying them; raises as ``write`` does.
+
+        Returns when the bytes of the call before are written. Those of this one must stay as they
+        are until the next call or ``close`` returns.
+        """
+        if self._fd < 0:
+            raise InternalError(f"the file '{self.path}' is closed")
+        await self._finish_flush()
+        self._start_flush()  # what ``write`` collected before
+        await self._finish_flush()
+        self._flushing = _disk.submit(_write_all, self._fd, [view])
+
     async def close(self) -> None:
         """Write the rest and close; raises as ``write`` does, with the file closed all the same."""
         if self._fd < 0:
@@ -273,7 +291,7 @@ def _convert(reply: Reply, kind: type[T]) -> T:
         raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
 
 
-def _write_all(fd: int, chunks: list[bytes]) -> None:
+def _write_all(fd: int, chunks: Sequence[bytes | memoryview]) -> None:
     """Write every chunk; runs in a thread."""
     for chunk in chunks:
         view = memoryview(chunk)

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from typing import ClassVar, Final
 
+from tornado.iostream import StreamClosedError
+
 from sbx_jupyter.errors import DataLossError, InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.runtime import WrittenFile
 from sbx_jupyter.service.downloads import Download
@@ -13,6 +15,7 @@ from sbx_jupyter.service.operations import Parameter, operation
 from sbx_jupyter.service.plain import RuntimeJsonHandler
 from sbx_jupyter.service.signatures import check_file_access
 from sbx_jupyter.service.uploads import Upload
+from sbx_jupyter.service.written import hold
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +43,9 @@ class FilesHandler(RuntimeJsonHandler):
                 self.sandbox.files, self.request.headers, self._query("path"), self._user()
             )
             await self._upload.open()
+            length = self.request.headers.get("Content-Length", "")
+            if self._upload.is_plain and length.isascii() and length.isdigit():
+                await self._receive_directly(self._upload, int(length))
 
     @operation(
         "Read a file",
@@ -83,6 +89,26 @@ class FilesHandler(RuntimeJsonHandler):
             await self._drop()
             raise
         self.answer(written)
+
+    async def _receive_directly(self, upload: Upload, size: int) -> None:
+        """Take the body from the socket, past tornado's buffers: more than twice as fast.
+
+        Tornado reads what the header then says is left: nothing, or after a failure the rest.
+        """
+        headers, stream = self.request.headers, self.http1.stream
+        if stream is None:
+            raise StreamClosedError
+        if headers.pop("Expect", "").lower() == "100-continue":
+            hold(self.service, stream.write(b"HTTP/1.1 100 (Continue)\r\n\r\n"))
+        try:
+            async for count in upload.receive_from(stream, size):
+                self.service.counters.received_bytes += count
+                size -= count
+        except SbxError:
+            await self._drop()
+            raise
+        finally:
+            headers["Content-Length"] = str(size)
 
     async def receive(self, chunk: bytes) -> None:
         if self._upload is None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_BYTES: Final = 1024 * 1024
+UPLOAD_PATH: Final = "/template-uploads/"
 
 
 class FrontDoor(HTTPServerConnectionDelegate):
@@ -54,6 +55,9 @@ class FrontDoor(HTTPServerConnectionDelegate):
         try:
             route = find_route(request.headers)
         except RoutingError as error:
+            if request.path.startswith(UPLOAD_PATH):
+                # A signed link of ours under the engine's own name; it carries no key to tell by.
+                return self.platform.find_handler(request)
             return Refuser(self.service, request, refusals.refuse_text(error))
         if route is None and request.path == "/files":
             route = self._by_signature(request)
@@ -101,6 +105,9 @@ class _Visit(HTTPMessageDelegate):
             headers=headers,
         )
         request.request_id = new_request_id()
+        # tornado switches Nagle's algorithm back on after each answer; with it, the second small
+        # piece of a stream would wait for the client's delayed acknowledgement of the first.
+        cast("HTTP1Connection", self._request_conn).stream.set_nodelay(True)
         self._target = self._door.choose(request)
         return self._target.headers_received(start_line, headers)
 

@@ -104,7 +104,9 @@ async def _connect(sandbox: Sandbox, port: int) -> IOStream:
             raise
         await start()
         sock = await sandbox.connect_port(port)
-    return IOStream(sock, max_buffer_size=_BUFFER, read_chunk_size=_CHUNK)
+    stream = IOStream(sock, max_buffer_size=_BUFFER, read_chunk_size=_CHUNK)
+    stream.set_nodelay(True)
+    return stream
 
 
 async def _start_tls(stream: IOStream) -> IOStream:

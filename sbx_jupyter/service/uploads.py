@@ -9,9 +9,10 @@ from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.service.multipart import MultipartDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from tornado.httputil import HTTPHeaders
+    from tornado.iostream import IOStream
 
     from sbx_jupyter.engine.files import Files, WritableFile
     from sbx_jupyter.protocol.runtime import WrittenFile
@@ -52,6 +53,31 @@ class Upload:
         """Get ready for the first bytes; a raw body has its file at once."""
         if self._decoder is None:
             await self._begin(self._path or "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the body is the file, byte by byte."""
+        return self._decoder is None and self._inflate is None
+
+    async def receive_from(self, stream: IOStream, size: int) -> AsyncIterator[int]:
+        """Take the whole plain body from the socket; yields how many bytes came each time.
+
+        One buffer is filled while the other one is written, so the bytes are copied once, by the
+        kernel. Raises what writing raises, and ``StreamClosedError``.
+        """
+        assert self._current is not None
+        file = self._current
+        filling, writing = memoryview(bytearray(_PIECE)), memoryview(bytearray(_PIECE))
+        filled = 0
+        while size:
+            room = min(_PIECE - filled, size)
+            count = await stream.read_into(filling[filled : filled + room], partial=True)  # type: ignore[arg-type]  # any writable buffer
+            filled += count
+            size -= count
+            if filled == _PIECE or not size or file.is_idle:
+                await file.write_borrowed(filling[:filled])
+                filling, writing, filled = writing, filling, 0
+            yield count
 
     async def receive(self, chunk: bytes) -> None:
         """Take bytes of the body; raises what writing raises."""

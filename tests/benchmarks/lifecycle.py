@@ -31,7 +31,7 @@ def run(engine: EngineClient) -> None:
 
 
 def call(engine: EngineClient, url: str, body: dict[str, int]) -> None:
-    engine.platform.post(url, json=body).raise_for_status()
+    engine.platform("POST", url, body)
 
 
 def cpu_over(engine: EngineClient, sandbox: dict[str, str], seconds: float) -> tuple[float, float]:

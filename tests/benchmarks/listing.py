@@ -37,6 +37,7 @@ def run(engine: EngineClient) -> None:
 
 
 def list_many(engine: EngineClient, sandbox: dict[str, str]) -> None:
+    """Until the last byte arrived: what the client makes of them is its own affair."""
     answer = engine.unary(sandbox, "filesystem.Filesystem/ListDir", {"path": "many"})
-    if len(answer["entries"]) != FILES:
-        raise RuntimeError(f"{len(answer['entries'])} entries")
+    if (count := answer.count(b'"permissions":')) != FILES:
+        raise RuntimeError(f"{count} entries")

@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
-
-from tests.benchmarks.harness import report_rate, timed
+from tests.benchmarks.harness import RawConnection, report_rate, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +38,7 @@ class Upload(RequestHandler):
         self.file.close()
 
 async def main():
-    routes = [("/upload", Upload), ("/(.*)", StaticFileHandler, {"path": sys.argv[2]})]
+    routes = [("/put", Upload), ("/(.*)", StaticFileHandler, {"path": sys.argv[2]})]
     HTTPServer(Application(routes)).listen(int(sys.argv[1]), "127.0.0.1")
     await asyncio.Event().wait()
 
@@ -55,13 +53,13 @@ def run(engine: EngineClient) -> None:
         with static_server(folder) as static:
             figures: dict[str, list[float]] = {"up": [], "static up": [], "down": [], "static": []}
             for _ in range(ROUNDS):
-                figures["static up"].append(timed(lambda: upload(static, "/upload", {}, "PUT")))
+                figures["static up"].append(timed(lambda: upload(static, "/put", {}, "PUT")))
                 figures["up"].append(
-                    timed(lambda: upload(engine.runtime, "/files?path=big", upload_headers))
+                    timed(lambda: upload(engine.url, "/files?path=big", upload_headers))
                 )
                 figures["static"].append(timed(lambda: download(static, "/upload", {})))
                 figures["down"].append(
-                    timed(lambda: download(engine.runtime, "/files?path=big", headers))
+                    timed(lambda: download(engine.url, "/files?path=big", headers))
                 )
     baseline = report_rate("tornado StaticFileHandler, download", SIZE, figures["static"])
     report_rate("GET /files, download", SIZE, figures["down"], baseline)
@@ -69,23 +67,32 @@ def run(engine: EngineClient) -> None:
     report_rate("POST /files, upload", SIZE, figures["up"], baseline)
 
 
-def download(client: httpx.Client, url: str, headers: dict[str, str]) -> None:
-    with client.stream("GET", url, headers=headers) as reply:
-        reply.raise_for_status()
-        size = sum(len(chunk) for chunk in reply.iter_raw())
+def download(url: str, path: str, headers: dict[str, str]) -> None:
+    connection = RawConnection(url)
+    connection.send_head("GET", path, headers, 0)
+    if (status := connection.read_head()) != 200:
+        raise RuntimeError(f"GET {path}: {status}")
+    buffer = bytearray(len(CHUNK))
+    size = connection.buffered
+    while size < SIZE and (received := connection.socket.recv_into(buffer)):
+        size += received
+    connection.close()
     if size != SIZE:
         raise RuntimeError(f"{size} bytes")
 
 
-def upload(client: httpx.Client, url: str, headers: dict[str, str], method: str = "POST") -> None:
-    content = (CHUNK for _ in range(SIZE // len(CHUNK)))
-    client.request(
-        method, url, content=content, headers={**headers, "content-length": str(SIZE)}
-    ).raise_for_status()
+def upload(url: str, path: str, headers: dict[str, str], method: str = "POST") -> None:
+    connection = RawConnection(url)
+    connection.send_head(method, path, headers, SIZE)
+    for _ in range(SIZE // len(CHUNK)):
+        connection.socket.sendall(CHUNK)
+    if (status := connection.read_head()) != 200:
+        raise RuntimeError(f"{method} {path}: {status}")
+    connection.close()
 
 
 @contextlib.contextmanager
-def static_server(folder: str) -> Iterator[httpx.Client]:
+def static_server(folder: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -94,10 +101,7 @@ def static_server(folder: str) -> Iterator[httpx.Client]:
     process = subprocess.Popen([sys.executable, str(script), str(port), folder])
     try:
         wait_for_port(port)
-        with httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", timeout=300, trust_env=False
-        ) as client:
-            yield client
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait(10)

@@ -38,3 +38,19 @@ def test_importing_the_package_loads_nothing_heavy():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Sandbag'"):
         _ = sbx_jupyter.Sandbag
+
+
+def test_looking_for_the_engine_loads_no_http_client():
+    code = (
+        "import sys, sbx_jupyter.client.bundled\n"
+        "print([m for m in ('httpx', 'asyncio', 'tornado') if m in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert finished.stdout == "[]\n"
