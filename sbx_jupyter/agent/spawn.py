@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-_PIPE_SIZE: Final = 1 << 20
+_PIPE_SIZE: Final = 1 << 18
+"""What the kernel lets one user have in all pipes is enough for 256 such; then it gives 8 KiB."""
 _TIOCGPTPEER: Final = 0x5441
 _TIOCSPTLCK: Final = 0x40045431
 _NOT_FOUND: Final = 127
@@ -258,7 +259,8 @@ def _start(launch: _Launch, body: Body) -> Process:
             in_end = _open_null(opened)
         os.set_blocking(out, False)
         os.set_blocking(err, False)
-        pid = _fork(launch, (in_end, out_end, err_end), is_pty=False)
+        stdio = (in_end, out_end, err_end)
+        pid = _spawn(launch, stdio) or _fork(launch, stdio, is_pty=False)
     except OSError:
         for fd in opened:
             os.close(fd)
@@ -326,6 +328,56 @@ def _open_null(opened: list[int]) -> int:
     os.close(writer)
     opened.append(reader)
     return reader
+
+
+def _spawn(launch: _Launch, stdio: tuple[int, int, int]) -> int | None:
+    """Start without copying this process, in a quarter of the time that ``fork`` takes here.
+
+    ``None`` when that is not possible; ``_fork`` then does it or tells what is wrong. The child
+    borrows our memory until its ``exec``, and we wait for that. Its ids cannot be given, but it can
+    drop the effective ones for the real ones, so the user's are our real ones meanwhile. That lets
+    the user's other processes stop it just then, and us with it: no harm but to their own sandbox.
+    """
+    if launch.virtual or (program := _find_program(launch)) is None:
+        return None
+    user, own_groups = launch.user, os.getgroups()
+    try:
+        system.close_on_exec_from(3)
+        os.chdir(launch.cwd)
+        os.setgroups(user.groups)
+        os.setresgid(user.gid, -1, -1)
+        os.setresuid(user.uid, -1, -1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, launch.open_files)
+        return os.posix_spawn(
+            program,
+            launch.argv,
+            launch.environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(stdio)],
+            resetids=True,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_CHANGED_SIGNALS,
+        )
+    except OSError:
+        return None
+    finally:
+        hard = launch.open_files[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        os.setresuid(0, -1, -1)
+        os.setresgid(0, -1, -1)
+        os.setgroups(own_groups)
+        os.chdir("/")
+
+
+def _find_program(launch: _Launch) -> bytes | None:
+    """The file that ``exec`` would take, by its absolute path."""
+    search_path = launch.environment.get(b"PATH", DEFAULT_PATH.encode())
+    for candidate in _candidates(launch.argv[0], search_path):
+        path = os.path.join(launch.cwd, candidate)
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.stat(path).st_mode):
+                return path
+    return None
 
 
 def _fork(launch: _Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:

@@ -10,6 +10,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _CLOSE_RANGE: Final = 436
+_CLOSE_RANGE_CLOEXEC: Final = 4
 _IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 
 IN_MODIFY: Final = 0x2
@@ -37,6 +38,13 @@ def close_from(first: int) -> None:
     unsigned = ctypes.c_uint
     if _libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), unsigned(0)) < 0:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))  # Linux before 5.9
+
+
+def close_on_exec_from(first: int) -> None:
+    """Have every descriptor from ``first`` on closed by ``exec``. Raises ``OSError``."""
+    unsigned = ctypes.c_uint
+    flags = unsigned(_CLOSE_RANGE_CLOEXEC)
+    _checked(_libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), flags))
 
 
 def file_system_kind(path: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -20,6 +21,7 @@ PIPE_CHUNK: Final = 48 * 1024
 
 PTY_CHUNK: Final = 16 * 1024
 _PTY_READ: Final = 4096
+_LEAST_PIPE: Final = 4096
 _READS_PER_WAKE: Final = 4
 _DRAIN_LIMIT: Final = 1024 * 1024
 """What the pipes that the agent makes can hold."""
@@ -82,6 +84,10 @@ class OutputPump:
         """Close the descriptor without a word to ``on_end``."""
         self.pause()
         if self._fd >= 0:
+            if self.kind != "pty":
+                # The agent holds the pipe for a while. Its pages count for all sandboxes together.
+                with contextlib.suppress(OSError):
+                    fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _LEAST_PIPE)
             os.close(self._fd)
             self._fd = -1
 
