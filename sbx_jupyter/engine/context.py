@@ -55,6 +55,11 @@ class EngineConfig:
     domain: str | None = None
     egress_exceptions: tuple[str, ...] = ()
     """Networks that sandboxes may reach although they are not public, such as a package mirror."""
+    max_builds: int = 20
+    """Template builds that run or wait for their turn."""
+    parallel_builds: int = 2
+    build_step_timeout: float = 3600.0
+    """Seconds that one step of a build may take."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.attachments import Attachments
+from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.datadir import DataDir
 from sbx_jupyter.engine.gate import WakeCredential
@@ -70,6 +71,7 @@ class Engine:
     report: IsolationReport
     tier: str
     attachments: Attachments
+    templates: Templates
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
@@ -115,6 +117,9 @@ class Engine:
         recovery = Recovery(parts.context, parts.supervisor)
         await fence.collect(await recovery.run())
         await recovery.collect()
+        self.templates = await Templates.open(
+            parts.context, parts.catalog, fence, self.report, self.tier
+        )
         await parts.layers.collect()
         parts.pool.start()
         parts.context.expiry.start()
@@ -129,6 +134,7 @@ class Engine:
         try:
             await parts.context.expiry.stop()
             await parts.sampler.stop()
+            await self.templates.builder.stop()
             # What was begun is finished first, so that no sandbox appears behind our back.
             await parts.context.tasks.drain(_STOP_TIMEOUT)
             await parts.pool.stop()
@@ -335,7 +341,8 @@ class Engine:
     async def remove_template(self, reference: str) -> None:
         """Remove a template or snapshot (T16); see ``Catalog.remove``."""
         parts = self._running()
-        await parts.context.tasks.complete(parts.catalog.remove(reference), "sbx-remove-template")
+        work = self.templates.builder.remove(reference)
+        await parts.context.tasks.complete(work, "sbx-remove-template")
 
     # What is known about a sandbox
 

@@ -8,13 +8,14 @@ import ctypes
 import logging
 import os
 import uuid
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.datadir import translate
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from sbx_jupyter.engine.datadir import DataDir
@@ -33,6 +34,7 @@ class Layers:
         self._store = store
         self._fence = fence
         self._reserved: set[str] = set()
+        self._held: Counter[str] = Counter()
 
     @contextlib.asynccontextmanager
     async def reserve(self) -> AsyncIterator[str]:
@@ -47,6 +49,28 @@ class Layers:
         finally:
             self._reserved.discard(name)
             await self.collect((name,))
+
+    @contextlib.contextmanager
+    def hold(self, names: tuple[str, ...]) -> Iterator[None]:
+        """Keep layers that there are from collection until the context ends."""
+        self._held.update(names)
+        try:
+            yield
+        finally:
+            self._held.subtract(names)
+
+    async def seal(self, sandbox_id: str, name: str) -> None:
+        """Make what a sandbox wrote a layer, after its processes ended; not yet on the disk.
+
+        Takes the writable directory itself and so no time, whatever is in it. Raises
+        ``NoSpaceError`` and ``SbxError``.
+        """
+        source = self._data_dir.writable(sandbox_id) / "upper"
+        try:
+            await asyncio.to_thread(source.rename, self._data_dir.path / name)
+        except PermissionError:
+            # Its owner inside shut us out: the helper that acts as that owner can still copy it.
+            await self.capture(sandbox_id, name)
 
     async def capture(self, sandbox_id: str, name: str) -> None:
         """Copy the writable layer of a frozen sandbox; it is on the disk when this returns.
@@ -76,9 +100,11 @@ class Layers:
                     _log.exception("the layer %s could not be removed", name)
 
     def _used(self) -> set[str]:
-        used = set(self._reserved)
-        for row in (*self._store.sandboxes, *self._store.builds):
+        used = self._reserved | {name for name, count in self._held.items() if count > 0}
+        for row in (*self._store.sandboxes, *self._store.builds, *self._store.images):
             used.update(row.layers)
+        for step in self._store.steps:
+            used.update(step.layers, step.below)
         return used
 
 

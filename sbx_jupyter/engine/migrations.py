@@ -20,6 +20,10 @@ _STEPS: Final[tuple[tuple[str, ...], ...]] = (
             record BLOB NOT NULL)""",
         "CREATE INDEX logs_at ON logs (at)",
     ),
+    (
+        "CREATE TABLE steps (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE images (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+    ),
 )
 """Step n (from 0) makes version n + 1 from version n."""
 

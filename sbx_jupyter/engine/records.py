@@ -178,6 +178,8 @@ class TemplateRow(Row, frozen=True, kw_only=True):
     is_stock: bool = False
     is_snapshot: bool = False
     tags: dict[str, TagAssignment] = {}
+    assignments: tuple[PastAssignment, ...] = ()
+    """The last times that tags of it were put on builds, oldest first."""
 
 
 class TagAssignment(Row, frozen=True, kw_only=True):
@@ -185,6 +187,15 @@ class TagAssignment(Row, frozen=True, kw_only=True):
 
     build_id: str
     created_at: dt.datetime
+
+
+class PastAssignment(Row, frozen=True, kw_only=True):
+    """One time that a tag was put on a build."""
+
+    assignment_id: str
+    tag: str
+    build_id: str
+    at: dt.datetime
 
 
 class BuildRow(Row, frozen=True, kw_only=True):
@@ -207,8 +218,39 @@ class BuildRow(Row, frozen=True, kw_only=True):
     start_command: str | None = None
     ready_command: str | None = None
     reason: str | None = None
+    reason_step: str | None = None
+    tags: tuple[str, ...] = ()
+    """What it is tagged with once it is ready."""
+
     source_sandbox_id: str | None = None
     """The sandbox that a snapshot was made of."""
+
+
+class StepRow(Row, frozen=True, kw_only=True):
+    """What a build step made of the layers below it; a later build need not run it again."""
+
+    key: str
+    layers: tuple[str, ...] = ()
+    """The layer that it made, if it made any."""
+
+    below: tuple[str, ...] = ()
+    """The layers that it stood on; without them it is of no use."""
+
+    used_at: dt.datetime
+
+
+class ImageRow(Row, frozen=True, kw_only=True):
+    """A container image that was unpacked to a layer."""
+
+    key: str
+    """The digest of its manifest or configuration."""
+
+    names: tuple[str, ...] = ()
+    """What it was imported as; empty for one that a registry gave."""
+
+    layers: tuple[str, ...]
+    envs: dict[str, str] = {}
+    used_at: dt.datetime
 
 
 class RequestRow(Row, frozen=True, kw_only=True):

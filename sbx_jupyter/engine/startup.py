@@ -5,50 +5,99 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.builds.output import Lines
 from sbx_jupyter.engine.subscriptions import Ended
-from sbx_jupyter.errors import DeadlineExceededError
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    SbxError,
+)
 from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.records import SandboxRow
+    from collections.abc import Callable
+
+    from sbx_jupyter.engine.process import Process
     from sbx_jupyter.engine.sandbox import Sandbox
 
 START_TAG: Final = "_start"
+BOOT_LIMIT: Final = 60.0
+"""Seconds that a new sandbox has to get ready."""
 
-_READY_TIMEOUT: Final = 60.0
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 2.0
 
 
-async def run_start_command(row: SandboxRow, sandbox: Sandbox) -> None:
-    """Start the template's command and wait until its ready command succeeds.
+async def run_start_command(
+    start: str | None,
+    ready: str | None,
+    sandbox: Sandbox,
+    *,
+    limit: float = BOOT_LIMIT,
+    say: Callable[[str, str], None] | None = None,
+) -> None:
+    """Start a command and wait until the ready command succeeds (interface 7.4).
 
-    Raises ``DeadlineExceededError`` when it is not ready in time.
+    ``say`` takes what the start command writes meanwhile. Raises ``DeadlineExceededError`` when it
+    is not ready in time, ``FailedPreconditionError`` when the start command fails before.
     """
-    if row.start_command:
-        request = StartRequest(process=_shell(row.start_command), tag=START_TAG, stdin=False)
-        await sandbox.processes.start(request, user=None, timeout=None)
-    if not row.ready_command:
+    process = None
+    if start:
+        request = StartRequest(process=_shell(start), tag=START_TAG, stdin=False)
+        process = await sandbox.processes.start(request, user=None, timeout=None)
+    if not ready:
         return
+    watching = None if process is None else asyncio.create_task(_watch(process, say))
+    waiting = asyncio.create_task(_wait_ready(ready, sandbox, limit))
+    tasks = {waiting} if watching is None else {waiting, watching}
     try:
-        async with asyncio.timeout(_READY_TIMEOUT):
-            await _wait_ready(row.ready_command, sandbox)
+        async with asyncio.timeout(limit):
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if watching is not None and watching.done():
+                watching.result()
+            await waiting
     except TimeoutError:
         raise DeadlineExceededError(
-            f"the template's start command is not ready after {_READY_TIMEOUT:.0f} seconds"
+            f"the template's start command is not ready after {limit:.0f} seconds"
         ) from None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _wait_ready(command: str, sandbox: Sandbox) -> None:
+async def _watch(process: Process, say: Callable[[str, str], None] | None) -> None:
+    """Return when a start command ends well; raises ``FailedPreconditionError`` otherwise."""
+    lines = {
+        kind: Lines(lambda line, kind=kind: say(line, kind) if say is not None else None)
+        for kind in ("stdout", "stderr")
+    }
+    async with process.subscribe() as subscription:
+        async for event in subscription:
+            if not isinstance(event, Ended):
+                lines[event.kind].feed(event.chunk)
+                continue
+            for rest in lines.values():
+                rest.close()
+            if event.end.exit_code != 0:
+                raise FailedPreconditionError(
+                    f"failed to run start command: command failed: {event.end.status}"
+                )
+
+
+async def _wait_ready(command: str, sandbox: Sandbox, limit: float) -> None:
     wait = _FIRST_WAIT
-    while not await _succeeds(command, sandbox):
+    while not await _succeeds(command, sandbox, limit):
         await asyncio.sleep(wait)
         wait = min(wait * 2, _LONGEST_WAIT)
 
 
-async def _succeeds(command: str, sandbox: Sandbox) -> bool:
+async def _succeeds(command: str, sandbox: Sandbox, limit: float) -> bool:
     request = StartRequest(process=_shell(command), stdin=False)
-    process = await sandbox.processes.start(request, user=None, timeout=_READY_TIMEOUT)
+    try:
+        process = await sandbox.processes.start(request, user=None, timeout=limit)
+    except SbxError as error:
+        raise FailedPreconditionError(f"failed to run ready command: {error.message}") from error
     async with process.subscribe() as subscription:
         async for event in subscription:
             if isinstance(event, Ended):

@@ -19,11 +19,13 @@ import msgspec
 from sbx_jupyter.engine.migrations import VERSION, migrate
 from sbx_jupyter.engine.records import (
     BuildRow,
+    ImageRow,
     LogRow,
     RequestRow,
     Row,
     SandboxRow,
     SecretRow,
+    StepRow,
     TemplateRow,
     VolumeRow,
 )
@@ -53,6 +55,8 @@ _KEYS: Final[dict[type[Row], tuple[str, str]]] = {
     RequestRow: ("requests", "key"),
     VolumeRow: ("volumes", "volume_id"),
     SecretRow: ("secrets", "secret_id"),
+    StepRow: ("steps", "key"),
+    ImageRow: ("images", "key"),
 }
 
 
@@ -116,6 +120,8 @@ class Store:
         self.requests = Table(RequestRow)
         self.volumes = Table(VolumeRow)
         self.secrets = Table(SecretRow)
+        self.steps = Table(StepRow)
+        self.images = Table(ImageRow)
         self._tables: dict[type[Row], Table] = {
             table.kind: table
             for table in (
@@ -125,6 +131,8 @@ class Store:
                 self.requests,
                 self.volumes,
                 self.secrets,
+                self.steps,
+                self.images,
             )
         }
         self._inbox: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()

@@ -55,7 +55,8 @@ class Supervisor:
         """Watch a sandbox with new processes, tell who wants to know, run its start command."""
         await self._tell_started(slot)
         self.watch(slot)
-        await run_start_command(slot.row, _opened(self._placed(slot)))
+        row = slot.row
+        await run_start_command(row.start_command, row.ready_command, _opened(self._placed(slot)))
 
     async def _tell_started(self, slot: Slot) -> None:
         sandbox = _opened(self._placed(slot))

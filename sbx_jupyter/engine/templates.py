@@ -78,12 +78,7 @@ class Catalog:
         """
         reference = parse_reference(text)
         template = self.find(reference)
-        if template.is_stock:
-            raise InvalidArgumentError(f"'{reference.name}' is a stock template")
-        if any(row.template_id == template.template_id for row in self._store.sandboxes):
-            raise InvalidArgumentError(
-                f"template '{reference.without_tag}' is in use by running or paused sandboxes"
-            )
+        self.check_removable(reference, template)
         batch = Batch().remove(TemplateRow, template.template_id)
         layers: set[str] = set()
         for build in self._store.builds:
@@ -92,6 +87,15 @@ class Catalog:
                 layers.update(build.layers)
         await self._store.commit(batch)
         await self._layers.collect(tuple(layers))
+
+    def check_removable(self, reference: Reference, template: TemplateRow) -> None:
+        """Raise ``InvalidArgumentError`` for a template that must stay."""
+        if template.is_stock:
+            raise InvalidArgumentError(f"'{reference.name}' is a stock template")
+        if any(row.template_id == template.template_id for row in self._store.sandboxes):
+            raise InvalidArgumentError(
+                f"template '{reference.without_tag}' is in use by running or paused sandboxes"
+            )
 
     def add_stock(self, batch: Batch, limits: Limits) -> None:
         """Put the stock templates that are missing, or whose limits were configured anew."""

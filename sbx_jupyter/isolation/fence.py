@@ -262,6 +262,20 @@ class Fence:
             timeout=600,
         )
 
+    async def unpack(self, sources: list[Path], target: Path) -> None:
+        """Make a directory of the layers of a container image, the lowest first.
+
+        Owners are those of the archives, as sandboxes see them. Raises ``SbxError``; then
+        ``target`` may be there in part.
+        """
+        zygote = await self._live_zygote()
+        await zygote.call(
+            "unpack",
+            sources=[str(self._data_dir / self._relative(source)) for source in sources],
+            target=str(self._data_dir / self._relative(target)),
+            timeout=3600,
+        )
+
     async def collect(self, known: set[str]) -> None:
         """Kill the sandboxes of this data directory that are not in ``known``."""
         for sandbox_id, state in self._cages.read_all().items():

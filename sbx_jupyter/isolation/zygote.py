@@ -102,6 +102,8 @@ class Zygote:
                 # Whiteouts, ids, times, holes, links and attributes as they are.
                 command = ["cp", "-a", "--reflink=auto", "-T", "--", body["source"], body["target"]]
                 return self._run_apart(body["id"], command), []
+            case "unpack":
+                return self._run_apart(body["id"], ["unpack", body["target"], *body["sources"]]), []
         raise ValueError(f"unknown request {body['op']!r}")
 
     def _answer(self, request_id: Any, reply: dict[str, Any], given: list[int]) -> None:
@@ -275,8 +277,14 @@ class Zygote:
                 subprocess.run(
                     ["chmod", "-R", "u+rwX", "--", command[-1]], capture_output=True, check=False
                 )
-            subprocess.run(command, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.SubprocessError) as error:
+            if command[0] == "unpack":
+                # What that needs is not for every sandbox to carry.
+                from .unpack import unpack
+
+                unpack(command[1], command[2:], users=self._need_setting().users)
+            else:
+                subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or str(error)
             answer = {"id": request_id, "error": {"code": "internal", "message": said[-2000:]}}
         wire.send(self._control, answer)

@@ -51,14 +51,3 @@ class SnapshotsHandler(PlatformHandler):
         if token:
             self.set_header("X-Next-Token", token)
         self.answer(snapshots)
-
-
-class TemplateRemovalHandler(PlatformHandler):
-    """``/templates/{id}``, whose slashes are percent-encoded."""
-
-    @operation(
-        "Remove a template or snapshot (T16)", answers={204: None}, errors=(*COMMON_ERRORS, 409)
-    )
-    async def delete(self, reference: str) -> None:
-        await self.service.engine.remove_template(reference)
-        self.answer(status=204)

@@ -1,0 +1,1 @@
+"""Makes templates: build requests, their steps in real sandboxes, layers, images and tags."""

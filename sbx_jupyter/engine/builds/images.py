@@ -1,0 +1,160 @@
+"""Container images as ground of builds: found, imported or pulled, and unpacked once."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.builds.oci import read_archive
+from sbx_jupyter.engine.builds.registry import ImageName, Puller, parse_image_name
+from sbx_jupyter.engine.datadir import translate
+from sbx_jupyter.engine.layers import sync
+from sbx_jupyter.engine.records import ImageRow, now
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sbx_jupyter.engine.builds.blobs import Blobs, Image
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.protocol.templates import Registry
+
+_MAX_IMAGES: Final = 20
+_SPARE: Final = 256 * 1024 * 1024
+_STOCK: Final = {
+    "e2bdev/base": "base",
+    "e2bdev/code-interpreter": "code-interpreter-v1",
+}
+
+
+class Images:
+    """Container images on this machine."""
+
+    def __init__(self, context: Context, fence: Fence, blobs: Blobs, *, can_unpack: bool) -> None:
+        self._context = context
+        self._fence = fence
+        self._blobs = blobs
+        self._can_unpack = can_unpack
+        self._lock = asyncio.Lock()
+
+    @staticmethod
+    def stock_for(name: str) -> str | None:
+        """The stock template that stands for an image that clients take when told nothing."""
+        return _STOCK.get(name.strip().removeprefix("docker.io/").partition(":")[0])
+
+    async def find(
+        self,
+        name: str,
+        credentials: Registry | None,
+        *,
+        force: bool,
+        say: Callable[[str], None],
+    ) -> ImageRow:
+        """The unpacked image of a name: imported under it, or pulled.
+
+        When the registry cannot be reached, what it gave before is taken. Raises ``SbxError``.
+        """
+        self._check_tier()
+        reference = parse_image_name(name)
+        imported = self._named(str(reference))
+        if imported is not None:
+            return await self._touch(imported)
+        async with self._lock:
+            loop = asyncio.get_running_loop()
+
+            def say_here(text: str) -> None:
+                loop.call_soon_threadsafe(say, text)
+
+            try:
+                image = await asyncio.to_thread(self._pull, reference, credentials, say_here)
+            except UnavailableError as error:
+                known = self._named(f"pulled {reference}")
+                if known is None or force:
+                    raise
+                say(f"{error.message}: the image that was pulled before is used")
+                return await self._touch(known)
+            return await self._unpack(image, f"pulled {reference}", say)
+
+    async def take_archive(self, path: Path, name: str) -> ImageRow:
+        """Import the image of a tar under a name that ``fromImage`` finds (``template import``)."""
+        self._check_tier()
+        reference = parse_image_name(name)
+        async with self._lock:
+            try:
+                image = await asyncio.to_thread(read_archive, path, self._blobs)
+            except OSError as error:
+                raise translate(error, "importing the image") from error
+            return await self._unpack(image, str(reference), lambda _: None)
+
+    def _check_tier(self) -> None:
+        if not self._can_unpack:
+            raise InvalidArgumentError(
+                "container images need isolation by namespaces, which this machine does not give"
+            )
+
+    def _named(self, name: str) -> ImageRow | None:
+        for row in self._context.store.images:
+            if name in row.names:
+                return row
+        return None
+
+    def _pull(
+        self, name: ImageName, credentials: Registry | None, say: Callable[[str], None]
+    ) -> Image:
+        return Puller(name, credentials).pull(self._blobs, say)
+
+    async def _unpack(self, image: Image, name: str, say: Callable[[str], None]) -> ImageRow:
+        known = self._context.store.images.get(image.digest)
+        if known is not None:
+            return await self._store(replace(known, names=(*known.names, name)), name)
+        say(f"Unpacking {len(image.layers)} layers")
+        await asyncio.to_thread(self._check, image)
+        async with self._context.layers.reserve() as layer:
+            target = self._context.data_dir.path / layer
+            try:
+                await self._fence.unpack(
+                    [self._blobs.path(part.blob) for part in image.layers], target
+                )
+            except SbxError as error:
+                raise translate(error, "unpacking the image") from error
+            await asyncio.to_thread(sync, target)
+            row = ImageRow(
+                key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()
+            )
+            row = await self._store(row, name)
+        await asyncio.to_thread(self._blobs.prune)
+        return row
+
+    def _check(self, image: Image) -> None:
+        left = shutil.disk_usage(self._context.data_dir.path).free - _SPARE
+        for part in image.layers:
+            left -= self._blobs.check_layer(part, left)
+
+    async def _touch(self, row: ImageRow) -> ImageRow:
+        row = replace(row, used_at=now())
+        await self._context.commit(Batch().put(row))
+        return row
+
+    async def _store(self, row: ImageRow, name: str) -> ImageRow:
+        """Keep an image under a name, which no other has any more; evict the least used."""
+        row = replace(row, names=tuple(dict.fromkeys(row.names)), used_at=now())
+        batch = Batch().put(row)
+        others = [other for other in self._context.store.images if other.key != row.key]
+        others.sort(key=lambda other: other.used_at, reverse=True)
+        evicted: list[str] = []
+        for place, other in enumerate(others):
+            if place >= _MAX_IMAGES - 1:
+                batch.remove(ImageRow, other.key)
+                evicted.extend(other.layers)
+            elif name in other.names:
+                names = tuple(known for known in other.names if known != name)
+                batch.put(replace(other, names=names))
+        await self._context.commit(batch)
+        await self._context.layers.collect(tuple(evicted))
+        return row

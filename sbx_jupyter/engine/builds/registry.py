@@ -1,0 +1,194 @@
+"""Pulls images from container registries, by ``oras``; blocking.
+
+Every document and layer is compared with the digest that names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbx_jupyter.engine.builds.blobs import MAX_JSON, assemble, check_digest, decode
+from sbx_jupyter.engine.builds.oci import Index, Manifest, choose, is_index
+from sbx_jupyter.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oras.provider import Registry
+
+    from sbx_jupyter.engine.builds.blobs import Blobs, Image
+    from sbx_jupyter.protocol.templates import Registry as Credentials
+
+_HUB: Final = "registry-1.docker.io"
+_TIMEOUT: Final = (10, 120)
+_MAX_LAYERS: Final = 200
+_CHUNK: Final = 1024 * 1024
+_ACCEPT: Final = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+_REFERENCE: Final = re.compile(
+    r"(?:(?P<host>localhost(?::\d+)?|[\w-]+(?:\.[\w-]+)+(?::\d+)?|[\w-]+:\d+|\[[0-9a-f:]+\]:\d+)/)?"
+    r"(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?\Z"
+)
+_LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?\Z")
+
+
+class ImageName(NamedTuple):
+    """An image reference, taken apart as ``docker pull`` would."""
+
+    host: str
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        joint = "@" if self.version.startswith("sha256:") else ":"
+        return f"{self.host}/{self.name}{joint}{self.version}"
+
+
+def parse_image_name(text: str) -> ImageName:
+    """Raises ``InvalidArgumentError``."""
+    found = _REFERENCE.match(text.strip())
+    if found is None:
+        raise InvalidArgumentError(f"'{text[:200]}' is no name of a container image")
+    host, name = found["host"], found["name"]
+    if host in (None, "docker.io", "index.docker.io"):
+        host = _HUB
+        name = name if "/" in name else f"library/{name}"
+    return ImageName(host, name, found["digest"] or found["tag"] or "latest")
+
+
+class Puller:
+    """Speaks to one registry about one image."""
+
+    def __init__(self, name: ImageName, credentials: Credentials | None) -> None:
+        self._name = name
+        self._client = _client(name, credentials)
+        scheme = "http" if _LOCAL.match(name.host) else "https"
+        self._base = f"{scheme}://{name.host}/v2/{name.name}"
+
+    def pull(self, blobs: Blobs, say: Callable[[str], None]) -> Image:
+        """Bring an image into ``blobs``.
+
+        Raises ``UnavailableError``, ``NotFoundError``, ``PermissionDeniedError`` and
+        ``DataLossError``.
+        """
+        raw = self._document(f"manifests/{self._name.version}", self._name.version)
+        if is_index(raw):
+            digest = choose(decode(raw, Index, "the index of the image")).digest
+            raw = self._document(f"manifests/{check_digest(digest)}", digest)
+        manifest = decode(raw, Manifest, "the manifest of the image")
+        if len(manifest.layers) > _MAX_LAYERS:
+            raise InvalidArgumentError("the image has too many layers")
+        digest = check_digest(manifest.config.digest)
+        config = self._document(f"blobs/{digest}", digest)
+        for number, layer in enumerate(manifest.layers, 1):
+            if not blobs.has(layer.digest):
+                say(f"Pulling layer {number}/{len(manifest.layers)} {layer.digest[7:19]}")
+                self._blob(layer.digest, blobs)
+        return assemble(config, [layer.digest for layer in manifest.layers])
+
+    def _document(self, path: str, digest: str) -> bytes:
+        with self._get(path, {"Accept": _ACCEPT}) as response:
+            raw = response.raw.read(MAX_JSON + 1, decode_content=True)
+        if len(raw) > MAX_JSON:
+            raise InvalidArgumentError("the registry gave a document that is too long")
+        found = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+        if digest.startswith("sha256:") and found != digest:
+            raise DataLossError(f"the registry gave {found} for {digest}")
+        return raw
+
+    def _blob(self, digest: str, blobs: Blobs) -> None:
+        import requests
+
+        with self._get(f"blobs/{digest}", {}) as response:
+            try:
+                blobs.put(response.iter_content(_CHUNK), digest)
+            except requests.RequestException as error:
+                raise UnavailableError(f"the layer {digest} did not arrive: {error}") from error
+
+    def _get(self, path: str, headers: dict[str, str]) -> Any:
+        import requests
+
+        try:
+            response = self._client.do_request(f"{self._base}/{path}", headers=headers, stream=True)
+        except requests.RequestException as error:
+            raise UnavailableError(f"the registry {self._name.host} failed: {error}") from error
+        except ValueError:
+            raise PermissionDeniedError(f"the registry refuses access to {self._name}") from None
+        if response.status_code == 200:
+            return response
+        response.close()
+        if response.status_code in (401, 403):
+            raise PermissionDeniedError(f"the registry refuses access to {self._name}")
+        if response.status_code == 404:
+            raise NotFoundError(f"the registry does not have {self._name}")
+        raise UnavailableError(
+            f"the registry {self._name.host} answered with status {response.status_code}"
+        )
+
+
+def _client(name: ImageName, credentials: Credentials | None) -> Registry:
+    """A client of the registry that knows how it wants to be asked."""
+    try:
+        import requests
+        from oras.provider import Registry
+        from requests.adapters import HTTPAdapter
+    except ImportError as error:
+        raise FailedPreconditionError(
+            "pulling images needs the package oras: pip install oras"
+        ) from error
+
+    class Impatient(HTTPAdapter):
+        """The client sets no time limit of its own."""
+
+        def send(self, request: Any, *args: Any, **options: Any) -> Any:
+            options["timeout"] = options.get("timeout") or _TIMEOUT
+            return super().send(request, *args, **options)
+
+    is_local = bool(_LOCAL.match(name.host))
+    scheme = "http" if is_local else "https"
+    try:
+        with requests.get(f"{scheme}://{name.host}/v2/", timeout=_TIMEOUT, stream=True) as answer:
+            challenge = answer.headers.get("Www-Authenticate", "")
+    except requests.RequestException as error:
+        raise UnavailableError(
+            f"the registry {name.host} cannot be reached: {type(error).__name__}"
+        ) from error
+    backend = "basic" if challenge.lower().startswith("basic") else "token"
+    client = Registry(name.host, insecure=is_local, auth_backend=backend)
+    client.session.mount("http://", Impatient())
+    client.session.mount("https://", Impatient())
+    login = _login(credentials)
+    if login is not None:
+        client.auth.set_basic_auth(*login)
+    return client
+
+
+def _login(credentials: Credentials | None) -> tuple[str, str] | None:
+    if credentials is None:
+        return None
+    if credentials.type == "registry" and credentials.username and credentials.password:
+        return credentials.username, credentials.password
+    if credentials.type == "gcp" and credentials.service_account_json:
+        return "_json_key", credentials.service_account_json
+    if credentials.type == "aws":
+        raise InvalidArgumentError(
+            "AWS keys are not supported: use the type registry with the user AWS and the password "
+            "that `aws ecr get-login-password` prints"
+        )
+    raise InvalidArgumentError("the credentials of the registry are not complete")

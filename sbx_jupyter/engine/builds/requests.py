@@ -1,0 +1,91 @@
+"""Checks what clients ask for before anything is made (interface 1.5, T1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbx_jupyter.engine.references import (
+    DEFAULT_TAG,
+    NAMESPACE,
+    Reference,
+    parse_reference,
+    parse_tag,
+)
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.templates import DEFAULT_CPU_COUNT, DEFAULT_MEMORY_MB, MAX_NAME
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import EngineConfig
+    from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
+
+_MAX_CPUS: Final = 32
+_MIN_MEMORY: Final = 128
+_MAX_MEMORY: Final = 1 << 20
+_MAX_DISK: Final = 1 << 24
+_MAX_TAGS: Final = 100
+
+
+class Wanted(NamedTuple):
+    """A build request, checked."""
+
+    reference: Reference
+    tags: tuple[str, ...]
+    cpu_count: int
+    memory_mb: int
+    disk_size_mb: int
+
+
+def check_template_request(request: TemplateRequest, config: EngineConfig) -> Wanted:
+    """The checked form of a request; raises ``InvalidArgumentError`` with the texts of 1.5."""
+    name = request.name or request.alias
+    if not name or not name.strip():
+        raise InvalidArgumentError("Name is required")
+    if len(name) > MAX_NAME:
+        raise InvalidArgumentError(f"Name must be at most {MAX_NAME} characters")
+    reference = own_reference(name)
+    tags = [reference.tag or DEFAULT_TAG] if ":" in name else []
+    tags += check_tags(request.tags or [])
+    if len(tags) > _MAX_TAGS:
+        raise InvalidArgumentError(f"Invalid tag: there can be {_MAX_TAGS} tags")
+    cpus = DEFAULT_CPU_COUNT if request.cpu_count is None else request.cpu_count
+    if cpus < 1 or (cpus != 1 and cpus % 2):
+        raise InvalidArgumentError("CPU count must be 1 or an even number")
+    if cpus > _MAX_CPUS:
+        raise InvalidArgumentError(f"CPU count must be at most {_MAX_CPUS}")
+    memory = DEFAULT_MEMORY_MB if request.memory_mb is None else request.memory_mb
+    if memory < _MIN_MEMORY:
+        raise InvalidArgumentError(f"Memory must be at least {_MIN_MEMORY} MiB")
+    if memory % 2:
+        raise InvalidArgumentError("Memory must be divisible by 2")
+    if memory > _MAX_MEMORY:
+        raise InvalidArgumentError(f"Memory must be at most {_MAX_MEMORY} MiB")
+    free = request.min_free_disk_mb or 0
+    if not 0 <= free <= _MAX_DISK:
+        raise InvalidArgumentError(f"minFreeDiskMb must be between 0 and {_MAX_DISK}")
+    disk = max(config.default_limits.disk_mb, free)
+    unique = tuple(dict.fromkeys(tags)) or (DEFAULT_TAG,)
+    return Wanted(reference.without_tag, unique, cpus, memory, disk)
+
+
+def own_reference(text: str) -> Reference:
+    """A reference that may be written to; raises ``InvalidArgumentError``."""
+    reference = parse_reference(text)
+    if reference.namespace not in (None, NAMESPACE):
+        raise InvalidArgumentError(
+            f"namespace '{reference.namespace}' must match your team '{NAMESPACE}'"
+        )
+    return reference
+
+
+def check_tags(tags: list[str]) -> list[str]:
+    """Tags in their normal form; raises ``InvalidArgumentError``."""
+    return [parse_tag(tag) for tag in tags]
+
+
+def check_start(request: BuildStart) -> None:
+    """Whether a build says what it starts from; raises ``InvalidArgumentError``."""
+    if (request.from_image is None) == (request.from_template is None):
+        raise InvalidArgumentError("exactly one of fromImage and fromTemplate must be given")
+    registry = request.from_image_registry
+    if registry is not None and request.from_image is None:
+        raise InvalidArgumentError("fromImageRegistry goes with fromImage only")

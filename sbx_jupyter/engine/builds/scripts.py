@@ -1,0 +1,125 @@
+"""What build steps run inside the sandbox, as its root: POSIX shell, since any image has that."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAKE_USER: Final = r"""
+set -eu
+name=$1 sudo=$2 virtual=$3
+if ! grep -q "^$name:" /etc/passwd; then
+  uid=1000
+  while cut -d: -f3 /etc/passwd | grep -qx "$uid" || cut -d: -f3 /etc/group | grep -qx "$uid"; do
+    uid=$((uid + 1))
+  done
+  gid=$(grep "^$name:" /etc/group | cut -d: -f3 || true)
+  if [ -z "$gid" ]; then
+    gid=$uid
+    echo "$name:x:$gid:" >> /etc/group
+  fi
+  echo "$name:x:$uid:$gid:$name:/home/$name:/bin/bash" >> /etc/passwd
+  if [ -f /etc/shadow ]; then echo "$name:*:19000:0:99999:7:::" >> /etc/shadow; fi
+  if [ ! -d "/home/$name" ]; then
+    mkdir -p "/home/$name"
+    if [ -d /etc/skel ]; then cp -R /etc/skel/. "/home/$name/"; fi
+  fi
+  if [ -z "$virtual" ]; then chown -R "$uid:$gid" "/home/$name"; fi
+  echo changed
+fi
+if [ -n "$sudo" ] && ! grep -qs "^$name ALL" /etc/sudoers /etc/sudoers.d/*; then
+  mkdir -p /etc/sudoers.d
+  echo "$name ALL=(ALL:ALL) NOPASSWD: ALL" > "/etc/sudoers.d/90-$name"
+  chmod 440 "/etc/sudoers.d/90-$name"
+  echo changed
+fi
+if [ ! -e /bin/bash ]; then
+  ln -s "$(command -v bash || echo sh)" /bin/bash
+  echo changed
+fi
+"""
+"""Arguments: name, ``true`` for password-less sudo, ``virtual`` where there is one id only."""
+
+MAKE_DIRECTORY: Final = r"""
+set -eu
+path=$1 user=$2 virtual=$3
+[ -d "$path" ] && exit 0
+first=$path
+while above=$(dirname "$first"); [ ! -e "$above" ]; do first=$above; done
+mkdir -p "$path"
+if [ -z "$virtual" ]; then chown -R "$user:" "$first"; fi
+echo changed
+"""
+"""Arguments: absolute path, owner of what is missing, ``virtual``."""
+
+COPY: Final = r"""
+set -eu
+source=$1 target=$2 owner=$3 mode=$4 user=$5 workdir=$6 gzip=$7
+mkdir -p /tmp
+scratch=$(mktemp -d /tmp/.copy-XXXXXX)
+trap 'rm -rf "$scratch"' EXIT
+tar -x $gzip -o -f - -C "$scratch"
+found=$scratch/$source
+if [ ! -e "$found" ] && [ ! -L "$found" ]; then
+  echo "'$source' is not among the uploaded files" >&2
+  exit 1
+fi
+case $target in
+  /*) ;;
+  *)
+    [ -n "$workdir" ] || workdir=$(grep "^$user:" /etc/passwd | cut -d: -f6)
+    target=$workdir/$target ;;
+esac
+if [ -n "$owner" ]; then
+  case $owner in
+    *:*) chown -hR "$owner" "$scratch" ;;
+    *) chown -hR "$owner:$owner" "$scratch" 2> /dev/null || chown -hR "$owner:" "$scratch" ;;
+  esac
+fi
+if [ -n "$mode" ]; then
+  if [ -d "$found" ] && [ ! -L "$found" ]; then
+    find "$found" -mindepth 1 ! -type l -exec chmod "$mode" {} +
+  elif [ ! -L "$found" ]; then
+    chmod "$mode" "$found"
+  fi
+fi
+over=
+if cp --help 2>&1 | grep -q -- --remove-destination; then over=--remove-destination; fi
+if [ -L "$found" ] || [ ! -d "$found" ]; then
+  case $target in
+    */) mkdir -p "$target" ;;
+    *) mkdir -p "$(dirname "$target")" ;;
+  esac
+  mv -f "$found" "$target"
+elif [ ! -e "$target" ] && [ ! -L "$target" ] && [ "$found" != "$scratch/" ]; then
+  while [ "${target%/}" != "$target" ]; do target=${target%/}; done
+  mkdir -p "$(dirname "$target")"
+  if [ -n "$mode" ]; then chmod "$mode" "$found"; fi
+  mv "$found" "$target"
+else
+  if [ ! -d "$target" ]; then
+    mkdir -p "$target"
+    if [ -n "$owner" ]; then chown "$(stat -c %u:%g "$scratch")" "$target"; fi
+  fi
+  for entry in "$found"/* "$found"/.[!.]* "$found"/..?*; do
+    if [ -e "$entry" ] || [ -L "$entry" ]; then cp -a $over "$entry" "$target/"; fi
+  done
+fi
+"""
+"""Arguments: static prefix of the source, target, owner or nothing, mode or nothing, current user,
+workdir or nothing, ``-z`` for a compressed tar. The tar comes on standard input."""
+
+FINALIZE: Final = r"""
+set -eu
+virtual=$1 template=$2 build=$3 path=$4
+mkdir -p /code /usr/local /home/user
+chmod 777 /code /usr/local
+if [ -z "$virtual" ]; then chown user: /home/user; fi
+rm -f /.e2b
+printf 'ENV_ID=%s\nTEMPLATE_ID=%s\nBUILD_ID=%s\n' "$template" "$template" "$build" > /.e2b
+if [ -n "$path" ]; then
+  # Login shells set the search path anew; this gives them the template's.
+  mkdir -p /etc/profile.d
+  printf '%s\n' "$path" > /etc/profile.d/zz-template-path.sh
+fi
+"""
+"""Arguments: ``virtual``, template id, build id, a shell line that sets the search path."""

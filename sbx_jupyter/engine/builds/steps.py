@@ -1,0 +1,205 @@
+"""Runs one build step in a sandbox (interface 7.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.builds import scripts
+from sbx_jupyter.engine.builds.archives import check_archive, is_gzip
+from sbx_jupyter.engine.builds.workshop import CommandError
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.runtime import ProcessConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sbx_jupyter.engine.builds.setting import Setting
+    from sbx_jupyter.engine.builds.workshop import Bench
+    from sbx_jupyter.protocol.templates import Step
+
+_USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}\Z")
+_OWNER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?\Z")
+_MODE: Final = re.compile(r"[0-7]{1,5}\Z")
+_GLOB: Final = re.compile(r"[*?\[]")
+_ROOT: Final = "root"
+
+TYPES: Final = ("RUN", "COPY", "ENV", "WORKDIR", "USER")
+
+
+class StepError(InvalidArgumentError):
+    """A step failed; the message is what the client is told."""
+
+
+def describe(step: Step) -> str:
+    """The step as one line of the log."""
+    args = step.args or []
+    shown = args[:1] if step.type == "RUN" else [arg for arg in args if arg]
+    return " ".join([step.type, *shown])[:1000]
+
+
+def after(step: Step, setting: Setting) -> Setting:
+    """The setting of the next step; checks the arguments. Raises ``StepError``."""
+    args = step.args or []
+    try:
+        if step.type == "ENV":
+            return setting.with_envs(args)
+        if step.type == "WORKDIR":
+            if len(args) != 1 or not args[0]:
+                raise InvalidArgumentError("WORKDIR takes one path")
+            return setting.with_workdir(args[0])
+        if step.type == "USER":
+            if not 1 <= len(args) <= 2:
+                raise InvalidArgumentError("USER takes a name")
+            if not _USER.match(args[0]):
+                raise InvalidArgumentError(f"invalid username: '{args[0]}'")
+            return setting.with_user(args[0])
+        if step.type == "RUN":
+            if not 1 <= len(args) <= 2:
+                raise InvalidArgumentError("RUN takes a command and a user")
+        elif step.type == "COPY":
+            _check_copy(step, args)
+        else:
+            raise InvalidArgumentError(f"there is no step of the type '{step.type}'")
+    except InvalidArgumentError as error:
+        raise StepError(f"failed to run step '{describe(step)}': {error.message}") from None
+    return setting
+
+
+def _check_copy(step: Step, args: list[str]) -> None:
+    if not 2 <= len(args) <= 4 or not args[1]:
+        raise InvalidArgumentError("COPY takes a source, a destination, an owner and a mode")
+    if step.files_hash is None:
+        raise InvalidArgumentError("COPY needs the hash of its files")
+    owner, mode = [*args[2:], "", ""][:2]
+    if owner and not _OWNER.match(owner):
+        raise InvalidArgumentError(f"'{owner}' is no owner")
+    if mode and not _MODE.match(mode):
+        raise InvalidArgumentError(f"'{mode}' is no octal mode")
+
+
+class StepRunner:
+    """Runs steps on benches; each method says whether the bench has something to keep."""
+
+    def __init__(
+        self, *, virtual: bool, timeout: float, say: Callable[[str, str], None], max_bytes: int
+    ) -> None:
+        """``virtual``: the sandbox has one id only, so nothing changes its owner."""
+        self._virtual = "virtual" if virtual else ""
+        self._is_virtual = virtual
+        self._timeout = timeout
+        self._say = say
+        self._max_bytes = max_bytes
+
+    async def run(self, bench: Bench, step: Step, setting: Setting, upload: Path | None) -> bool:
+        """Run a step that was checked, with the setting after it; raises ``StepError``."""
+        args = step.args or []
+        if step.type == "RUN":
+            await self._command(bench, args[0], [*args, ""][1] or setting.user, setting)
+            return True
+        if step.type == "WORKDIR":
+            return await self._script(
+                bench, step, scripts.MAKE_DIRECTORY, setting.workdir, setting.user, self._virtual
+            )
+        if step.type == "USER":
+            sudo = "true" if args[1:] == ["true"] else ""
+            return await self._script(bench, step, scripts.MAKE_USER, args[0], sudo, self._virtual)
+        if step.type == "COPY" and upload is not None:
+            await self._copy(bench, step, setting, upload)
+            return True
+        return False
+
+    async def finalize(self, bench: Bench, setting: Setting, template: str, build: str) -> None:
+        """The last phase (interface 7.3); raises ``CommandError``."""
+        path = setting.envs.get("PATH", "")
+        line = f"export PATH={shlex.quote(path)}" if path else ""
+        args = (self._virtual, template, build, line)
+        await bench.run(
+            _script(scripts.FINALIZE, *args), user=_ROOT, timeout=self._timeout, say=self._say
+        )
+
+    async def _command(self, bench: Bench, command: str, user: str, setting: Setting) -> None:
+        config = ProcessConfig(
+            cmd="/bin/bash",
+            args=["-l", "-c", shell_text(command, setting)],
+            envs=setting.envs,
+            cwd=setting.workdir or None,
+        )
+        try:
+            await bench.run(config, user=user, timeout=self._timeout, say=self._say)
+        except CommandError as error:
+            raise StepError(
+                f"failed to run command '{command}': command failed: {error.message}"
+            ) from error
+
+    async def _script(self, bench: Bench, step: Step, text: str, *args: str) -> bool:
+        """Run one of our scripts; whether it says that it changed something."""
+        said: list[str] = []
+
+        def say(line: str, kind: str) -> None:
+            if kind == "stdout":
+                said.append(line)
+            else:
+                self._say(line, kind)
+
+        try:
+            await bench.run(_script(text, *args), user=_ROOT, timeout=self._timeout, say=say)
+        except CommandError as error:
+            raise StepError(f"failed to run step '{describe(step)}': {error.message}") from error
+        return "changed" in said
+
+    async def _copy(self, bench: Bench, step: Step, setting: Setting, upload: Path) -> None:
+        source, target, owner, mode = [*(step.args or []), "", "", "", ""][:4]
+        said: list[str] = []
+
+        def say(line: str, kind: str) -> None:
+            said.append(line)
+            del said[:-20]
+            self._say(line, kind)
+
+        try:
+            await asyncio.to_thread(check_archive, upload, self._max_bytes)
+            prefix = static_prefix(source)
+            owner = "" if self._is_virtual else owner or setting.user
+            gzip = "-z" if await asyncio.to_thread(is_gzip, upload) else ""
+            args = (prefix, target, owner, mode, setting.user, setting.workdir, gzip)
+            await bench.run(
+                _script(scripts.COPY, *args),
+                user=_ROOT,
+                timeout=self._timeout,
+                say=say,
+                source=upload,
+            )
+        except (CommandError, InvalidArgumentError) as error:
+            detail = f" ({said[-1]})" if said else ""
+            raise StepError(
+                f"failed to copy '{source}' to '{target}': {error.message}{detail}"
+            ) from error
+        except OSError as error:
+            raise StepError(f"failed to copy '{source}': {error.strerror}") from error
+
+
+def static_prefix(source: str) -> str:
+    """The part of a source before its first pattern (interface 7.3, COPY)."""
+    parts: list[str] = []
+    for part in source.split("/"):
+        if _GLOB.search(part):
+            break
+        if part not in ("", "."):
+            parts.append(part)
+    if ".." in parts:
+        raise InvalidArgumentError(f"'{source}' leads out of the uploaded files")
+    return "/".join(parts)
+
+
+def shell_text(command: str, setting: Setting) -> str:
+    """A command for a login shell, whose profile would forget the template's search path."""
+    path = setting.envs.get("PATH")
+    return command if path is None else f"export PATH={shlex.quote(path)}\n{command}"
+
+
+def _script(text: str, *args: str) -> ProcessConfig:
+    return ProcessConfig(cmd="/bin/sh", args=["-c", text, "sh", *args], cwd="/")

@@ -1,0 +1,138 @@
+"""The archives that clients upload for COPY steps, named by the hash that the client gave them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.datadir import translate
+from sbx_jupyter.engine.keys import load_or_make_key
+from sbx_jupyter.engine.layers import sync
+from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
+_LIFETIME: Final = 3600 * 6
+_KEPT_SECONDS: Final = 7 * 86400
+_KEPT_BYTES: Final = 20 * 1024**3
+_DRAFT: Final = ".part"
+
+
+def check_hash(text: str) -> str:
+    """A files hash; raises ``InvalidArgumentError``."""
+    if not _HASH.match(text):
+        raise InvalidArgumentError("Invalid files hash")
+    return text
+
+
+class Uploads:
+    """A directory of whole archives; one that is on its way has another name."""
+
+    def __init__(self, folder: Path, keys: Path) -> None:
+        self._folder = folder
+        self._key = keys / "uploads.key"
+
+    def open(self) -> None:
+        """Make the directory and forget what was never finished; blocking."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        for path in self._folder.iterdir():
+            if path.name.endswith(_DRAFT):
+                path.unlink()
+        self.prune()
+
+    def has(self, files_hash: str) -> bool:
+        """Whether the whole archive is here."""
+        return self.path(files_hash).is_file()
+
+    def path(self, files_hash: str) -> Path:
+        """Where an archive is, once it is here."""
+        return self._folder / f"{check_hash(files_hash)}.tar"
+
+    def sign(self, files_hash: str) -> str:
+        """A token that lets its holder upload this archive for some hours."""
+        text = f"{check_hash(files_hash)}.{int(time.time()) + _LIFETIME}"
+        return f"{text}.{self._signature(text)}"
+
+    def check(self, token: str) -> str:
+        """The hash that a token is for; raises ``PermissionDeniedError``."""
+        text, _, signature = token.rpartition(".")
+        files_hash, _, expires = text.partition(".")
+        known = hmac.compare_digest(signature.encode(), self._signature(text).encode())
+        if not known or not _HASH.match(files_hash) or int(expires) < time.time():
+            raise PermissionDeniedError("the upload link is not valid any more")
+        return files_hash
+
+    def begin(self, files_hash: str) -> Upload:
+        """Take an archive that replaces the one of the same name when it is whole; blocking."""
+        draft = self._folder / f"{files_hash}.{secrets.token_hex(8)}{_DRAFT}"
+        return Upload(draft, self.path(files_hash))
+
+    def prune(self) -> None:
+        """Remove what was not used for long, and the oldest of too much; blocking."""
+        found = sorted(
+            ((path.stat().st_mtime, path.stat().st_size, path) for path in self._folder.iterdir()),
+            reverse=True,
+        )
+        kept = 0
+        for at, size, path in found:
+            kept += size
+            is_old = at < time.time() - _KEPT_SECONDS
+            if (is_old or kept > _KEPT_BYTES) and not path.name.endswith(_DRAFT):
+                path.unlink(missing_ok=True)
+
+    def _signature(self, text: str) -> str:
+        key = load_or_make_key(self._key, lambda: secrets.token_bytes(32))
+        digest = hmac.new(key, text.encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+class Upload:
+    """One archive that arrives; every method blocks."""
+
+    def __init__(self, draft: Path, target: Path) -> None:
+        self._draft = draft
+        self._target = target
+        self._file: int | None = os.open(
+            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
+
+    def write(self, chunk: bytes) -> None:
+        """Append a piece; raises ``NoSpaceError`` when the disk is full."""
+        if self._file is None:
+            raise InvalidArgumentError("the upload has ended")
+        try:
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError as error:
+            raise translate(error, "taking an upload") from error
+
+    def finish(self) -> Path:
+        """Give the archive its name, on the disk, and say where it is."""
+        if self._file is None:
+            raise InvalidArgumentError("the upload has ended")
+        try:
+            os.fsync(self._file)
+            self._draft.rename(self._target)
+            sync(self._target.parent)
+        except OSError as error:
+            raise translate(error, "taking an upload") from error
+        finally:
+            os.close(self._file)
+            self._file = None
+        return self._target
+
+    def drop(self) -> None:
+        """Forget an archive that is not whole; repeating it, or after ``finish``, is fine."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            self._draft.unlink(missing_ok=True)

@@ -1,0 +1,146 @@
+"""Templates as lists show them (interface 1.5, T7 and T12 to T15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.listing import Cursor, check_limit, parse_cursor
+from sbx_jupyter.engine.records import now
+from sbx_jupyter.engine.references import DEFAULT_TAG, full_name, parse_reference
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.errors import NotFoundError, PermissionDeniedError
+from sbx_jupyter.protocol.platform import RUNTIME_VERSION
+from sbx_jupyter.protocol.templates import (
+    AliasAnswer,
+    Template,
+    TemplateBuild,
+    TemplateNames,
+    TemplateWithBuilds,
+)
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.records import BuildRow, TemplateRow
+    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.templates import Catalog
+
+
+class Views:
+    """Shows templates and their builds."""
+
+    def __init__(self, store: Store, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+
+    def alias(self, text: str) -> AliasAnswer:
+        """The template behind a name (T7); raises ``NotFoundError``, ``InvalidArgumentError``."""
+        reference = parse_reference(text)
+        template = self._catalog.find(reference)
+        if reference.tag is not None and reference.tag not in template.tags:
+            raise NotFoundError(
+                f"tag '{reference.tag}' does not exist for template '{reference.without_tag}'"
+            )
+        return AliasAnswer(template_id=template.template_id, public=template.public)
+
+    def own(self) -> list[Template]:
+        """Every template that was made here, newest first (T12)."""
+        return [self._shown(template) for template in self._sorted(is_stock=False)]
+
+    def stock(self) -> list[Template]:
+        """The templates that are always there (T14)."""
+        return [self._shown(template) for template in self._sorted(is_stock=True)]
+
+    def page(self, limit: int, token: str | None) -> tuple[list[Template], str | None]:
+        """One page of ``own`` and the cursor of the next (T13)."""
+        found = self._sorted(is_stock=False)
+        if token:
+            cursor = parse_cursor(token, "desc")
+            found = [item for item in found if cursor.precedes(item.created_at, item.template_id)]
+        page = found[: check_limit(limit)]
+        following = None
+        if page and len(page) < len(found):
+            following = Cursor(page[-1].created_at, page[-1].template_id, "desc").format()
+        return [self._shown(template) for template in page], following
+
+    def get(
+        self, text: str, limit: int, token: str | None
+    ) -> tuple[TemplateWithBuilds, str | None]:
+        """A template with one page of its builds, newest first (T15)."""
+        template = self._catalog.find(parse_reference(text))
+        builds = self._builds(template)
+        if token:
+            cursor = parse_cursor(token, "desc")
+            builds = [item for item in builds if cursor.precedes(item.created_at, item.build_id)]
+        page = builds[: check_limit(limit)]
+        following = None
+        if page and len(page) < len(builds):
+            following = Cursor(page[-1].created_at, page[-1].build_id, "desc").format()
+        fields = {name: getattr(self._shown(template), name) for name in Template.__struct_fields__}
+        shown = TemplateWithBuilds(**fields, builds=[_shown_build(build) for build in page])
+        return shown, following
+
+    async def publish(self, text: str, public: bool | None) -> TemplateNames:
+        """Make a template public or private (T17); there is one team, so nothing else changes."""
+        template = self._catalog.find(parse_reference(text))
+        if template.is_stock:
+            raise PermissionDeniedError(f"you don't have access to template '{text}'")
+        if public is not None and public != template.public:
+            template = replace(template, public=public, updated_at=now())
+            await self._store.commit(Batch().put(template))
+        return TemplateNames(names=[full_name(alias) for alias in template.aliases])
+
+    def _sorted(self, *, is_stock: bool) -> list[TemplateRow]:
+        found = [
+            template
+            for template in self._store.templates
+            if template.is_stock == is_stock and not template.is_snapshot
+        ]
+        found.sort(key=lambda template: template.template_id)
+        found.sort(key=lambda template: template.created_at, reverse=True)
+        return found
+
+    def _builds(self, template: TemplateRow) -> list[BuildRow]:
+        found = [build for build in self._store.builds if build.template_id == template.template_id]
+        found.sort(key=lambda build: build.build_id)
+        found.sort(key=lambda build: build.created_at, reverse=True)
+        return found
+
+    def _shown(self, template: TemplateRow) -> Template:
+        builds = self._builds(template)
+        assignment = template.tags.get(DEFAULT_TAG)
+        chosen = None if assignment is None else self._store.builds.get(assignment.build_id)
+        newest = builds[0]
+        build = chosen or newest
+        return Template(
+            template_id=template.template_id,
+            build_id=build.build_id,
+            cpu_count=build.cpu_count,
+            memory_mb=build.memory_mb,
+            disk_size_mb=build.disk_size_mb,
+            public=template.public,
+            aliases=list(template.aliases),
+            names=[full_name(alias) for alias in template.aliases],
+            created_at=template.created_at,
+            updated_at=template.updated_at,
+            last_spawned_at=template.last_spawned_at,
+            spawn_count=template.spawn_count,
+            build_count=len(builds),
+            envd_version=RUNTIME_VERSION,
+            build_status=newest.status,
+            is_default=template.is_stock,
+        )
+
+
+def _shown_build(build: BuildRow) -> TemplateBuild:
+    return TemplateBuild(
+        build_id=build.build_id,
+        status=build.status,
+        created_at=build.created_at,
+        updated_at=build.updated_at,
+        cpu_count=build.cpu_count,
+        memory_mb=build.memory_mb,
+        finished_at=build.finished_at,
+        disk_size_mb=build.disk_size_mb,
+        envd_version=RUNTIME_VERSION if build.status == "ready" else None,
+    )

@@ -1,0 +1,171 @@
+"""Where steps run: a sandbox on the layers so far that no list shows; it ends with its step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.builds.output import Lines
+from sbx_jupyter.engine.creation import draft_from
+from sbx_jupyter.engine.placement import limits_for, plan_for
+from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    SbxError,
+    UnavailableError,
+)
+from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInput, StartRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.placement import Placed
+    from sbx_jupyter.engine.process import Process
+    from sbx_jupyter.engine.records import BuildRow, SandboxRow, TemplateRow
+    from sbx_jupyter.engine.sandbox import Sandbox
+
+_CHUNK: Final = 256 * 1024
+
+
+class CommandError(InvalidArgumentError):
+    """A command of a build did not succeed; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a step stands on."""
+
+    base: str
+    layers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Bench:
+    """One sandbox of a build."""
+
+    row: SandboxRow
+    sandbox: Sandbox
+    _context: Context
+    _placed: Placed | None
+
+    async def run(
+        self,
+        config: ProcessConfig,
+        *,
+        user: str,
+        timeout: float,
+        say: Callable[[str, str], None],
+        source: Path | None = None,
+    ) -> None:
+        """Run a command to its end, with a file as its input if one is given.
+
+        Raises ``CommandError`` when it cannot be started, fails or takes too long.
+        """
+        request = StartRequest(process=config, stdin=source is not None)
+        try:
+            process = await self.sandbox.processes.start(request, user=user, timeout=timeout)
+            feeding = None
+            if source is not None:
+                feeding = asyncio.create_task(_feed(process, source))
+            try:
+                await self._follow(process, say)
+            finally:
+                if feeding is not None:
+                    feeding.cancel()
+                    await asyncio.gather(feeding, return_exceptions=True)
+        except CommandError:
+            raise
+        except DeadlineExceededError:
+            raise CommandError(f"it ran longer than {timeout:g} seconds") from None
+        except UnavailableError as error:
+            why = "out of memory" if self._has_oom() else error.message
+            raise CommandError(why) from error
+        except SbxError as error:
+            raise CommandError(f"{error.code}: {error.message}") from error
+
+    async def _follow(self, process: Process, say: Callable[[str, str], None]) -> None:
+        lines = {
+            kind: Lines(lambda line, kind=kind: say(line, kind)) for kind in ("stdout", "stderr")
+        }
+        async with process.subscribe() as subscription:
+            async for event in subscription:
+                if not isinstance(event, Ended):
+                    lines[event.kind].feed(event.chunk)
+                    continue
+                for rest in lines.values():
+                    rest.close()
+                if event.end.exit_code != 0:
+                    memory = " (out of memory)" if self._has_oom() else ""
+                    raise CommandError(f"{event.end.status}{memory}")
+
+    def _has_oom(self) -> bool:
+        return self._placed is not None and self._placed.cage.oom_kills() > 0
+
+    async def seal(self, name: str) -> None:
+        """End the sandbox and make what it wrote the layer of that name."""
+        await self.end()
+        await self._context.layers.seal(self.row.sandbox_id, name)
+
+    async def end(self) -> None:
+        """End all its processes; repeating it is fine."""
+        placed, self._placed = self._placed, None
+        if placed is not None:
+            await self._context.placement.end(placed)
+
+
+async def _feed(process: Process, source: Path) -> None:
+    """Give a file to the input of a process; one that stops reading is no error of ours."""
+    file = await asyncio.to_thread(source.open, "rb")
+    with file, contextlib.suppress(SbxError, OSError):
+        while chunk := await asyncio.to_thread(file.read, _CHUNK):
+            await process.send_input(ProcessInput(stdin=chunk))
+    with contextlib.suppress(SbxError):
+        await process.close_stdin()
+
+
+@contextlib.asynccontextmanager
+async def open_bench(
+    context: Context,
+    template: TemplateRow,
+    build: BuildRow,
+    ground: Ground,
+    *,
+    user: str = "root",
+    workdir: str = "",
+    envs: dict[str, str] | None = None,
+) -> AsyncIterator[Bench]:
+    """A sandbox on ``ground``; whatever happens, nothing of it stays.
+
+    No row names it: after a crash the next engine collects it with its writable layer.
+    """
+    row = replace(
+        draft_from(template, build),
+        base=ground.base,
+        layers=ground.layers,
+        default_user=user,
+        default_cwd=workdir,
+        template_envs=envs or {},
+        start_command=None,
+        ready_command=None,
+    )
+    limits = limits_for(row, context.config.default_limits)
+    plan = plan_for(row, context.data_dir, limits, context.envs_of(row))
+    placed = await context.placement.place(plan)
+    assert placed.sandbox is not None
+    bench = Bench(row, placed.sandbox, context, placed)
+    try:
+        for hook in context.hooks.started:
+            await hook(row, bench.sandbox)
+        yield bench
+    finally:
+        await bench.end()
+        for hook in context.hooks.stopped:
+            await hook(row.sandbox_id)
+        await context.placement.remove(row.sandbox_id)

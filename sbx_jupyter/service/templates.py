@@ -1,0 +1,119 @@
+"""Templates: find, list, describe, publish and remove them (interface 1.5, T7 and T12 to T18)."""
+
+from __future__ import annotations
+
+from sbx_jupyter.protocol.templates import (
+    AliasAnswer,
+    Template,
+    TemplateNames,
+    TemplateUpdate,
+    TemplateWithBuilds,
+)
+from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
+from sbx_jupyter.service.operations import Parameter, operation
+
+_TEAM = Parameter("teamID", {"type": "string"}, "There is one team; the value means nothing.")
+
+
+class AliasHandler(PlatformHandler):
+    """``/templates/aliases/{alias}``, whose slashes are percent-encoded."""
+
+    @operation(
+        "Look up a name of a template (T7)",
+        answers={200: AliasAnswer},
+        errors=(*COMMON_ERRORS, 403),
+    )
+    async def get(self, alias: str) -> None:
+        self.answer(self.service.engine.templates.views.alias(alias))
+
+
+class TemplatesHandler(PlatformHandler):
+    """``/templates``."""
+
+    @operation(
+        "List templates (T12)",
+        answers={200: list[Template]},
+        errors=COMMON_ERRORS,
+        query=(_TEAM,),
+    )
+    async def get(self) -> None:
+        self.answer(self.service.engine.templates.views.own())
+
+
+class TemplatesV2Handler(PlatformHandler):
+    """``/v2/templates``."""
+
+    @operation(
+        "List templates in pages (T13)",
+        answers={200: list[Template]},
+        errors=COMMON_ERRORS,
+        query=(_TEAM, LIMIT, NEXT_TOKEN),
+    )
+    async def get(self) -> None:
+        limit = self.query_int("limit", 100, minimum=1, maximum=100)
+        page, token = self.service.engine.templates.views.page(
+            limit, self.query_text("nextToken") or None
+        )
+        if token:
+            self.set_header("X-Next-Token", token)
+        self.answer(page)
+
+
+class DefaultTemplatesHandler(PlatformHandler):
+    """``/default-templates``."""
+
+    @operation(
+        "List the stock templates (T14)", answers={200: list[Template]}, errors=COMMON_ERRORS
+    )
+    async def get(self) -> None:
+        self.answer(self.service.engine.templates.views.stock())
+
+
+class TemplateHandler(PlatformHandler):
+    """``/templates/{id}``, whose slashes are percent-encoded."""
+
+    @operation(
+        "Describe a template and its builds (T15)",
+        answers={200: TemplateWithBuilds},
+        errors=(*COMMON_ERRORS, 403),
+        query=(LIMIT, NEXT_TOKEN),
+    )
+    async def get(self, reference: str) -> None:
+        limit = self.query_int("limit", 100, minimum=1, maximum=100)
+        found, token = self.service.engine.templates.views.get(
+            reference, limit, self.query_text("nextToken") or None
+        )
+        if token:
+            self.set_header("X-Next-Token", token)
+        self.answer(found)
+
+    @operation(
+        "Remove a template or snapshot (T16)", answers={204: None}, errors=(*COMMON_ERRORS, 409)
+    )
+    async def delete(self, reference: str) -> None:
+        await self.service.engine.remove_template(reference)
+        self.answer(status=204)
+
+    @operation(
+        "Publish a template or take it back (T18)",
+        body=TemplateUpdate,
+        answers={200: TemplateNames},
+        errors=(*COMMON_ERRORS, 403, 409),
+    )
+    async def patch(self, reference: str) -> None:
+        update = self.read_body(TemplateUpdate)
+        self.answer(await self.service.engine.templates.views.publish(reference, update.public))
+
+
+class TemplateV2Handler(PlatformHandler):
+    """``/v2/templates/{id}``."""
+
+    @operation(
+        "Publish a template or take it back (T17)",
+        body=TemplateUpdate,
+        answers={200: TemplateNames},
+        errors=(*COMMON_ERRORS, 403, 409),
+    )
+    async def patch(self, reference: str) -> None:
+        update = self.read_body(TemplateUpdate)
+        self.answer(await self.service.engine.templates.views.publish(reference, update.public))
