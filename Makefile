@@ -18,7 +18,8 @@ lab: $(VENV)/.lab
 	$(BIN)/jupyter lab $(ARGS) binder/demo.ipynb
 
 ## Install what the tests need and run all of them.
-test: $(VENV)/.test test-python test-browser
+test: $(VENV)/.test
+	$(BIN)/python -m tests.run $(PYTEST_ARGS)
 
 test-python: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
