@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidArgumentError, ResourceExhaustedError
 from . import paths
+from .workers import Patience
 
 if TYPE_CHECKING:
     from .users import Users
@@ -89,7 +90,7 @@ class EntryReader:
             text = self._seconds[seconds] = format_seconds(seconds)
         return f"{text}.{rest // 1000:06}Z"
 
-    def list(self, root: str, depth: int) -> list[Entry]:
+    def list(self, root: str, depth: int, patience: Patience | None = None) -> list[Entry]:
         """All entries up to ``depth`` levels below a directory, parents first, names in order.
 
         The directory itself may be reached through a link; links below are not descended.
@@ -98,9 +99,10 @@ class EntryReader:
         """
         if not stat.S_ISDIR(os.stat(root).st_mode):
             raise InvalidArgumentError(f"path is not a directory: {root}")
+        patience = patience or Patience()
         found: list[Entry] = []
         # Each level waits here with what is left of it.
-        levels = [iter(self._scan("" if root == "/" else root))]
+        levels = [iter(self._scan("" if root == "/" else root, patience))]
         while levels:
             if len(levels) == depth:
                 found.extend(entry for entry, _ in levels.pop())
@@ -110,15 +112,16 @@ class EntryReader:
                 entry, directory = step
                 found.append(entry)
                 if directory:
-                    levels.append(iter(self._scan(directory)))
+                    levels.append(iter(self._scan(directory, patience)))
             if len(found) > MAX_ENTRIES:
                 raise ResourceExhaustedError(f"'{root}' has more than {MAX_ENTRIES} entries")
         return found
 
-    def _scan(self, directory: str) -> list[tuple[Entry, str]]:
+    def _scan(self, directory: str, patience: Patience) -> list[tuple[Entry, str]]:
         """The entries of one directory in order, each with its path if one can descend."""
         entries: list[tuple[Entry, str]] = []
-        for item in _sorted_items(directory):
+        for item in _sorted_items(directory, patience):
+            patience.step()
             path = item.path
             try:
                 status = item.stat(follow_symlinks=False)
@@ -129,11 +132,14 @@ class EntryReader:
         return entries
 
 
-def _sorted_items(directory: str) -> list[os.DirEntry[str]]:
+def _sorted_items(directory: str, patience: Patience) -> list[os.DirEntry[str]]:
     """What a directory holds, in the order of the names' bytes; nothing when it vanished."""
     try:
         with os.scandir(directory or "/") as scan:
-            items = list(itertools.islice(scan, MAX_ENTRIES + 1))
+            items: list[os.DirEntry[str]] = []
+            for item in itertools.islice(scan, MAX_ENTRIES + 1):
+                patience.step()
+                items.append(item)
     except OSError as error:
         if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):
             raise

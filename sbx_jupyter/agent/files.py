@@ -20,6 +20,7 @@ from ..errors import (
     NotFoundError,
 )
 from . import entries, paths, trees
+from .workers import Patience
 
 if TYPE_CHECKING:
     from .operation import Answer, Body
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _SAFE: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _COPY_CHUNK: Final = 64 << 20
+_LONG_COPY: Final = 4 << 20
+"""Bytes above which a worker copies."""
 _NO_XATTR: Final = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ERANGE)
 _NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _PRIVATE_TREES: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/")
@@ -39,9 +42,13 @@ _MAGIC_DEVICES: Final = ("/proc", "/sys")
 class Files:
     """The operations on files of one sandbox; each returns an answer and its descriptors."""
 
-    def __init__(self, users: Users, root: str = "") -> None:
-        """``root`` is the directory that stands for ``/`` where nothing can be mounted."""
+    def __init__(self, users: Users, root: str = "", *, patience: Patience | None = None) -> None:
+        """``root`` is the directory that stands for ``/`` where nothing can be mounted.
+
+        What lasts longer than ``patience`` raises ``TooLong``, to be done again by a worker.
+        """
         self._users = users
+        self._patience = patience or Patience()
         self._root = root
         self.default_cwd = ""
 
@@ -56,7 +63,9 @@ class Files:
         path = self.locate(body["path"], self._users.find(body.get("user")))
         depth = int(body.get("depth") or 1)
         try:
-            return {"entries": entries.EntryReader(self._users).list(path, depth)}, ()
+            return {
+                "entries": entries.EntryReader(self._users).list(path, depth, self._patience)
+            }, ()
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 raise NotFoundError(f"directory not found: {path}") from error
@@ -90,7 +99,7 @@ class Files:
             raise paths.failure(error, f"cannot look at '{source}'") from error
         self._make_dirs(os.path.dirname(destination), user)
         try:
-            trees.rename(source, destination)
+            trees.rename(source, destination, self._patience)
         except FileNotFoundError as error:
             raise NotFoundError(f"source file not found: {source}") from error
         except OSError as error:
@@ -103,7 +112,7 @@ class Files:
     def remove(self, body: Body) -> Answer:
         path = self.locate(body["path"], self._users.find(body.get("user")))
         try:
-            trees.remove(path)
+            trees.remove(path, self._patience)
         except OSError as error:
             raise InternalError(f"cannot remove '{path}': {error.strerror}") from error
         return {}, ()
@@ -156,6 +165,7 @@ class Files:
         sources = [self.locate(path, user) for path in given]
         for path, as_given in zip(sources, given, strict=True):
             self._check_source(path, as_given, target)
+        self._patience.demand(sum(os.stat(path).st_size for path in sources), _LONG_COPY)
         self._make_dirs(os.path.dirname(target), user)
         if os.path.isdir(target):
             raise InvalidArgumentError(f"path is a directory: {target}")

@@ -8,7 +8,6 @@ for hostile code.
 from __future__ import annotations
 
 # Codecs are modules too, and are otherwise imported when first used.
-import contextlib
 import encodings.ascii
 import encodings.idna
 import encodings.latin_1
@@ -31,13 +30,14 @@ from ..errors import (
     UnimplementedError,
 )
 from ..protocol import agent as protocol
-from . import network, paths, wire
+from . import network, paths, wire, workers
 from .files import Files
 from .outbox import Outbox
 from .spawn import Spawner, encode_environment
 from .usage import Census
 from .users import Users
 from .watch import Watches
+from .workers import Patience, TooLong, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +78,11 @@ class Agent:
         self._sandbox_id = setup.get("sandbox_id", "")
         root = setup.get("root", "")
         self._users = Users(virtual=setup.get("users") == "virtual", root=root)
-        self._files = Files(self._users, root)
+        self._patience = Patience()
+        self._files = Files(self._users, root, patience=self._patience)
         self._spawner = Spawner(self._users, self._files, root, setup.get("terminals"))
-        self._watches = Watches(self._users, self._files)
+        self._watches = Watches(self._users, self._files, self._patience)
+        self._workers = Workers(self._perform_apart, self._watches.descriptor_of)
         self._census = Census()
         self._poll = select.poll()
         self._operations = self._make_operations()
@@ -130,6 +132,8 @@ class Agent:
                     self._accept()
                 elif self._channel is not None and fd == self._channel.fileno():
                     self._serve_channel(events)
+                elif fd in self._workers:
+                    self._finish_apart(fd)
 
     def _accept(self) -> None:
         try:
@@ -147,6 +151,7 @@ class Agent:
             self._poll.unregister(self._channel.fileno())
             self._channel.close()
             self._channel = None
+            self._workers.forget()
 
     def _serve_channel(self, events: int) -> None:
         channel = self._channel
@@ -178,17 +183,20 @@ class Agent:
         number, name = body.get("id"), body.get("op")
         fds: Sequence[int] = ()
         try:
+            self._patience.begin()
             answer, fds = self._perform(name, body)
             reply = {"id": number, "ok": answer}
+        except TooLong:
+            return self._answer_apart(body)
         except SbxError as error:
-            reply = {"id": number, "error": _describe(error)}
+            reply = {"id": number, "error": workers.describe(error)}
         finally:
             wire.close_all(received)
         try:
             self._send(reply, fds)
         except wire.WireError:
             error = ResourceExhaustedError("the answer is too large; ask for less")
-            self._send({"id": number, "error": _describe(error)})
+            self._send({"id": number, "error": workers.describe(error)})
         finally:
             if name not in _KEPT:
                 for fd in fds:
@@ -199,6 +207,54 @@ class Agent:
                 if process.status is not None:
                     self._send_exit(process.pid, process.status)
 
+    def _answer_apart(self, body: Body) -> None:
+        """Let a worker finish what takes long; its answer comes when it comes."""
+        try:
+            self._workers.submit(body)
+        except SbxError as error:
+            self._send({"id": body.get("id"), "error": workers.describe(error)})
+        self._start_workers()
+
+    def _start_workers(self) -> None:
+        while True:
+            started, refused = self._workers.start_waiting()
+            for fd in started:
+                self._poll.register(fd, select.POLLIN)
+            if refused is None:
+                return
+            self._watches.give_up(refused)
+            self._send(workers.short(refused.get("id")))
+
+    def _perform_apart(self, body: Body) -> tuple[Body, Sequence[int]]:
+        """The whole answer to a request; runs in a worker."""
+        self._patience.lift()
+        number = body.get("id")
+        try:
+            answer, fds = self._perform(body.get("op"), body)
+        except SbxError as error:
+            return {"id": number, "error": workers.describe(error)}, ()
+        return {"id": number, "ok": answer}, fds
+
+    def _finish_apart(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        finished, fds = self._workers.finish(fd)
+        if not finished.is_success:
+            self._watches.give_up(finished.body)
+        try:
+            if self._channel is None:
+                return
+            if finished.is_wanted and finished.message:
+                self._channel.forward(finished.message, fds)
+            elif finished.is_wanted:
+                self._send(workers.lost(finished.body.get("id")))
+            self._start_workers()
+        except OSError:
+            self._drop_channel()
+            return
+        finally:
+            wire.close_all(fds)
+        self._watch_channel()
+
     def _perform(self, name: object, body: Body) -> Answer:
         """Do what a request asks; whatever goes wrong comes out as an ``SbxError``."""
         try:
@@ -206,7 +262,7 @@ class Agent:
             if operation is None:
                 raise UnimplementedError(f"no such operation: {name}")
             return operation(body)
-        except SbxError:
+        except (SbxError, TooLong):
             raise
         except OSError as error:
             raise paths.failure(error, f"{name} failed") from error
@@ -252,20 +308,8 @@ class Agent:
         self._spawner.envs = envs
         self._users.default = body.get("default_user") or "root"
         self._files.default_cwd = default_cwd
-        if hostname := body.get("hostname"):
-            # Only the owner of the UTS namespace may, and a name is not worth failing for.
-            with contextlib.suppress(OSError):
-                socket.sethostname(hostname)
         _write_markers(envs)
         return {}, ()
-
-
-def _describe(error: SbxError) -> Body:
-    described: Body = {"code": error.code, "message": error.message}
-    cause = error.__cause__
-    if isinstance(cause, OSError) and cause.errno:
-        described["errno"] = cause.errno
-    return described
 
 
 def _drain(fd: int) -> None:

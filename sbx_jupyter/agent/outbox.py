@@ -39,16 +39,20 @@ class Outbox:
         """
         datagram, all_fds, memfd = wire.encode(body, fds)
         try:
-            if not self._waiting and self._try(datagram, all_fds):
-                return
-            too_many = self._descriptors + len(all_fds) > MAX_WAITING_DESCRIPTORS
-            if too_many or len(self._waiting) >= MAX_WAITING:
-                raise ConnectionAbortedError("the engine does not read")
-            self._waiting.append((datagram, [os.dup(fd) for fd in all_fds]))
-            self._descriptors += len(all_fds)
+            self.forward(datagram, all_fds)
         finally:
             if memfd is not None:
                 os.close(memfd)
+
+    def forward(self, datagram: bytes, fds: list[int]) -> None:
+        """Send an encoded message as it is; the rest as ``send``."""
+        if not self._waiting and self._try(datagram, fds):
+            return
+        too_many = self._descriptors + len(fds) > MAX_WAITING_DESCRIPTORS
+        if too_many or len(self._waiting) >= MAX_WAITING:
+            raise ConnectionAbortedError("the engine does not read")
+        self._waiting.append((datagram, [os.dup(fd) for fd in fds]))
+        self._descriptors += len(fds)
 
     def flush(self) -> None:
         """Send what waits, as far as there is room. Raises ``OSError``."""

@@ -8,12 +8,14 @@ import os
 import stat
 from typing import Final
 
+from .workers import Patience
+
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_OPEN: Final = 64
 """How deep a tree is walked with one descriptor per level; what is deeper is moved up first."""
 
 
-def remove(path: str) -> None:
+def remove(path: str, patience: Patience | None = None) -> None:
     """Remove a file, or a directory with all below it; a missing path is fine.
 
     Works on trees of any depth, however long the paths in them are. Raises ``OSError``.
@@ -33,14 +35,14 @@ def remove(path: str) -> None:
         except NotADirectoryError:
             raise error from None  # a file that must not be removed
     try:
-        _empty(fd)
+        _empty(fd, patience or Patience())
     finally:
         os.close(fd)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(path)
 
 
-def rename(source: str, destination: str) -> None:
+def rename(source: str, destination: str, patience: Patience | None = None) -> None:
     """``rename(2)``, also for a directory that a lower layer of the overlay holds.
 
     The kernel refuses those with EXDEV, as ``mv`` between file systems would be; within one
@@ -51,6 +53,8 @@ def rename(source: str, destination: str) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV or not _is_layered_directory(source, destination):
             raise
+        # It cannot be begun here and ended there.
+        (patience or Patience()).demand(1, 0)
         _move_contents(source, destination)
 
 
@@ -92,14 +96,14 @@ def _move_contents(source: str, destination: str) -> None:
         os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _empty(top: int) -> None:
+def _empty(top: int, patience: Patience) -> None:
     """Remove all that a directory holds, by descriptors, with at most ``_MAX_OPEN`` of them."""
     moved = 0
     again = True
     while again:
         again = False
         opened: list[tuple[int, str]] = [(top, "")]
-        pending = [_names(top)]
+        pending = [_names(top, patience)]
         try:
             while pending:
                 fd, own_name = opened[-1]
@@ -111,6 +115,7 @@ def _empty(top: int) -> None:
                         with contextlib.suppress(FileNotFoundError):
                             os.rmdir(own_name, dir_fd=opened[-1][0])
                     continue
+                patience.step()
                 name, is_dir = pending[-1].pop()
                 if not is_dir:
                     with contextlib.suppress(FileNotFoundError):
@@ -121,7 +126,7 @@ def _empty(top: int) -> None:
                     except FileNotFoundError:
                         continue
                     opened.append((child, name))
-                    pending.append(_names(child))
+                    pending.append(_names(child, patience))
                 else:
                     moved += 1
                     os.rename(name, f".removing-{moved}", src_dir_fd=fd, dst_dir_fd=top)
@@ -131,6 +136,10 @@ def _empty(top: int) -> None:
                 os.close(fd)
 
 
-def _names(fd: int) -> list[tuple[str, bool]]:
+def _names(fd: int, patience: Patience) -> list[tuple[str, bool]]:
     with os.scandir(fd) as scan:
-        return [(item.name, item.is_dir(follow_symlinks=False)) for item in scan]
+        names: list[tuple[str, bool]] = []
+        for item in scan:
+            patience.step()
+            names.append((item.name, item.is_dir(follow_symlinks=False)))
+        return names

@@ -55,7 +55,11 @@ class Census:
 
     def _stop(self) -> int:
         for _ in range(_STOP_ROUNDS):  # what was running may have forked meanwhile
+            # Who was sent SIGSTOP and has not run since is as good as stopped. Looked at before
+            # the state: the kernel takes the signal and stops the process in one step.
+            stopping = _about_to_stop()
             running = [m for m in _members() if m.state not in "TtZX"]
+            running = [m for m in running if m.pid not in stopping or self._is_stopped_here(m)]
             fresh = [m for m in running if (m.pid, m.start) not in self._stopped]
             for member in running:
                 _signal(member.pid, signal.SIGSTOP)
@@ -63,6 +67,9 @@ class Census:
             if not fresh:
                 break
         return len(self._stopped)
+
+    def _is_stopped_here(self, member: _Member) -> bool:
+        return (member.pid, member.start) in self._stopped
 
     def _go_on(self) -> int:
         count = 0
@@ -77,6 +84,20 @@ class Census:
 def _signal(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):  # it ended by itself
         os.kill(pid, number)
+
+
+def _about_to_stop() -> set[int]:
+    """The processes for which a SIGSTOP is waiting."""
+    bit = 1 << (signal.SIGSTOP - 1)
+    found: set[int] = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/status", "rb") as file:
+            for line in file:
+                if line.startswith((b"SigPnd:", b"ShdPnd:")) and int(line.split()[1], 16) & bit:
+                    found.add(int(name))
+    return found
 
 
 def _members(*, with_self: bool = False) -> list[_Member]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from . import paths, system
+from .workers import Patience, TooLong
 
 if TYPE_CHECKING:
     from .files import Files
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 
 MAX_WATCHES: Final = 256
+_BEGUN: Final = "begun"
+"""The field of a request by which a worker knows the watch that the agent made for it."""
 
 _MASK: Final = (
     system.IN_CREATE
@@ -64,8 +67,9 @@ class _Armed:
 class Watches:
     """The watches of one sandbox."""
 
-    def __init__(self, users: Users, files: Files) -> None:
+    def __init__(self, users: Users, files: Files, patience: Patience) -> None:
         self._users = users
+        self._patience = patience
         self._files = files
         self._watches: dict[int, _Watch] = {}
         self._last_id = 0
@@ -73,6 +77,9 @@ class Watches:
     def watch(self, body: Body) -> Answer:
         """Arm a directory. Raises ``NotFoundError``, ``InvalidArgumentError`` for what is no
         directory or lies on a network file system, ``ResourceExhaustedError``."""
+        if (begun := body.get(_BEGUN)) is not None:  # in a worker, which goes on here
+            watch = self._watches[begun]
+            return self._described(begun, watch, _arm(watch, ".", self._patience))
         path = self._files.locate(body["path"], self._users.find(body.get("user")))
         _check_directory(path, allow_network=bool(body.get("allow_network_mounts")))
         if len(self._watches) >= MAX_WATCHES:
@@ -82,14 +89,18 @@ class Watches:
         except OSError as error:
             raise _shortage(error, "fs.inotify.max_user_instances") from error
         watch = _Watch(path, bool(body.get("recursive")), fd)
-        try:
-            armed = _arm(watch, ".")
-        except BaseException:
-            os.close(fd)
-            raise
         self._last_id += 1
         self._watches[self._last_id] = watch
-        return {"watch": self._last_id, "path": path, "wds": armed.wds}, [fd]
+        try:
+            armed = _arm(watch, ".", self._patience)
+        except TooLong:
+            body[_BEGUN] = self._last_id
+            raise
+        except BaseException:
+            os.close(fd)
+            del self._watches[self._last_id]
+            raise
+        return self._described(self._last_id, watch, armed)
 
     def add(self, body: Body) -> Answer:
         """Arm a folder that appeared below a watched one, and say what it holds already."""
@@ -98,7 +109,7 @@ class Watches:
         paths.check(folder)
         if folder.startswith("/") or ".." in folder.split("/"):
             raise InvalidArgumentError(f"not a folder below the watched one: {folder}")
-        armed = _arm(watch, folder)
+        armed = _arm(watch, folder, self._patience)
         return {"wds": armed.wds, "found": armed.found}, ()
 
     def remove(self, body: Body) -> Answer:
@@ -117,6 +128,21 @@ class Watches:
             os.close(watch.fd)
         self._watches.clear()
         return ended
+
+    def descriptor_of(self, body: Body) -> int:
+        """The descriptor that a worker needs for a request about a watch; -1 for another."""
+        watch = self._watches.get(body.get(_BEGUN) or body.get("watch") or 0)
+        return -1 if watch is None else watch.fd
+
+    def give_up(self, body: Body) -> None:
+        """Undo the watch of a request whose worker did not succeed."""
+        watch = self._watches.pop(body.get(_BEGUN, -1), None)
+        if watch is not None:
+            os.close(watch.fd)
+
+    @staticmethod
+    def _described(number: int, watch: _Watch, armed: _Armed) -> Answer:
+        return {"watch": number, "path": watch.path, "wds": armed.wds}, [watch.fd]
 
     def _find(self, number: int) -> _Watch:
         try:
@@ -140,12 +166,13 @@ def _check_directory(path: str, *, allow_network: bool) -> None:
         raise InvalidArgumentError(f"cannot watch path on network filesystem ({name}): {path}")
 
 
-def _arm(watch: _Watch, folder: str) -> _Armed:
+def _arm(watch: _Watch, folder: str, patience: Patience) -> _Armed:
     """Watch a folder, then look at what it holds, so that nothing falls in between."""
     armed = _Armed()
     waiting = [folder]
     while waiting:
         folder = waiting.pop()
+        patience.step()
         is_root = folder == "."
         path = watch.path if is_root else os.path.join(watch.path, folder)
         mask = _MASK if is_root else _MASK | system.IN_DONT_FOLLOW
@@ -159,17 +186,20 @@ def _arm(watch: _Watch, folder: str) -> _Armed:
             raise paths.failure(error, f"cannot watch '{path}'") from error
         if watch.recursive:
             prefix = "" if is_root else folder + "/"
-            names, folders = _look(path)
+            names, folders = _look(path, patience)
             armed.found.extend(prefix + name for name in names)
             waiting.extend(prefix + name for name in reversed(folders))
     return armed
 
 
-def _look(path: str) -> tuple[list[str], list[str]]:
+def _look(path: str, patience: Patience) -> tuple[list[str], list[str]]:
     """The names in a folder, and those of them that are folders."""
     try:
         with os.scandir(path) as scan:
-            items = [(item.name, item.is_dir(follow_symlinks=False)) for item in scan]
+            items: list[tuple[str, bool]] = []
+            for item in scan:
+                patience.step()
+                items.append((item.name, item.is_dir(follow_symlinks=False)))
     except OSError:
         return [], []  # it vanished: its watch will say so
     items.sort()

@@ -59,7 +59,7 @@ def decode(
 
     Raises ``WireError`` after closing every descriptor when the message is not well formed.
     """
-    fds = _descriptors(ancillary)
+    fds = descriptors(ancillary)
     try:
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC) or len(datagram) > INLINE_LIMIT:
             raise WireError("a message was cut off")
@@ -94,7 +94,7 @@ def receive(sock: socket.socket) -> tuple[Body, list[int]] | None:
         BUFFER_SIZE, ANCILLARY_SIZE, socket.MSG_CMSG_CLOEXEC
     )
     if not datagram:
-        close_all(_descriptors(ancillary))
+        close_all(descriptors(ancillary))
         return None
     return decode(datagram, ancillary, flags)
 
@@ -112,7 +112,8 @@ def close_all(fds: list[int]) -> None:
         os.close(fds.pop())
 
 
-def _descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+def descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors in what ``recvmsg`` gave; the caller owns them."""
     fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

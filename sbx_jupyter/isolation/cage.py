@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import family
+from .records import boot_id
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .cgroups import SandboxGroup
+    from .records import CageRecords
     from .usage import Usage
 
 
@@ -118,45 +120,3 @@ class Cage:
                 self._dead.cancel()
             os.close(self.pidfd)
             self.pidfd = -1
-
-
-class CageRecords:
-    """One small file per sandbox that may live, for engines that forgot it."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def write(self, sandbox_id: str, state: dict[str, Any]) -> None:
-        """Remember a sandbox. Raises ``OSError``."""
-        self._directory.mkdir(exist_ok=True)
-        draft = self._directory / f".{sandbox_id}"
-        draft.write_text(json.dumps(state))
-        draft.rename(self._directory / sandbox_id)
-
-    def remove(self, sandbox_id: str) -> None:
-        """Forget a sandbox."""
-        (self._directory / sandbox_id).unlink(missing_ok=True)
-
-    def read_all(self) -> dict[str, dict[str, Any]]:
-        """Every remembered sandbox and its state."""
-        if not self._directory.is_dir():
-            return {}
-        return {
-            path.name: json.loads(path.read_text())
-            for path in self._directory.iterdir()
-            if not path.name.startswith(".")
-        }
-
-
-def boot_id() -> str:
-    """The identity of this boot: pids and start times mean nothing in another one."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def start_time_of(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[19])

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 
 from . import rootfs, users
-from .cage import Cage, CageRecords, boot_id, start_time_of
+from .cage import Cage
 from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
+from .records import CageRecords, boot_id, start_time_of
 from .tiers import Tier
 from .zygote_process import ZygoteProcess, read_outcome, start_zygote
 
@@ -125,6 +126,7 @@ class Fence:
                 "create",
                 fds=[listener.fileno()] if cgroup is None else [listener.fileno(), cgroup],
                 order=self._order(spec),
+                record=self._record(spec, group),
                 timeout=_SETUP_TIMEOUT,
             )
         except SbxError:
@@ -161,7 +163,6 @@ class Fence:
     async def _finish(self, cage: Cage, outcome: int) -> None:
         """Wait until the sandbox is set up and in its groups; no code of it has run before."""
         try:
-            self._cages.write(cage.sandbox_id, cage.to_state())
             attached, said = await asyncio.gather(
                 asyncio.to_thread(cage.attach), read_outcome(outcome), return_exceptions=True
             )
@@ -175,6 +176,14 @@ class Fence:
             await asyncio.shield(cage.kill())
             cage.close()
             raise
+
+    def _record(self, spec: FenceSpec, group: SandboxGroup) -> dict[str, Any]:
+        """What is known of a sandbox before it has a process; the zygote adds that."""
+        return {
+            "writable": str(spec.writable),
+            "group": group.to_state(),
+            "kept": self._tier != Tier.NAMESPACES,
+        }
 
     def _order(self, spec: FenceSpec) -> dict[str, Any]:
         limits = spec.limits

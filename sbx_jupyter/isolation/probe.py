@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from . import landlock, namespaces, seccomp, syscalls, users, zygote
+from . import landlock, namespaces, places, seccomp, syscalls, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def _probe_root(found: Found, work: str, trees: list[str]) -> None:
     extent = f"0 {base} {users.RANGE}"
     source = work
     if base and found["idmapped"] is True:
-        owner = zygote.namespace_of_ids(base)
+        owner = places.namespace_of_ids(base)
         source = os.path.join(work, "root")
         _attach(work, source, owner)
     _in_sandbox(found, source, extent, extent)
@@ -130,7 +130,7 @@ def _leave(flags: int) -> None:
 
 
 def _idmap(paths: list[str]) -> None:
-    owner = zygote.namespace_of_ids(users.root_base() or 0)
+    owner = places.namespace_of_ids(users.root_base() or 0)
     for path in paths:
         tree = syscalls.open_tree(path)
         syscalls.mount_setattr(tree, attributes=syscalls.MOUNT_ATTR_IDMAP, user_namespace=owner)

@@ -17,7 +17,6 @@ import linecache
 import os
 import signal
 import socket
-import stat
 import stringprep
 import subprocess
 import sys
@@ -28,21 +27,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
 
-from . import confined, family, namespaces, rootfs, syscalls, users
+from . import confined, family, namespaces, places, records, rootfs, syscalls, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PRELOADED = (encodings.ascii, encodings.idna, encodings.latin_1, linecache, stringprep)
-
-_DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
-_DEV_LINKS = (
-    ("fd", "/proc/self/fd"),
-    ("stdin", "/proc/self/fd/0"),
-    ("stdout", "/proc/self/fd/1"),
-    ("stderr", "/proc/self/fd/2"),
-    ("ptmx", "pts/ptmx"),
-)
 
 
 @dataclass(slots=True)
@@ -64,6 +54,7 @@ class Zygote:
         self._control = control
         self._run_agent = run_agent
         self._setting: Setting | None = None
+        self._cages = records.CageRecords(Path())
 
     def serve(self) -> NoReturn:
         """Answer requests until the engine closes the socket."""
@@ -145,10 +136,12 @@ class Zygote:
         rootfs.build_stock(plan, stock)
         own_uid, own_gid = os.getuid(), os.getgid()
         if kind == users.HOST:
-            places = namespaces.Places("", "", str(data), (), str(stock))
+            gathered = namespaces.Places("", "", str(data), (), str(stock))
         else:
-            places = _prepare_places(data, stock, plan, base if kind == users.ROOT_MAPPED else 0)
-        self._setting = Setting(kind, base, own_uid, own_gid, plan, places)
+            owner = base if kind == users.ROOT_MAPPED else 0
+            gathered = places.prepare(data, stock, plan, owner)
+        self._cages = records.CageRecords(Path(body["data_dir"]) / "cages")
+        self._setting = Setting(kind, base, own_uid, own_gid, plan, gathered)
         gc.collect()
         gc.freeze()
         return {"stock": str(stock)}
@@ -165,13 +158,15 @@ class Zygote:
             fenced = setting.users != users.HOST
             pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES if fenced else 0, cgroup)
             if pid == 0 and not fenced:
-                self._become_keeper(setting, order, report, listener)
+                self._become_keeper(setting, order, mapped, report, listener)
             if pid == 0:
                 self._become_sandbox(setting, order, mapped, report, listener)
             if fenced:
                 uid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_uid)
                 gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
                 users.write_maps(pid, uid_map, gid_map)
+            # Before any of it runs: an engine that dies now leaves nothing that cannot be found.
+            self._cages.write(order.sandbox_id, {**body["record"], **records.identity(pid)})
             os.write(release, b"1")
         except OSError:
             os.close(outcome)
@@ -215,12 +210,15 @@ class Zygote:
         os._exit(1)
 
     def _become_keeper(
-        self, setting: Setting, order: namespaces.Order, report: int, listener: int
+        self, setting: Setting, order: namespaces.Order, mapped: int, report: int, listener: int
     ) -> NoReturn:
         """Without namespaces: stay outside and watch over the process that becomes the sandbox."""
         try:
             self._control.close()
-            listener, report = _keep_only(listener, report)
+            listener, report, mapped = _keep_only(listener, report, mapped)
+            if os.read(mapped, 1) != b"1":
+                os._exit(1)
+            os.close(mapped)
             os.setsid()
             family.prepare_keeper()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -238,8 +236,8 @@ class Zygote:
     ) -> NoReturn:
         try:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-            places = setting.places
-            more = confined.enter(order, places.data, places.stock, setting.plan)
+            where = setting.places
+            more = confined.enter(order, where.data, where.stock, setting.plan)
             os.write(report, b"ok")
             os.close(report)
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
@@ -294,88 +292,6 @@ class Zygote:
         if self._setting is None:
             raise ValueError("the zygote was not initialised")
         return self._setting
-
-
-def _prepare_places(
-    data: Path, stock: Path, plan: rootfs.StockPlan, id_base: int
-) -> namespaces.Places:
-    """Gather what sandboxes are made of on a private tmpfs of this mount namespace."""
-    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    scratch = data / "zygote"
-    scratch.mkdir(exist_ok=True)
-    syscalls.mount(
-        "zygote", str(scratch), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m"
-    )
-    # A sandbox's ids may not pass the private data directory, but a clone keeps the working
-    # directory, translated to its own copy of the mounts: everything is found from there.
-    os.chdir(scratch)
-    Path("root").mkdir()
-    _make_dev(Path("dev"))
-    owner = namespace_of_ids(id_base) if id_base else None
-    try:
-        _clone(str(data), "data", owner)
-        trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
-        for tree, name in trees:
-            _clone(tree.path, name, owner, read_only=not tree.writable)
-    finally:
-        if owner is not None:
-            os.close(owner)
-    return namespaces.Places("root", "dev", "data", tuple(trees), str(stock.relative_to(data)))
-
-
-def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False) -> None:
-    """Show ``source`` at ``name``, with the ids of the sandboxes where those are mapped."""
-    tree = syscalls.open_tree(source)
-    attributes = syscalls.MOUNT_ATTR_RDONLY if read_only else 0
-    if owner is not None:
-        attributes |= syscalls.MOUNT_ATTR_IDMAP
-    if attributes:
-        syscalls.mount_setattr(tree, attributes=attributes, user_namespace=owner or 0)
-    os.mkdir(name)
-    syscalls.move_mount(tree, name)
-    os.close(tree)
-
-
-def namespace_of_ids(base: int) -> int:
-    """A descriptor of a user namespace with the sandboxes' ids, for idmapped mounts."""
-    release, held = os.pipe2(os.O_CLOEXEC)
-    pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
-    if pid == 0:
-        os.close(held)
-        os.read(release, 1)
-        os._exit(0)
-    try:
-        extent = f"0 {base} {users.RANGE}"
-        users.write_maps(pid, extent, extent)
-        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        for fd in (release, held, pidfd):
-            os.close(fd)
-
-
-def _make_dev(path: Path) -> None:
-    """The sandboxes' /dev: one read-only tmpfs for all of them."""
-    path.mkdir()
-    syscalls.mount(
-        "dev", str(path), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, "mode=755,size=64k"
-    )
-    for name, major, minor in (*((n, 1, m) for n, m in _DEVICES), ("tty", 5, 0)):
-        node = path / name
-        try:
-            os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
-            node.chmod(0o666)
-        except PermissionError:
-            node.touch()
-            syscalls.mount(f"/dev/{name}", str(node), "", syscalls.MS_BIND)
-    for name, target in _DEV_LINKS:
-        (path / name).symlink_to(target)
-    for name in ("pts", "shm", "mqueue"):
-        (path / name).mkdir()
-    syscalls.mount(
-        "", str(path), "",
-        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
-        | syscalls.MS_NOEXEC,
-    )  # fmt: skip
 
 
 def _keep_only(*fds: int) -> list[int]:

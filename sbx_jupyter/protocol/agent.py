@@ -34,7 +34,7 @@ HELLO: Final = "hello"
 whose watches are listed and end here."""
 
 CONFIGURE: Final = "configure"
-"""``{"envs": {..}, "default_user": "user", "default_cwd": "" | path, "hostname": str?}`` -> ``{}``.
+"""``{"envs": {..}, "default_user": "user", "default_cwd": "" | path}`` -> ``{}``.
 Global environment and defaults of the sandbox; also writes the marker files (interface 3.3)."""
 
 STAT: Final = "stat"

@@ -187,11 +187,9 @@ def test_a_slow_engine_gets_every_answer_and_descriptor_in_order(sandbox: Sandbo
     assert opened == list(range(count))
 
 
-def test_configure_sets_name_environment_and_marker_files(sandbox: Sandbox) -> None:
+def test_configure_sets_environment_and_marker_files(sandbox: Sandbox) -> None:
     envs = {"E2B_SANDBOX": "true", "E2B_SANDBOX_ID": "isb1", "E2B_TEMPLATE_ID": "base", "X": "y"}
-    sandbox.engine.call(
-        "configure", envs=envs, default_user="guest", default_cwd="/srv", hostname="isb1"
-    )
+    sandbox.engine.call("configure", envs=envs, default_user="guest", default_cwd="/srv")
 
     markers = {path.name: path.read_text() for path in (sandbox.root / "run/e2b").iterdir()}
     assert markers == {
@@ -199,7 +197,7 @@ def test_configure_sets_name_environment_and_marker_files(sandbox: Sandbox) -> N
         ".E2B_SANDBOX_ID": "isb1",
         ".E2B_TEMPLATE_ID": "base",
     }
-    assert sandbox.engine.shell("echo $USER $X $PWD $(uname -n)").stdout == "guest y /srv isb1\n"
+    assert sandbox.engine.shell("echo $USER $X $PWD").stdout == "guest y /srv\n"
 
 
 @pytest.mark.parametrize("obstacle", ["link", "fifo", "file"])

@@ -1,0 +1,198 @@
+"""Long operations in processes of their own, so that the agent goes on answering meanwhile.
+
+An operation on a tree is first tried by the agent itself for ``PATIENCE`` seconds. When that is not
+enough it raises ``TooLong`` and is done again, from what is left, by a fork of the agent. The
+worker sends one finished message on a socket of its own; the agent only passes it on. A worker can
+be killed from inside the sandbox, but neither traced nor spoken to.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import InternalError, ResourceExhaustedError
+from . import system, wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
+
+    from .operation import Body
+
+PATIENCE: Final = 0.02
+"""Seconds that the agent works on one operation before it gives it to a worker."""
+
+MAX_WORKERS: Final = 4
+MAX_QUEUED: Final = 64
+_SUCCESS: Final = b"+"
+_FAILURE: Final = b"-"
+_CHECK_EVERY: Final = 256
+"""Steps between two looks at the clock."""
+
+
+class TooLong(Exception):
+    """The operation wants a worker."""
+
+
+class Patience:
+    """How long the operation that runs now may take; without end in a worker."""
+
+    def __init__(self) -> None:
+        self._deadline: float | None = None
+        self._steps = 0
+
+    def begin(self) -> None:
+        """Start the clock for one operation."""
+        self._deadline = time.monotonic() + PATIENCE
+        self._steps = 0
+
+    def lift(self) -> None:
+        """Work without a limit from here on."""
+        self._deadline = None
+
+    def step(self) -> None:
+        """Note a small piece of work. Raises ``TooLong``."""
+        if self._deadline is None:
+            return
+        self._steps += 1
+        if self._steps % _CHECK_EVERY == 0 and time.monotonic() > self._deadline:
+            raise TooLong
+
+    def demand(self, size: int, limit: int) -> None:
+        """Raise ``TooLong`` for what is known beforehand to be long."""
+        if self._deadline is not None and size > limit:
+            raise TooLong
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a request that a worker had."""
+
+    body: Body
+    message: bytes
+    """The encoded answer; empty when the worker was killed."""
+    is_success: bool
+    is_wanted: bool
+    """Whether the engine that asked is still there."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    body: Body
+    sock: socket.socket
+    generation: int
+
+
+class Workers:
+    """The workers of one agent: ``MAX_WORKERS`` at a time, the others wait their turn."""
+
+    def __init__(
+        self, perform: Callable[[Body], tuple[Body, Sequence[int]]], keep: Callable[[Body], int]
+    ) -> None:
+        """``perform`` makes the whole answer to a request; it runs in the worker, where of all
+        descriptors only the one that ``keep`` names is still open (-1: none)."""
+        self._perform = perform
+        self._keep = keep
+        self._generation = 0
+        self._running: dict[int, _Worker] = {}
+        self._queued: deque[Body] = deque()
+
+    def __contains__(self, fd: int) -> bool:
+        return fd in self._running
+
+    def submit(self, body: Body) -> None:
+        """Put a request in the queue. Raises ``ResourceExhaustedError`` when it is full."""
+        if len(self._queued) >= MAX_QUEUED:
+            raise ResourceExhaustedError("too many long operations wait in this sandbox")
+        self._queued.append(body)
+
+    def start_waiting(self) -> tuple[list[int], Body | None]:
+        """Start what waits: descriptors to poll, and a request that no process could be had for."""
+        started: list[int] = []
+        while self._queued and len(self._running) < MAX_WORKERS:
+            body = self._queued.popleft()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                pid = os.fork()
+            except OSError:
+                ours.close()
+                theirs.close()
+                return started, body
+            if pid == 0:
+                self._work(body, theirs)
+            theirs.close()
+            self._running[ours.fileno()] = _Worker(body, ours, self._generation)
+            started.append(ours.fileno())
+        return started, None
+
+    def finish(self, fd: int) -> tuple[Finished, list[int]]:
+        """What a worker ended with, and the descriptors that it sent."""
+        worker = self._running.pop(fd)
+        with worker.sock as sock:
+            try:
+                datagram, ancillary, _, _ = sock.recvmsg(
+                    wire.BUFFER_SIZE + 1, wire.ANCILLARY_SIZE, socket.MSG_CMSG_CLOEXEC
+                )
+            except OSError:
+                datagram, ancillary = b"", []
+        is_wanted = worker.generation == self._generation
+        finished = Finished(worker.body, datagram[1:], datagram[:1] == _SUCCESS, is_wanted)
+        return finished, wire.descriptors(ancillary)
+
+    def forget(self) -> None:
+        """Drop what waits: the engine that asked is gone. What runs is finished unheard."""
+        self._queued.clear()
+        self._generation += 1
+
+    def _work(self, body: Body, sock: socket.socket) -> NoReturn:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            # Nothing of the agent's may stay open here, such as the ends of pipes.
+            _close_all_but(sock.fileno(), self._keep(body))
+            answer, fds = self._perform(body)
+            try:
+                datagram, all_fds, _ = wire.encode(answer, fds)
+            except wire.WireError:
+                error = ResourceExhaustedError("the answer is too large; ask for less")
+                answer = {"id": body.get("id"), "error": describe(error)}
+                datagram, all_fds, _ = wire.encode(answer)
+            mark = _SUCCESS if "ok" in answer else _FAILURE
+            sock.sendmsg([mark, datagram], wire.rights(all_fds))
+        finally:
+            os._exit(0)
+
+
+def lost(number: object) -> Body:
+    """The answer to a request whose worker was killed."""
+    error = InternalError("the operation was ended from inside the sandbox")
+    return {"id": number, "error": describe(error)}
+
+
+def short(number: object) -> Body:
+    """The answer to a request for which no process could be made."""
+    error = ResourceExhaustedError("the sandbox has no process left for this operation")
+    return {"id": number, "error": describe(error)}
+
+
+def describe(error: Any) -> Body:
+    """A domain error as it travels."""
+    described: Body = {"code": error.code, "message": error.message}
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno:
+        described["errno"] = cause.errno
+    return described
+
+
+def _close_all_but(*kept: int) -> None:
+    first = 3
+    for fd in sorted(fd for fd in kept if fd >= 0):
+        os.closerange(first, fd)
+        first = fd + 1
+    system.close_from(first)

@@ -1,0 +1,102 @@
+"""What sandboxes are made of, gathered once in the zygote's mount namespace."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import namespaces, syscalls, users
+
+if TYPE_CHECKING:
+    from . import rootfs
+
+_DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
+_DEV_LINKS = (
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+)
+
+
+def prepare(data: Path, stock: Path, plan: rootfs.StockPlan, id_base: int) -> namespaces.Places:
+    """Gather what sandboxes are made of on a private tmpfs of this mount namespace."""
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    scratch = data / "zygote"
+    scratch.mkdir(exist_ok=True)
+    syscalls.mount(
+        "zygote", str(scratch), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m"
+    )
+    # A sandbox's ids may not pass the private data directory, but a clone keeps the working
+    # directory, translated to its own copy of the mounts: everything is found from there.
+    os.chdir(scratch)
+    Path("root").mkdir()
+    _make_dev(Path("dev"))
+    owner = namespace_of_ids(id_base) if id_base else None
+    try:
+        _clone(str(data), "data", owner)
+        trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
+        for tree, name in trees:
+            _clone(tree.path, name, owner, read_only=not tree.writable)
+    finally:
+        if owner is not None:
+            os.close(owner)
+    return namespaces.Places("root", "dev", "data", tuple(trees), str(stock.relative_to(data)))
+
+
+def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False) -> None:
+    """Show ``source`` at ``name``, with the ids of the sandboxes where those are mapped."""
+    tree = syscalls.open_tree(source)
+    attributes = syscalls.MOUNT_ATTR_RDONLY if read_only else 0
+    if owner is not None:
+        attributes |= syscalls.MOUNT_ATTR_IDMAP
+    if attributes:
+        syscalls.mount_setattr(tree, attributes=attributes, user_namespace=owner or 0)
+    os.mkdir(name)
+    syscalls.move_mount(tree, name)
+    os.close(tree)
+
+
+def namespace_of_ids(base: int) -> int:
+    """A descriptor of a user namespace with the sandboxes' ids, for idmapped mounts."""
+    release, held = os.pipe2(os.O_CLOEXEC)
+    pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
+    if pid == 0:
+        os.close(held)
+        os.read(release, 1)
+        os._exit(0)
+    try:
+        extent = f"0 {base} {users.RANGE}"
+        users.write_maps(pid, extent, extent)
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        for fd in (release, held, pidfd):
+            os.close(fd)
+
+
+def _make_dev(path: Path) -> None:
+    """The sandboxes' /dev: one read-only tmpfs for all of them."""
+    path.mkdir()
+    syscalls.mount(
+        "dev", str(path), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, "mode=755,size=64k"
+    )
+    for name, major, minor in (*((n, 1, m) for n, m in _DEVICES), ("tty", 5, 0)):
+        node = path / name
+        try:
+            os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
+            node.chmod(0o666)
+        except PermissionError:
+            node.touch()
+            syscalls.mount(f"/dev/{name}", str(node), "", syscalls.MS_BIND)
+    for name, target in _DEV_LINKS:
+        (path / name).symlink_to(target)
+    for name in ("pts", "shm", "mqueue"):
+        (path / name).mkdir()
+    syscalls.mount(
+        "", str(path), "",
+        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
+        | syscalls.MS_NOEXEC,
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+"""Which sandboxes may live, on disk: written by the zygote before any of a sandbox runs.
+
+Standard library only, for the zygote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+class CageRecords:
+    """One small file per sandbox that may live, for engines that forgot it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write(self, sandbox_id: str, state: dict[str, Any]) -> None:
+        """Remember a sandbox. Raises ``OSError``."""
+        self._directory.mkdir(exist_ok=True)
+        draft = self._directory / f".{sandbox_id}"
+        draft.write_text(json.dumps(state))
+        draft.rename(self._directory / sandbox_id)
+
+    def remove(self, sandbox_id: str) -> None:
+        """Forget a sandbox."""
+        (self._directory / sandbox_id).unlink(missing_ok=True)
+
+    def read_all(self) -> dict[str, dict[str, Any]]:
+        """Every remembered sandbox and its state."""
+        if not self._directory.is_dir():
+            return {}
+        found: dict[str, dict[str, Any]] = {}
+        for path in self._directory.iterdir():
+            if path.name.startswith("."):
+                continue
+            with contextlib.suppress(ValueError):  # cut off by a crash of the machine
+                found[path.name] = json.loads(path.read_text())
+        return found
+
+
+def identity(pid: int) -> dict[str, Any]:
+    """What tells a living process from all others, also after its pid was given away again."""
+    return {"pid": pid, "start_time": start_time_of(pid), "boot_id": boot_id()}
+
+
+def boot_id() -> str:
+    """The identity of this boot: pids and start times mean nothing in another one."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_time_of(pid: int) -> int | None:
+    """When a process started, in ticks since boot; None when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[19])
