@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 ARGS ?=
 PYTEST_ARGS ?=
 
+# Jupyter asks for this flag where it runs as root, as in many containers.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
 PACKAGE := $(shell git ls-files sbx_jupyter pyproject.toml 2>/dev/null)
 FRONTEND := $(shell git ls-files labextension 2>/dev/null)
 BUILT := sbx_jupyter/labextension/package.json
@@ -15,7 +18,7 @@ BUILT := sbx_jupyter/labextension/package.json
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
 	-$(BIN)/jupyter sbx doctor
-	$(BIN)/jupyter lab $(ARGS) binder/demo.ipynb
+	$(BIN)/jupyter lab $(AS_ROOT) $(ARGS) binder/demo.ipynb
 
 ## Install what the tests need and run all of them.
 test: $(VENV)/.test
