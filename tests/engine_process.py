@@ -33,8 +33,6 @@ class EngineProcess:
     process: subprocess.Popen[bytes] | None = None
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def log(self) -> Path:
@@ -58,7 +56,7 @@ class EngineProcess:
         command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*command, *self.options],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.admission import check_request, check_request_network, is_secured
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.idempotency import Keys
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.placement import limits_for, plan_for
@@ -92,6 +93,7 @@ class Creation:
             row = replace(row, sandbox_id=ready.sandbox_id)
         slot = Slot(row, None if ready is None else ready.placed)
         async with slot.lock:
+            reached("create.drafted")
             context.slots.add(slot)
             try:
                 await self._start(slot)
@@ -118,6 +120,7 @@ class Creation:
                 default_cwd=row.default_cwd,
             )
         await self._supervisor.begin(slot)
+        reached("create.begun")
 
     async def _commit(self, slot: Slot, extra: list[Row]) -> None:
         placed = slot.placed
@@ -139,6 +142,7 @@ class Creation:
         )
         batch.puts.extend(extra)
         await self._context.commit(batch)
+        reached("create.stored")
         slot.settle(row)
         self.spawns.note(row.template_id)
 

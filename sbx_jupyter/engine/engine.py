@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.attachments import Attachments
 from sbx_jupyter.engine.builds.templates import Templates
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.datadir import DataDir
 from sbx_jupyter.engine.gate import WakeCredential
@@ -96,6 +97,7 @@ class Engine:
         data_dir = DataDir(self.config.data_dir)
         data_dir.open()
         self._exit.callback(data_dir.close)
+        reached("recovery.locked")
         store = Store(data_dir.database)
         await store.open()
         self._exit.push_async_callback(store.close)
@@ -114,13 +116,16 @@ class Engine:
         batch = Batch()
         parts.catalog.add_stock(batch, self.config.default_limits)
         await store.commit(batch)
+        reached("recovery.fenced")
         recovery = Recovery(parts.context, parts.supervisor)
         await fence.collect(await recovery.run())
+        reached("recovery.collected")
         await recovery.collect()
         self.templates = await Templates.open(
             parts.context, parts.catalog, fence, self.report, self.tier
         )
         await parts.layers.collect()
+        reached("recovery.done")
         parts.pool.start()
         parts.context.expiry.start()
         parts.sampler.start()
@@ -138,9 +143,11 @@ class Engine:
             # What was begun is finished first, so that no sandbox appears behind our back.
             await parts.context.tasks.drain(_STOP_TIMEOUT)
             await parts.pool.stop()
+            reached("stop.drained")
             if kill_sandboxes:
                 await asyncio.gather(*(self._stop_one(parts, slot) for slot in parts.context.slots))
             await parts.context.tasks.drain(_STOP_TIMEOUT)
+            reached("stop.ended")
             for slot in parts.context.slots:
                 await self._leave(parts, slot)
         finally:
@@ -238,6 +245,7 @@ class Engine:
 
         async def work() -> tuple[SandboxRow, bool]:
             async with slot.lock:
+                reached("connect.found")
                 if not slot.state.is_shown:
                     raise unknown(sandbox_id)
                 if slot.state is State.PAUSED:
@@ -313,11 +321,13 @@ class Engine:
                 allow_internet_access=update.allow_internet_access,
             )
             await parts.context.commit(Batch().put(row))
+            reached("network.stored")
             slot.row = row
             placed = slot.placed
             if placed is not None and placed.sandbox is not None:
                 for hook in self.hooks.network_changed:
                     await hook(row, placed.sandbox)
+            reached("network.applied")
 
     async def snapshot(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Keep the files of a running sandbox as a template build (S19); see ``Snapshots``."""

@@ -10,6 +10,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.datadir import DataDir, translate
 from sbx_jupyter.engine.records import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.sandbox import Sandbox
@@ -91,13 +92,16 @@ class LocalPlacement:
         cage: Cage | None = None
         try:
             with await asyncio.to_thread(self._prepare, plan.sandbox_id) as listener:
+                reached("create.prepared")
                 cage = await self._fence.create(self._spec(plan), listener)
+            reached("create.caged")
             sandbox = Sandbox(
                 plan.sandbox_id, cage, self._data_dir.run(plan.sandbox_id), limits=plan.limits
             )
             await sandbox.open(
                 envs=plan.envs, default_user=plan.default_user, default_cwd=plan.default_cwd
             )
+            reached("create.opened")
         except BaseException as error:
             if cage is not None:
                 await cage.kill()

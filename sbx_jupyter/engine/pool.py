@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.placement import Placed, Placement, Plan
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.access import new_sandbox_id
@@ -102,6 +103,7 @@ class Pool:
                 _log.warning("the pool of ready sandboxes cannot be filled: %s", error)
                 await asyncio.sleep(_RETRY_DELAY)
                 continue
+            reached("pool.made")
             self._ready.append(Ready(plan.sandbox_id, placed))
             if self._wanted.is_set():
                 await asyncio.sleep(_REFILL_DELAY)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.placement import limits_for
 from sbx_jupyter.engine.records import LogRow, SandboxRow, now
@@ -41,6 +42,7 @@ class Recovery:
         await asyncio.to_thread(context.history.load, {row.sandbox_id for row in rows})
         for row in rows:
             await self._take_up(row)
+            reached("recovery.adopted")
         return {slot.sandbox_id for slot in context.slots if slot.placed is not None}
 
     async def _take_up(self, row: SandboxRow) -> None:
@@ -51,6 +53,7 @@ class Recovery:
             placed = await context.placement.adopt(row, limits)
         slot = Slot(row, placed)
         context.slots.add(slot)
+        reached("recovery.adopting")
         async with slot.lock:
             if row.state is State.PAUSING:
                 await self._finish_pause(slot)
@@ -72,10 +75,19 @@ class Recovery:
         if slot.row.pause_mode != "full":
             return
         if slot.placed is not None:
-            self._supervisor.watch(slot)
+            await self._refreeze(slot)
             return
         message = "Memory of the paused sandbox lost, its files are kept"
         await self._store_paused(slot, logs.entry(slot.sandbox_id, "error", message))
+
+    async def _refreeze(self, slot: Slot) -> None:
+        # The engine may have ended between the thaw of a resume and the row that says so.
+        try:
+            await self._supervisor.refreeze(slot)
+        except (SbxError, OSError) as error:
+            await self._supervisor.drop_memory(slot, f"it cannot be frozen: {error}")
+        else:
+            self._supervisor.watch(slot)
 
     async def _keep_running(self, slot: Slot) -> None:
         row = slot.row

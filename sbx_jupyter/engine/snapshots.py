@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.admission import check_timeout
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.records import (
@@ -106,7 +107,10 @@ class Snapshots:
         slot = self._context.slots.find(sandbox_id)
         async with slot.operate("snapshot"), self._layers.reserve() as layer:
             async with self._frozen(slot):
+                reached("snapshot.frozen")
                 await self._layers.capture(sandbox_id, layer)
+                reached("snapshot.copied")
+            reached("snapshot.thawed")
             return await self._store(slot.row, layer, reference)
 
     async def fork(self, sandbox_id: str, timeout: int, count: int) -> list[SandboxRow | SbxError]:
@@ -125,6 +129,7 @@ class Snapshots:
         async with self._layers.reserve() as layer:
             async with slot.operate("fork"), self._frozen(slot):
                 await self._layers.capture(sandbox_id, layer)
+            reached("fork.copied")
             row = slot.row
             drafts = [self._fork_of(row, layer, timeout) for _ in range(count)]
             return list(await asyncio.gather(*map(self._launch, drafts)))
@@ -227,6 +232,7 @@ class Snapshots:
         found = _Found(template, tag, at)
         entry = logs.entry(row.sandbox_id, "info", "Snapshot made", snapshot_id=found.snapshot_id)
         await self._context.commit(Batch(puts=[template, build], logs=[entry]))
+        reached("snapshot.stored")
         return found.to_info()
 
     def _template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:
@@ -255,6 +261,8 @@ class Snapshots:
 
     async def _launch(self, draft: SandboxRow) -> SandboxRow | SbxError:
         try:
-            return await self._creation.launch(draft)
+            row = await self._creation.launch(draft)
         except SbxError as error:
             return error
+        reached("fork.launched")
+        return row

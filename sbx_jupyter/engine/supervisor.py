@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.placement import Placed, limits_for, plan_for
@@ -76,6 +77,7 @@ class Supervisor:
         """Move the end time of a running sandbox."""
         row = replace(slot.row, end_at=end_at)
         await self._context.commit(Batch().put(row))
+        reached("timeout.stored")
         slot.settle(row)
         self._context.expiry.schedule(slot.sandbox_id, end_at.timestamp())
 
@@ -103,6 +105,7 @@ class Supervisor:
     async def _pause_full(self, slot: Slot, why: str) -> None:
         placed = self._placed(slot)
         await freeze(placed)
+        reached("pause.frozen")
         try:
             await self._commit_paused(slot, "full", why)
         except BaseException:
@@ -113,8 +116,11 @@ class Supervisor:
         # The row says so before the processes end: an engine that dies now must not take the
         # sandbox for lost, but go on here.
         await self._context.commit(Batch().put(slot.row))
+        reached("pause.marked")
         await self._end_processes(slot)
+        reached("pause.ended")
         await asyncio.to_thread(sync, self._context.data_dir.writable(slot.sandbox_id))
+        reached("pause.synced")
         await self._commit_paused(slot, "filesystem", why)
 
     async def _commit_paused(
@@ -130,6 +136,7 @@ class Supervisor:
         level: logs.Level = "info" if why == "Sandbox paused" else "warn"
         entry = logs.entry(slot.sandbox_id, level, why, pause_mode=mode)
         await self._context.commit(Batch().put(row).log(entry))
+        reached("pause.stored")
         slot.settle(row)
 
     # Resume
@@ -141,8 +148,10 @@ class Supervisor:
         try:
             if slot.row.pause_mode == "full" and memory and slot.placed is not None:
                 await self.wake(slot)
+                reached("resume.thawed")
             else:
                 await self._boot(slot)
+                reached("resume.booted")
             await self._commit_resumed(slot, timeout)
         except BaseException:
             await self._back_to_paused(slot)
@@ -171,9 +180,21 @@ class Supervisor:
         if is_new:
             await self._tell_started(slot)
 
+    async def refreeze(self, slot: Slot) -> None:
+        """Make sure that an adopted sandbox stands still; does no harm to one that does."""
+        placed = self._placed(slot)
+        try:
+            await placed.cage.freeze()
+        except UnimplementedError:
+            limits = limits_for(slot.row, self._context.config.default_limits)
+            envs = self._context.envs_of(slot.row)
+            await self._context.placement.open(placed, slot.row, limits, envs)
+            await freeze(placed)
+
     async def _boot(self, slot: Slot) -> None:
         """Start new processes on the writable layer that the sandbox left."""
         await self._end_processes(slot)
+        reached("resume.booting")
         context = self._context
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
         limits = limits_for(slot.row, context.config.default_limits)
@@ -197,6 +218,7 @@ class Supervisor:
         await self._context.commit(
             Batch().put(row).log(logs.entry(slot.sandbox_id, "info", "Sandbox resumed"))
         )
+        reached("resume.stored")
         slot.settle(row)
 
     async def _back_to_paused(self, slot: Slot) -> None:
@@ -216,7 +238,9 @@ class Supervisor:
         if slot.state is not State.KILLING:
             slot.move(State.KILLING)
         self._context.expiry.cancel(slot.sandbox_id)
+        reached("kill.decided")
         await self._end_processes(slot)
+        reached("kill.ended")
         level, message = _ENDED[reason]
         fields = {"reason": detail} if detail else {}
         entry = logs.entry(slot.sandbox_id, level, message, **fields)
@@ -235,6 +259,7 @@ class Supervisor:
             if request.sandbox_id == slot.sandbox_id:
                 batch.remove(RequestRow, request.key)
         await context.commit(batch)
+        reached("kill.stored")
         context.slots.remove(slot)
         context.history.forget(slot.sandbox_id)
         for hook in context.hooks.stopped:
@@ -252,6 +277,7 @@ class Supervisor:
     async def _clean(self, row: SandboxRow) -> None:
         try:
             await self._context.placement.remove(row.sandbox_id)
+            reached("kill.cleaned")
             await self._context.layers.collect(row.layers)
         except (SbxError, OSError):
             _log.exception("the layer of sandbox %s could not be removed", row.sandbox_id)
@@ -279,6 +305,7 @@ class Supervisor:
                 if slot.state is State.RUNNING:
                     self._context.expiry.schedule(sandbox_id, slot.row.end_at.timestamp())
                 return
+            reached("expiry.due")
             try:
                 if slot.row.auto_pause:
                     memory = slot.row.auto_pause_memory
@@ -312,6 +339,7 @@ class Supervisor:
     async def drop_memory(self, slot: Slot, why: str) -> None:
         """End the processes of a paused sandbox; its files are kept."""
         await self._end_processes(slot)
+        reached("memory.dropped")
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
         message = "Memory of the paused sandbox lost, its files are kept"
         entry = logs.entry(slot.sandbox_id, "warn", message, reason=why)

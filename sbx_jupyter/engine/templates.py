@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.records import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.references import DEFAULT_TAG, NAMESPACE, Reference, parse_reference
 from sbx_jupyter.engine.store import Batch
@@ -86,6 +87,7 @@ class Catalog:
                 batch.remove(BuildRow, build.build_id)
                 layers.update(build.layers)
         await self._store.commit(batch)
+        reached("template.forgotten")
         await self._layers.collect(tuple(layers))
 
     def check_removable(self, reference: Reference, template: TemplateRow) -> None:

@@ -154,7 +154,7 @@ async def test_of_two_pauses_at_once_one_is_refused(engine: Engine):
 async def test_a_connect_during_a_pause_waits_and_resumes(engine: Engine):
     row = await create(engine)
     pausing = asyncio.create_task(engine.pause(row.sandbox_id, False))
-    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSING)
+    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSING, step=0)
 
     _, resumed = await engine.connect(row.sandbox_id, 100)
 
@@ -166,7 +166,7 @@ async def test_a_connect_during_a_pause_waits_and_resumes(engine: Engine):
 async def test_a_kill_during_a_pause_waits_and_kills(engine: Engine):
     row = await create(engine)
     pausing = asyncio.create_task(engine.pause(row.sandbox_id, False))
-    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSING)
+    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSING, step=0)
 
     await engine.kill(row.sandbox_id)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import jwt
 
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.keys import load_or_make_key
 from sbx_jupyter.engine.records import VolumeRow, now
 from sbx_jupyter.engine.store import Batch
@@ -69,7 +70,9 @@ class Volumes:
         self._directory(row).mkdir(mode=0o777)
         # The umask must not keep the sandboxes' users out of a volume that they may mount.
         self._directory(row).chmod(0o777)
+        reached("volume.made")
         await self._store.commit(Batch().put(row))
+        reached("volume.stored")
         return self._with_token(row)
 
     def list(self) -> list[Volume]:
@@ -89,7 +92,9 @@ class Volumes:
         """
         row = self._row(volume_id)
         await self._store.commit(Batch().remove(VolumeRow, row.volume_id))
+        reached("volume.forgotten")
         os.rename(self._directory(row), self._removed / row.volume_id)
+        reached("volume.moved")
         self._sweep()
 
     def open(self, volume_id: str, token: str) -> VolumeContent:

@@ -1,0 +1,92 @@
+"""Named steps of the engine's work, at which a test may stop it as a crash would.
+
+Without ``SBX_FAULT`` a step costs one comparison. With it, the variable names a directory: each
+step that is passed is written to ``reached`` there, and when ``armed`` holds the name of the step
+and an action, the engine kills itself (``kill``) or stands still until the file is gone
+(``pause``), so that the test can kill something else meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+POINTS: Final[dict[str, str]] = {
+    "create.drafted": "nothing is made yet",
+    "create.prepared": "the directories and the agent's socket are there",
+    "create.caged": "the processes run, nobody has spoken to the agent",
+    "create.opened": "the agent answers",
+    "create.begun": "the way out and the start command run",
+    "create.stored": "the row is stored, the caller does not know",
+    "pool.made": "a ready sandbox exists that nothing names",
+    "kill.decided": "the kill is decided, nothing is done",
+    "kill.ended": "the processes are gone, the row is not",
+    "kill.stored": "the row is gone, the files are not",
+    "kill.cleaned": "the files are gone, its layers may not be",
+    "pause.frozen": "the processes stand still, the row says running",
+    "pause.stored": "the row says paused, the caller does not know",
+    "pause.marked": "the row says pausing, the processes run",
+    "pause.ended": "the row says pausing, the processes are gone",
+    "pause.synced": "the files are on the disk, the row says pausing",
+    "resume.thawed": "the processes go on, the row says paused",
+    "resume.booting": "the memory is given up, the new processes are not made",
+    "resume.booted": "new processes run, the row says paused",
+    "resume.stored": "the row says running, the caller does not know",
+    "connect.found": "a connect has the sandbox, nothing is done",
+    "timeout.stored": "the new end time is stored, nobody waits for it",
+    "expiry.due": "the end time has come, nothing is done",
+    "memory.dropped": "a paused sandbox lost its processes, the row says that it has them",
+    "snapshot.frozen": "the sandbox stands still, nothing is copied",
+    "snapshot.copied": "the layer is copied, no row names it",
+    "snapshot.thawed": "the sandbox goes on, no row names the layer",
+    "snapshot.stored": "the rows are stored, the caller does not know",
+    "fork.copied": "the layer is copied, no fork is made",
+    "fork.launched": "some forks run, the caller does not know",
+    "template.forgotten": "the rows are gone, the layers are not",
+    "network.stored": "the configuration is stored, not in force",
+    "network.applied": "the configuration is in force, the caller does not know",
+    "volume.made": "the directory is there, no row names it",
+    "volume.stored": "the row is stored, the caller does not know",
+    "volume.forgotten": "the row is gone, the directory is not",
+    "volume.moved": "the directory is out of the way, not emptied",
+    "recovery.locked": "the directory is ours, the store is not open",
+    "recovery.fenced": "the zygote runs, no row is taken up",
+    "recovery.adopting": "a sandbox is about to be taken up",
+    "recovery.adopted": "one sandbox is taken up, others may not be",
+    "recovery.collected": "processes that no row names are gone, their files are not",
+    "recovery.done": "all is taken up, nothing is served",
+    "stop.drained": "the engine stops, the sandboxes run",
+    "stop.ended": "the sandboxes are ended, the engine is not",
+}
+"""Every step, and how things stand at it."""
+
+_PATIENCE: Final = 30.0
+_folder: Final = os.environ.get("SBX_FAULT")
+
+
+def reached(point: str) -> None:
+    """Say that a step of ``POINTS`` is reached."""
+    if _folder is not None:
+        _stop_at(Path(_folder), point)
+
+
+def _stop_at(folder: Path, point: str) -> None:
+    with (folder / "reached").open("a") as file:
+        file.write(f"{point}\n")
+    armed = folder / "armed"
+    try:
+        wanted, action = armed.read_text().split()
+    except FileNotFoundError:
+        return
+    if wanted != point:
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    (folder / "standing").touch()
+    end = time.monotonic() + _PATIENCE
+    while armed.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    (folder / "standing").unlink(missing_ok=True)

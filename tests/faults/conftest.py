@@ -1,0 +1,72 @@
+"""One world for all steps: what survives one crash has to survive all that follow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine_process import EngineProcess
+from tests.faults.witnesses import Witnesses
+from tests.faults.world import World, adopt_orphans, reap
+
+FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    folder = Path(tempfile.mkdtemp(prefix="sbx-faults-", dir=FAST_DISK))
+    (folder / "faults").mkdir()
+    (folder / "data").mkdir()
+    engine = EngineProcess(
+        folder / "data",
+        options=("--pool-size", "0"),
+        environment={"SBX_FAULT": str(folder / "faults")},
+    )
+    adopt_orphans(True)
+    is_over = threading.Event()
+    reaper = threading.Thread(target=_reap_forever, args=(engine, is_over), daemon=True)
+    reaper.start()
+    world = World(engine, folder / "faults")
+    try:
+        world.start()
+        yield world
+    finally:
+        world.disarm()
+        try:
+            _end(world)
+        finally:
+            is_over.set()
+            reaper.join()
+            adopt_orphans(False)
+            shutil.rmtree(folder)
+
+
+@pytest.fixture
+def witnesses(world: World) -> Iterator[Witnesses]:
+    """What stood by during a crash; it is looked at before and after."""
+    found = Witnesses.of(world)
+    yield found
+    if not found.may_be_ended:
+        found.assert_unharmed()
+    world.kill_all(keep=found.sandbox_ids)
+    world.assert_no_leak()
+
+
+def _end(world: World) -> None:
+    if world.engine.process is None or world.engine.process.poll() is not None:
+        world.engine.start()
+        world._connect()
+    world.kill_all(keep=set())
+    world.client.close()
+    world.engine.stop()
+
+
+def _reap_forever(engine: EngineProcess, is_over: threading.Event) -> None:
+    while not is_over.wait(0.02):
+        reap(engine)

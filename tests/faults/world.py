@@ -1,0 +1,290 @@
+"""An engine that is stopped at named steps, what is asked of it, and what it may leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from sbx_jupyter.isolation.cgroups import find_hierarchies
+from sbx_jupyter.protocol import access, connect
+from tests.engine_process import EngineProcess
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PATIENCE = 10.0
+
+
+def adopt_orphans(yes: bool) -> None:
+    """Become the parent of every process below us that loses its own: none can get lost then."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+
+
+@dataclass
+class World:
+    """One engine after the other on one data directory."""
+
+    engine: EngineProcess
+    faults: Path
+    client: httpx.Client = field(init=False)
+    sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What was said of each sandbox at its creation."""
+
+    def start(self) -> None:
+        self.disarm()
+        self.engine.start()
+        self._connect()
+
+    def _connect(self) -> None:
+        connection = self.engine.connection
+        self.client = httpx.Client(
+            base_url=connection.url,
+            headers={access.API_KEY_HEADER: connection.api_key},
+            timeout=20,
+            trust_env=False,
+        )
+
+    # Faults
+
+    def arm(self, point: str, action: str = "kill") -> None:
+        draft = self.faults / "draft"
+        draft.write_text(f"{point} {action}")
+        draft.rename(self.faults / "armed")
+
+    def disarm(self) -> None:
+        (self.faults / "armed").unlink(missing_ok=True)
+
+    def wait_death(self) -> int:
+        """Wait until the engine died; its status."""
+        assert self.engine.process is not None
+        status = self.engine.process.wait(_PATIENCE)
+        self.client.close()
+        return status
+
+    def wait_standing(self) -> None:
+        """Wait until the engine stands still at the armed step."""
+        until(lambda: (self.faults / "standing").exists())
+
+    # Requests
+
+    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return self.client.request(method, path, json=body)
+
+    def create(self, **fields: Any) -> str:
+        answer = self.ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 600, **fields})
+        assert answer.status_code == 201, answer.text
+        sandbox_id = answer.json()["sandboxID"]
+        self.sandboxes[sandbox_id] = answer.json()
+        return sandbox_id
+
+    def get(self, sandbox_id: str) -> dict[str, Any] | None:
+        answer = self.ask("GET", f"/sandboxes/{sandbox_id}")
+        return answer.json() if answer.status_code == 200 else None
+
+    def listed(self) -> list[dict[str, Any]]:
+        return self.ask("GET", "/v2/sandboxes?state=running,paused&limit=100").json()
+
+    def kill_all(self, keep: set[str]) -> None:
+        for sandbox in self.listed():
+            if sandbox["sandboxID"] not in keep:
+                answer = self.ask("DELETE", f"/sandboxes/{sandbox['sandboxID']}")
+                assert answer.status_code in (204, 404), answer.text
+
+    def run(self, sandbox_id: str, script: str) -> str:
+        """What a script in a sandbox prints."""
+        output = b""
+        token = self.sandboxes[sandbox_id].get("envdAccessToken")
+        headers = {
+            access.SANDBOX_ID_HEADER: sandbox_id,
+            access.SANDBOX_PORT_HEADER: "49983",
+            "content-type": connect.STREAM_CONTENT_TYPE,
+            **({access.ACCESS_TOKEN_HEADER: token} if token else {}),
+        }
+        message = {"process": {"cmd": "/bin/bash", "args": ["-c", script]}}
+        content = connect.encode_envelope(json.dumps(message).encode())
+        answer = self.client.post("/process.Process/Start", content=content, headers=headers)
+        assert answer.status_code == 200, answer.text
+        for _, payload in connect.EnvelopeDecoder().feed(answer.content):
+            data = json.loads(payload).get("event", {}).get("data", {})
+            output += _decode(data.get("stdout", ""))
+        return output.decode().strip()
+
+    # What there is
+
+    def leaks(self) -> dict[str, Any]:
+        """Everything that is there and should not be, or is not and should."""
+        shown = self.listed()
+        ids = {item["sandboxID"] for item in shown}
+        alive = {item["sandboxID"] for item in shown if item["state"] == "running"}
+        for sandbox_id in ids - alive:
+            detail = self.get(sandbox_id)
+            if detail is not None and detail.get("pauseMode") == "full":
+                alive.add(sandbox_id)
+        data = self.engine.data_dir
+        caged, others = self.processes()
+        volumes = {item["volumeID"] for item in self.ask("GET", "/volumes").json()}
+        found = {
+            "sandboxes with processes": (set(caged), alive),
+            "processes beside engine and zygote": (len(others), 2),
+            "mount namespaces": (len(_namespaces([*others, *sum(caged.values(), [])])), None),
+            "mounts": (_mounts(data), []),
+            "control groups": (self.groups(), alive),
+            "writable layers": (_names(data / "sandboxes"), ids),
+            "run directories": (_names(data / "run") - ids, set()),
+            "cages": (_names(data / "cages"), alive),
+            "volumes": (_names(data / "volumes"), volumes),
+            "removed volumes": (_names(data / "volumes-removed"), set()),
+            "stock layers": (len(_names(data / "stock")), 1),
+            "layers": (_names(data / "layers"), self._named_layers()),
+        }
+        found["mount namespaces"] = (found["mount namespaces"][0], len(alive) + 2)
+        return {what: pair for what, pair in found.items() if pair[0] != pair[1]}
+
+    def assert_no_leak(self) -> None:
+        """Cleaning up goes on in the background, for a moment."""
+        end = time.monotonic() + _PATIENCE
+        while (leaks := self.leaks()) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not leaks, "found and expected: " + str(leaks)
+
+    def processes(self) -> tuple[dict[str, list[int]], list[int]]:
+        """The processes below us: those of each sandbox, and the others."""
+        caged: dict[str, list[int]] = {}
+        others: list[int] = []
+        mark = f"/{self._group}/"
+        for pid in _descendants(os.getpid()):
+            try:
+                groups = Path(f"/proc/{pid}/cgroup").read_text()
+            except OSError:
+                continue
+            if mark in groups:
+                sandbox_id = groups.partition(mark)[2].split("\n")[0].split("/")[0]
+                caged.setdefault(sandbox_id, []).append(pid)
+            else:
+                others.append(pid)
+        return caged, others
+
+    def zygote(self) -> int:
+        """The process id of the zygote."""
+        assert self.engine.process is not None
+        (pid,) = [pid for pid in self.processes()[1] if pid != self.engine.process.pid]
+        return pid
+
+    def first_process(self, sandbox_id: str) -> int:
+        """The host's id of the agent of a sandbox."""
+        return min(self.processes()[0][sandbox_id])
+
+    def groups(self) -> set[str]:
+        hierarchies = find_hierarchies()
+        parents = [*hierarchies.v1.values(), *([hierarchies.v2] if hierarchies.v2 else [])]
+        return {
+            entry.name
+            for parent in parents
+            if (parent / self._group).is_dir()
+            for entry in (parent / self._group).iterdir()
+            if entry.is_dir()
+        }
+
+    def is_frozen(self, sandbox_id: str) -> bool:
+        hierarchies = find_hierarchies()
+        if hierarchies.v2 is not None:
+            events = hierarchies.v2 / self._group / sandbox_id / "cgroup.events"
+            return "frozen 1" in events.read_text()
+        state = hierarchies.v1["freezer"] / self._group / sandbox_id / "freezer.state"
+        return state.read_text().strip() == "FROZEN"
+
+    @property
+    def _group(self) -> str:
+        name = os.fsencode(self.engine.data_dir.resolve())
+        return f"sbx-{hashlib.sha256(name).hexdigest()[:8]}"
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """What is stored, by the side of the engine."""
+        import sqlite3
+
+        path = self.engine.data_dir / "engine.db"
+        with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection:
+            found = connection.execute(f"SELECT record FROM {table}").fetchall()
+        return [json.loads(record) for (record,) in found]
+
+    def _named_layers(self) -> set[str]:
+        rows = [*self.rows("sandboxes"), *self.rows("builds")]
+        return {name.removeprefix("layers/") for row in rows for name in row.get("layers", ())}
+
+
+def until(condition: Callable[[], bool], timeout: float = _PATIENCE) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def reap(engine: EngineProcess) -> None:
+    """Take the status of processes that were handed to us, but not of the engine."""
+    own = None if engine.process is None else engine.process.pid
+    for pid in _children(os.getpid()):
+        if pid != own:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _decode(text: str) -> bytes:
+    import base64
+
+    return base64.b64decode(text)
+
+
+def _names(folder: Path) -> set[str]:
+    return set(os.listdir(folder)) if folder.is_dir() else set()
+
+
+def _mounts(data_dir: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if str(data_dir) in line]
+
+
+def _namespaces(pids: list[int]) -> set[str]:
+    found: set[str] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/ns/mnt"))
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in _tasks(pid):
+        with contextlib.suppress(OSError):
+            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return found
+
+
+def _tasks(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for child in _children(pid):
+        yield child
+        yield from _descendants(child)
+
+
+def end_process(pid: int) -> None:
+    """Kill a process and wait until it is gone, whoever its parent is."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)
