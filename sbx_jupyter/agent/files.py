@@ -20,6 +20,7 @@ from ..errors import (
     NotFoundError,
 )
 from . import entries, paths, trees
+from .wire import Encoded
 from .workers import Patience
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ class Files:
         path = self.locate(body["path"], self._users.find(body.get("user")))
         depth = int(body.get("depth") or 1)
         try:
-            return {
-                "entries": entries.EntryReader(self._users).list(path, depth, self._patience)
-            }, ()
+            found = entries.EntryReader(self._users).list(path, depth, self._patience)
+            return Encoded(f'{{"entries":[{",".join(found)}]}}'.encode()), ()
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 raise NotFoundError(f"directory not found: {path}") from error

@@ -249,10 +249,15 @@ class Files:
         size = 0 if opened.streamed else os.fstat(fd).st_size
         return OpenFile(fd, opened.path, opened.name, size, opened.mtime_ns, opened.streamed)
 
+    def _check_room(self) -> None:
+        if self.is_full:
+            raise NoSpaceError("the sandbox has used up its disk")
+
     async def open_write(
         self, path: str, user: str | None = None, metadata: dict[str, str] | None = None
     ) -> WritableFile:
         """Create or truncate a file for writing; ``metadata`` replaces what it had (4.5)."""
+        self._check_room()
         reply = await self._agent.call(ops.CREATE, path=path, user=user, metadata=metadata or {})
         (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
         try:
@@ -266,6 +271,7 @@ class Files:
         self, sources: Sequence[str], destination: str, user: str | None = None
     ) -> WrittenFile:
         """Join files into one at ``destination`` and remove them (interface 4.6)."""
+        self._check_room()
         reply = await self._call(
             ops.COMPOSE,
             timeout=_COPY_TIMEOUT,
@@ -286,8 +292,8 @@ class Files:
 def _convert(reply: Reply, kind: type[T]) -> T:
     """The reply as a record; raises ``InternalError`` when the agent made something up."""
     try:
-        return msgspec.convert(reply.body, kind, strict=False)
-    except msgspec.ValidationError as error:
+        return reply.convert(kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
 
 

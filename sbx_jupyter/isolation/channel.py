@@ -13,13 +13,17 @@ import logging
 import os
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import InvalidArgumentError, NoSpaceError, UnavailableError, error_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +38,31 @@ _BATCH: Final = 32
 class Reply:
     """The answer to one request; the descriptors belong to the caller."""
 
-    body: dict[str, Any]
+    raw: bytes | msgspec.Raw
+    """A JSON object."""
     fds: list[int]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The answer as a dictionary; raises ``UnavailableError``, with the descriptors closed."""
+        try:
+            return msgspec.json.decode(self.raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            wire.close_all(self.fds)
+            raise UnavailableError("an answer that makes no sense") from error
+
+    def convert(self, kind: type[T]) -> T:
+        """The answer as a record; raises ``msgspec.DecodeError`` or ``UnicodeDecodeError``."""
+        return msgspec.json.decode(self.raw, type=kind, strict=False)
+
+
+class _Message(msgspec.Struct, frozen=True):
+    """What every message may have; the answer itself is looked at by who asked."""
+
+    id: Any = None
+    event: Any = None
+    ok: msgspec.Raw = msgspec.Raw()
+    error: Any = None
 
 
 @dataclass(slots=True)
@@ -153,7 +180,7 @@ class Channel:
     def _readable(self) -> None:
         for _ in range(_BATCH):
             try:
-                message = wire.receive(self._sock)
+                message = wire.receive_payload(self._sock)
             except BlockingIOError:
                 return
             except (OSError, wire.WireError) as error:
@@ -166,21 +193,26 @@ class Channel:
             if self.closed:
                 return
 
-    def _dispatch(self, body: dict[str, Any], fds: list[int]) -> None:
-        if "event" in body:
-            self._on_event(body, fds)
+    def _dispatch(self, payload: bytes, fds: list[int]) -> None:
+        try:
+            message = msgspec.json.decode(payload, type=_Message)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            wire.close_all(fds)
+            logger.warning("a channel was dropped: a message that makes no sense: %s", error)
+            self.close()
             return
-        request_id = body.get("id")
-        future = self._waiting.get(request_id) if isinstance(request_id, int) else None
+        if message.event is not None:
+            self._on_event(msgspec.json.decode(payload), fds)
+            return
+        future = self._waiting.get(message.id) if isinstance(message.id, int) else None
         if future is None or future.done():
             wire.close_all(fds)
             return
-        answer = body.get("ok")
-        if isinstance(answer, dict):
-            future.set_result(Reply(answer, fds))
+        if memoryview(message.ok)[:1] == b"{":
+            future.set_result(Reply(message.ok, fds))
             return
         wire.close_all(fds)
-        future.set_exception(_failure(body.get("error")))
+        future.set_exception(_failure(message.error))
 
 
 def _failure(error: object) -> Exception:

@@ -9,12 +9,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tornado.ioloop
 import tornado.websocket
 
-from tests.benchmarks.harness import report
+from sbx_jupyter.protocol import connect
+from tests.benchmarks.harness import RawConnection, report
 from tests.benchmarks.transfer import wait_for_port
 
 if TYPE_CHECKING:
@@ -50,14 +51,17 @@ def run(engine: EngineClient) -> None:
         finally:
             server.terminate()
             server.wait(10)
-    ours = echo_ours(engine)
+    single, streamed = echo_ours(engine)
     report("terminado", theirs)
-    report("SendInput and Start stream", ours, theirs)
+    report("StreamInput and Start stream", streamed, theirs)
+    report("SendInput and Start stream", single, theirs)
 
 
-def echo_ours(engine: EngineClient) -> list[float]:
+def echo_ours(engine: EngineClient) -> tuple[list[float], list[float]]:
+    """With a request for every key, and with one stream of input."""
     message = {"process": {"cmd": "/bin/cat"}, "pty": {"size": {"cols": 80, "rows": 24}}}
-    waits: list[float] = []
+    single: list[float] = []
+    streamed: list[float] = []
     with (
         engine.sandbox() as sandbox,
         engine.stream(sandbox, "process.Process/Start", message) as events,
@@ -68,9 +72,32 @@ def echo_ours(engine: EngineClient) -> list[float]:
             started = time.perf_counter()
             engine.unary(sandbox, "process.Process/SendInput", key)
             next(events)
-            waits.append(time.perf_counter() - started)
+            single.append(time.perf_counter() - started)
             time.sleep(0.002)
-    return waits
+
+        upload = RawConnection(engine.url)
+        headers = {
+            **engine.headers(sandbox),
+            "content-type": connect.STREAM_CONTENT_TYPE,
+            "transfer-encoding": "chunked",
+        }
+        upload.send_head("POST", "/process.Process/StreamInput", headers, None)
+        upload.socket.sendall(chunk({"start": {"process": {"pid": pid}}}))
+        data = chunk({"data": {"input": key["input"]}})
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            upload.socket.sendall(data)
+            next(events)
+            streamed.append(time.perf_counter() - started)
+            time.sleep(0.002)
+        upload.close()
+    return single, streamed
+
+
+def chunk(message: dict[str, Any]) -> bytes:
+    """One message of a client stream as one chunk of the body."""
+    envelope = connect.encode_envelope(json.dumps(message).encode())
+    return b"%x\r\n%b\r\n" % (len(envelope), envelope)
 
 
 async def echo_terminado() -> list[float]:

@@ -50,9 +50,12 @@ class RawConnection:
         return status, b"".join(self.pieces())
 
     def send_head(
-        self, method: str, path: str, headers: dict[str, str], size: int, start: bytes = b""
+        self, method: str, path: str, headers: dict[str, str], size: int | None, start: bytes = b""
     ) -> None:
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", f"Content-Length: {size}"]
+        """Send the head and the beginning of the body; ``size`` is ``None`` for a chunked one."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}"]
+        if size is not None:
+            lines.append(f"Content-Length: {size}")
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.socket.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + start)
 
