@@ -109,7 +109,8 @@ class UnauthenticatedError(SbxError):
 
 
 def _by_code() -> dict[str, type[SbxError]]:
-    return {cls.code: cls for cls in SbxError.__subclasses__()}
+    # Other modules may refine an error; a code alone stands for the general one.
+    return {cls.code: cls for cls in SbxError.__subclasses__() if cls.__module__ == __name__}
 
 
 def error_for(code: str, message: str) -> SbxError:
