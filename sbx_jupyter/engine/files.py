@@ -205,6 +205,8 @@ class Files:
 
     def __init__(self, agent: Caller) -> None:
         self._agent = agent
+        self.is_full = False
+        """Set while the writable layer is larger than its limit; nothing is written then."""
 
     async def stat(self, path: str, user: str | None = None) -> EntryInfo:
         """The entry at a path; raises ``NotFoundError``."""
