@@ -117,8 +117,7 @@ def test_a_failed_step_is_named_with_its_reason(api: Api) -> None:
 def test_an_unknown_user_fails_the_step_in_the_known_words(api: Api) -> None:
     found = api.build("nobody-there", run("true", "ghost"))
     assert found["reason"]["message"] == (
-        "failed to run command 'true': command failed: "
-        "unauthenticated: invalid username: 'ghost'"
+        "failed to run command 'true': command failed: unauthenticated: invalid username: 'ghost'"
     )
 
 
@@ -163,9 +162,7 @@ def test_tags_are_put_on_builds_and_taken_away(api: Api) -> None:
     asked = api.request("tagged")
     api.start(asked)
     api.wait(asked)
-    answer = api.client.post(
-        "/templates/tags", json={"target": "tagged", "tags": ["V2", "stable"]}
-    )
+    answer = api.client.post("/templates/tags", json={"target": "tagged", "tags": ["V2", "stable"]})
     assert answer.status_code == 201
     assert answer.json() == {"tags": ["v2", "stable"], "buildID": asked["buildID"]}
     tags = api.client.get("/templates/local%2Ftagged/tags").json()
@@ -177,8 +174,8 @@ def test_tags_are_put_on_builds_and_taken_away(api: Api) -> None:
     groups = api.client.get(f"{base}/groups", params={"tagsLimit": 2, "sort": "name_asc"}).json()
     assert [group["tag"] for group in groups["tags"]] == ["default", "stable"]
     rest = api.client.get(
-        f"{base}/groups", params={"sort": "name_asc", "tagsLimit": 2,
-                                  "tagsCursor": groups["nextCursor"]}
+        f"{base}/groups",
+        params={"sort": "name_asc", "tagsLimit": 2, "tagsCursor": groups["nextCursor"]},
     ).json()
     assert [group["tag"] for group in rest["tags"]] == ["v2"]
     assert rest["nextCursor"] is None

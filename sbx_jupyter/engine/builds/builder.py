@@ -15,6 +15,7 @@ from sbx_jupyter.engine.builds import output
 from sbx_jupyter.engine.builds.build import BuildError, BuildRun
 from sbx_jupyter.engine.builds.requests import check_start, check_template_request
 from sbx_jupyter.engine.builds.tags import with_tags
+from sbx_jupyter.engine.builds.whole import whole
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.records import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.references import full_name, parse_reference
@@ -204,15 +205,15 @@ class Builder:
             try:
                 async with self._turns:
                     outcome = await run.run()
-                    await self._settle_ready(build, run, outcome)
+                    await whole(self._settle_ready(build, run, outcome))
             except asyncio.CancelledError:
-                await self._settle_failed(build, BuildError(job.why, None), run)
+                await whole(self._settle_failed(build, BuildError(job.why, None), run))
             except BuildError as error:
-                await self._settle_failed(build, error, run)
+                await whole(self._settle_failed(build, error, run))
             except Exception:
                 _log.exception("build %s failed", build.build_id)
                 error = BuildError("internal error", run.phase)
-                await self._settle_failed(build, error, run)
+                await whole(self._settle_failed(build, error, run))
             finally:
                 self._keep_log(build.build_id, job.log.entries)
                 self._jobs.pop(build.build_id, None)
@@ -249,6 +250,9 @@ class Builder:
     async def _settle_failed(
         self, build: BuildRow, error: BuildError, run: BuildRun | None
     ) -> None:
+        current = self._store.builds.get(build.build_id)
+        if current is None or current.status != "building":
+            return  # it ended, or was removed, just before it was cancelled
         at = now()
         entry = BuildLogEntry(timestamp=at, message=error.message, level="error", step=error.step)
         try:

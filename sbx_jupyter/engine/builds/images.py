@@ -14,7 +14,13 @@ from sbx_jupyter.engine.datadir import translate
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.records import ImageRow, now
 from sbx_jupyter.engine.store import Batch
-from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnavailableError
+from sbx_jupyter.errors import (
+    DataLossError,
+    InternalError,
+    InvalidArgumentError,
+    SbxError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,9 +94,11 @@ class Images:
         async with self._lock:
             try:
                 image = await asyncio.to_thread(read_archive, path, self._blobs)
+                return await self._unpack(image, str(reference), lambda _: None)
             except OSError as error:
                 raise translate(error, "importing the image") from error
-            return await self._unpack(image, str(reference), lambda _: None)
+            except DataLossError as error:
+                raise InvalidArgumentError(error.message) from error
 
     def _check_tier(self) -> None:
         if not self._can_unpack:
@@ -122,7 +130,10 @@ class Images:
                     [self._blobs.path(part.blob) for part in image.layers], target
                 )
             except SbxError as error:
-                raise translate(error, "unpacking the image") from error
+                error = translate(error, "unpacking the image")
+                if isinstance(error, InternalError):
+                    error = InvalidArgumentError(f"the image cannot be unpacked: {error.message}")
+                raise error from None
             await asyncio.to_thread(sync, target)
             row = ImageRow(
                 key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()

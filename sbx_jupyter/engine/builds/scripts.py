@@ -32,6 +32,9 @@ if [ -n "$sudo" ] && ! grep -qs "^$name ALL" /etc/sudoers /etc/sudoers.d/*; then
   chmod 440 "/etc/sudoers.d/90-$name"
   echo changed
 fi
+if [ -n "$sudo" ] && ! command -v sudo > /dev/null; then
+  echo "this image has no sudo: use the user root for what needs it" >&2
+fi
 if [ ! -e /bin/bash ]; then
   # Clients run everything by this name.
   mkdir -p /bin

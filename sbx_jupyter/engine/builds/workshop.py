@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.builds.output import Lines
+from sbx_jupyter.engine.builds.whole import whole
 from sbx_jupyter.engine.creation import draft_from
 from sbx_jupyter.engine.placement import limits_for, plan_for
 from sbx_jupyter.engine.subscriptions import Ended
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.placement import Placed
+    from sbx_jupyter.engine.placement import Placed, Plan
     from sbx_jupyter.engine.process import Process
     from sbx_jupyter.engine.records import BuildRow, SandboxRow, TemplateRow
     from sbx_jupyter.engine.sandbox import Sandbox
@@ -111,13 +112,20 @@ class Bench:
     async def seal(self, name: str) -> None:
         """End the sandbox and make what it wrote the layer of that name."""
         await self.end()
-        await self._context.layers.seal(self.row.sandbox_id, name)
+        await whole(self._context.layers.seal(self.row.sandbox_id, name))
 
     async def end(self) -> None:
         """End all its processes; repeating it is fine."""
         placed, self._placed = self._placed, None
         if placed is not None:
-            await self._context.placement.end(placed)
+            await whole(self._context.placement.end(placed))
+
+    async def clear(self) -> None:
+        """End it and remove all that it wrote but what was sealed."""
+        await self.end()
+        for hook in self._context.hooks.stopped:
+            await hook(self.row.sandbox_id)
+        await self._context.placement.remove(self.row.sandbox_id)
 
 
 async def _feed(process: Process, source: Path) -> None:
@@ -157,15 +165,28 @@ async def open_bench(
     )
     limits = limits_for(row, context.config.default_limits)
     plan = plan_for(row, context.data_dir, limits, context.envs_of(row))
-    placed = await context.placement.place(plan)
-    assert placed.sandbox is not None
-    bench = Bench(row, placed.sandbox, context, placed)
+    placing = asyncio.create_task(_place(context, row, plan))
+    try:
+        bench = await asyncio.shield(placing)
+    except asyncio.CancelledError:
+        await whole(_unplace(placing))
+        raise
     try:
         for hook in context.hooks.started:
             await hook(row, bench.sandbox)
         yield bench
     finally:
-        await bench.end()
-        for hook in context.hooks.stopped:
-            await hook(row.sandbox_id)
-        await context.placement.remove(row.sandbox_id)
+        await whole(bench.clear())
+
+
+async def _place(context: Context, row: SandboxRow, plan: Plan) -> Bench:
+    placed = await context.placement.place(plan)
+    if placed.sandbox is None:
+        raise UnavailableError("the agent of the sandbox is not connected")
+    return Bench(row, placed.sandbox, context, placed)
+
+
+async def _unplace(placing: asyncio.Task[Bench]) -> None:
+    """Undo what the caller no longer waits for, once it is done."""
+    with contextlib.suppress(SbxError):
+        await (await placing).clear()

@@ -1,0 +1,131 @@
+"""Builds whose engine dies, stops or is asked for too much; nothing of them may stay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.engine_process import engine_process
+
+from .conftest import Api, archive, entry, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.engine_process import EngineProcess
+
+
+@pytest.fixture
+def own_engine() -> Iterator[EngineProcess]:
+    with engine_process("builds") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def api_of(engine: EngineProcess) -> Iterator[Api]:
+    found = engine.connection
+    with httpx.Client(
+        base_url=found.url, headers={"X-API-Key": found.api_key}, trust_env=False, timeout=30
+    ) as client:
+        yield Api(client)
+
+
+def wait_for(condition: object, what: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def names_below(folder: Path) -> set[str]:
+    return set(os.listdir(folder))
+
+
+def processes_with(mark: str) -> list[int]:
+    found = []
+    for path in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if path.name.isdigit() and mark.encode() in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return found
+
+
+def test_a_build_whose_engine_was_killed_has_failed_and_leaves_nothing(
+    own_engine: EngineProcess,
+) -> None:
+    data = own_engine.data_dir
+    with api_of(own_engine) as api:
+        done = api.build("survivor", run("echo kept > /tmp/kept"))
+        assert done["status"] == "ready"
+        kept_layers = names_below(data / "layers")
+        asked = api.request("victim")
+        files_hash = api.upload(asked["templateID"], archive(entry("a", content=b"x")))
+        api.start(asked, run("echo first > /tmp/first"), run("sleep 86417"))
+        wait_for(lambda: processes_with("86417"), "the step does not run")
+        part = data / "uploads" / f"{'a' * 64}.0123.part"
+        part.write_bytes(b"half")
+    own_engine.kill()
+    own_engine.start()
+
+    with api_of(own_engine) as api:
+        found = api.wait(asked)
+        assert found["status"] == "error"
+        assert found["reason"]["message"] == "the engine stopped"
+        assert any("RUN echo first" in entry["message"] for entry in found["logEntries"])
+        assert not processes_with("86417")
+        assert names_below(data / "layers") == kept_layers
+        assert not part.exists()
+        link = api.client.get(f"/templates/{asked['templateID']}/files/{files_hash}").json()
+        assert link["present"] is True
+        wait_for(lambda: len(names_below(data / "sandboxes")) <= 4, "a writable layer stays")
+        again = api.build("survivor", run("echo kept > /tmp/kept"))
+        assert any("CACHED RUN" in entry["message"] for entry in again["logEntries"])
+
+
+def test_an_engine_that_stops_ends_its_builds(own_engine: EngineProcess) -> None:
+    with api_of(own_engine) as api:
+        asked = api.request("stopped")
+        api.start(asked, run("sleep 86418"))
+        wait_for(lambda: processes_with("86418"), "the step does not run")
+    own_engine.stop()
+    assert not processes_with("86418")
+    own_engine.start()
+    with api_of(own_engine) as api:
+        assert api.wait(asked)["reason"]["message"] == "the engine stopped"
+
+
+def test_a_failed_build_leaves_no_layer_but_those_of_its_good_steps(
+    own_engine: EngineProcess,
+) -> None:
+    data = own_engine.data_dir
+    with api_of(own_engine) as api:
+        api.build("layers", run("echo good > /tmp/good"), run("exit 1"))
+        good = names_below(data / "layers")
+        assert len(good) == 1
+        found = api.build("layers", run("echo good > /tmp/good"), run("exit 1"))
+        assert any("CACHED RUN" in entry["message"] for entry in found["logEntries"])
+        assert names_below(data / "layers") == good
+        assert api.client.get("/v2/sandboxes").json() == []
+
+
+def test_a_removed_template_takes_its_own_layers_along(own_engine: EngineProcess) -> None:
+    data = own_engine.data_dir
+    with api_of(own_engine) as api:
+        asked = api.request("removed")
+        api.start(asked, run("true"))
+        api.wait(asked)
+        before = names_below(data / "layers")
+        running = api.request("removed")
+        api.start(running, run("sleep 86419"))
+        wait_for(lambda: processes_with("86419"), "the step does not run")
+        assert api.client.delete("/templates/removed").status_code == 204
+        assert not processes_with("86419")
+        assert len(names_below(data / "layers")) < len(before)
+        assert not names_below(data / "builds")

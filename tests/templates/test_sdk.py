@@ -1,0 +1,178 @@
+"""Builds by the unmodified e2b client (interface 7.1)."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from e2b import Sandbox, Template
+from e2b.exceptions import BuildException
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("e2b_variables")
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Path:
+    folder = tmp_path / "folder"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.txt").write_text("first")
+    (folder / "deep" / "b.txt").write_text("second")
+    (folder / "link").symlink_to("a.txt")
+    (folder / "absolute").symlink_to(folder / "a.txt")
+    os.link(folder / "a.txt", folder / "hard")
+    (tmp_path / "script.sh").write_text("#!/bin/sh\necho script\n")
+    return tmp_path
+
+
+def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
+    template = (
+        Template(file_context_path=str(context))
+        .from_template("base")
+        .copy("folder", "/app/folder")
+        .copy("folder/*", "flat", user="root", mode=0o755)
+        .copy("script.sh", "/usr/local/bin/script", mode=0o755)
+        .run_cmd(["cat /app/folder/a.txt", "script > said.txt"])
+        .set_envs({"ONE": "1", "TWO": "${ONE}-2", "RAW": "$(id)"})
+        .set_workdir("/work/place")
+        .run_cmd("pwd > where.txt && echo $TWO > two.txt")
+        .set_user("worker")
+        .run_cmd("id -un > /tmp/who.txt")
+        .run_cmd("mkdir -p /srv/data && chmod 777 /srv/data", user="root")
+    )
+    lines: list[str] = []
+
+    built = Template.build(
+        template, "sdk-steps:v1", tags=["other"], on_build_logs=lambda e: lines.append(e.message)
+    )
+
+    assert built.tags == ["v1", "other"]
+    assert any("[stdout]: first" in line for line in lines)
+    with Sandbox.create("sdk-steps:other", timeout=60) as sandbox:
+        look = sandbox.commands.run(
+            'id -un; pwd; echo $TWO; echo "$RAW"; cat /work/place/where.txt two.txt /tmp/who.txt;'
+            "cat /home/user/said.txt; stat -c '%U %a' /home/user/flat/a.txt /app/folder/a.txt"
+            " /work/place /code /usr/local /srv/data; readlink /app/folder/link; "
+            "cat /app/folder/hard /app/folder/deep/b.txt; grep BUILD /.e2b"
+        ).stdout.splitlines()
+    assert look == [
+        "worker", "/work/place", "1-2", "$(id)", "/work/place", "1-2", "worker",
+        "script", "root 755", "user 644",
+        "user 755", "root 777", "root 777", "root 777", "a.txt",
+        "firstsecondBUILD_ID=" + built.build_id,
+    ]  # fmt: skip
+
+
+def test_a_second_build_comes_from_the_cache(context: Path) -> None:
+    def template() -> Template:
+        return (
+            Template(file_context_path=str(context))
+            .from_template("base")
+            .copy("folder", "/app/folder")
+            .run_cmd("sleep 1; date +%N > /tmp/when")
+            .set_envs({"A": "1"})
+            .set_workdir("/app")
+            .run_cmd("cat /tmp/when")
+            .run_cmd("echo done")
+        )
+
+    def build(**options: bool) -> tuple[float, list[str]]:
+        lines: list[str] = []
+        started = time.monotonic()
+        Template.build(
+            template(), "sdk-cached", on_build_logs=lambda e: lines.append(e.message), **options
+        )
+        return time.monotonic() - started, lines
+
+    cold, first = build()
+    warm, second = build()
+    assert not any("CACHED" in line for line in first if "builder" in line)
+    assert sum("CACHED" in line for line in second) == 6
+    assert warm < cold - 0.9
+    _, forced = build(skip_cache=True)
+    assert not any("CACHED" in line for line in forced)
+
+
+def test_a_changed_file_builds_anew_from_there(context: Path) -> None:
+    def template() -> Template:
+        made = Template(file_context_path=str(context)).from_template("base")
+        return made.run_cmd("true").copy("folder/a.txt", "/a.txt").run_cmd("cat /a.txt")
+
+    Template.build(template(), "sdk-changed")
+    (context / "folder" / "a.txt").write_text("changed")
+    lines: list[str] = []
+    Template.build(template(), "sdk-changed", on_build_logs=lambda e: lines.append(e.message))
+    assert any("CACHED RUN true" in line for line in lines)
+    assert any("[stdout]: changed" in line for line in lines)
+
+
+def test_a_start_command_runs_in_every_sandbox_before_it_is_given_out() -> None:
+    template = (
+        Template()
+        .from_template("base")
+        .set_workdir("/srv/www")
+        .run_cmd("echo served > page.txt")
+        .set_start_cmd(
+            "sleep 0.3; exec python3 -m http.server 8123",
+            '[ -n "$(ss -Htuln sport = :8123)" ]',
+        )
+    )
+    Template.build(template, "sdk-start")
+    Template.build(Template().from_template("sdk-start").run_cmd("true"), "sdk-start-child")
+    for name in ("sdk-start", "sdk-start-child"):
+        with Sandbox.create(name, timeout=60) as sandbox:
+            found = sandbox.commands.run("curl -s http://127.0.0.1:8123/page.txt").stdout
+            assert found == "served\n"
+
+
+def test_a_start_command_that_fails_ends_the_build() -> None:
+    template = Template().from_template("base").set_start_cmd("echo no; exit 7", "sleep 30; false")
+    with pytest.raises(BuildException, match="start command: command failed: exit status 7"):
+        Template.build(template, "sdk-bad-start")
+
+
+def test_a_build_in_the_background_is_followed_by_its_status() -> None:
+    template = Template().from_template("base").run_cmd("echo here")
+    built = Template.build_in_background(template, "sdk-background")
+    deadline = time.monotonic() + 30
+    seen: list[str] = []
+    while True:
+        status = Template.get_build_status(built, logs_offset=len(seen))
+        seen += [entry.message for entry in status.log_entries]
+        if status.status.value in ("ready", "error") and not status.log_entries:
+            break
+        assert time.monotonic() < deadline
+    assert status.status.value == "ready"
+    assert any("[stdout]: here" in line for line in seen)
+
+
+def test_a_failed_step_raises_with_its_reason() -> None:
+    template = Template().from_template("base").run_cmd("true").run_cmd("exit 4")
+    with pytest.raises(BuildException, match="'exit 4': command failed: exit status 4"):
+        Template.build(template, "sdk-failing")
+
+
+def test_names_and_tags_are_known_to_the_client() -> None:
+    Template.build(Template().from_template("base"), "sdk-tags:one")
+    assert Template.exists("sdk-tags")
+    assert not Template.exists("sdk-nothing")
+    assigned = Template.assign_tags("sdk-tags:one", ["two", "three"])
+    assert assigned.tags == ["two", "three"]
+    assert {tag.tag for tag in Template.get_tags("sdk-tags")} == {"one", "two", "three"}
+    Template.remove_tags("sdk-tags", ["three"])
+    assert {tag.tag for tag in Template.get_tags("sdk-tags")} == {"one", "two"}
+
+
+def test_a_dockerfile_is_built_through_the_client(context: Path) -> None:
+    (context / "Dockerfile").write_text(
+        "FROM e2bdev/base\nENV NAME=value\nWORKDIR /opt/app\nCOPY folder ./folder\n"
+        "RUN echo $NAME > name.txt && whoami >> name.txt\n"
+    )
+    template = Template(file_context_path=str(context)).from_dockerfile(str(context / "Dockerfile"))
+    Template.build(template, "sdk-dockerfile")
+    with Sandbox.create("sdk-dockerfile", timeout=60) as sandbox:
+        assert sandbox.commands.run("cat name.txt folder/a.txt").stdout == "value\nroot\nfirst"
