@@ -73,7 +73,7 @@ def decode(
     """
     payload, fds = unwrap(datagram, ancillary, flags)
     try:
-        return _parse(payload), fds
+        return parse(payload), fds
     except WireError:
         close_all(fds)
         raise
@@ -87,7 +87,7 @@ def unwrap(
     try:
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC) or len(datagram) > INLINE_LIMIT:
             raise WireError("a message was cut off")
-        if b'"memfd"' in datagram and "memfd" in (body := _parse(datagram)):
+        if b'"memfd"' in datagram and "memfd" in (body := parse(datagram)):
             return _unpack(body["memfd"], fds), fds
     except WireError:
         close_all(fds)
@@ -118,7 +118,7 @@ def receive(sock: socket.socket) -> tuple[Body, list[int]] | None:
         return None
     payload, fds = received
     try:
-        return _parse(payload), fds
+        return parse(payload), fds
     except WireError:
         close_all(fds)
         raise
@@ -157,7 +157,8 @@ def descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
     return list(fds)
 
 
-def _parse(payload: bytes) -> Body:
+def parse(payload: bytes) -> Body:
+    """A message from its JSON text. Raises ``WireError``."""
     try:
         body = json.loads(payload)
     except (ValueError, RecursionError) as error:

@@ -294,7 +294,7 @@ class Files:
 def _convert(reply: Reply, kind: type[T]) -> T:
     """The reply as a record; raises ``InternalError`` when the agent made something up."""
     try:
-        return reply.convert(kind)
+        return msgspec.json.decode(reply.raw, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import json
 import logging
 import os
+import re
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import InvalidArgumentError, NoSpaceError, UnavailableError, error_for
@@ -23,12 +23,12 @@ from sbx_jupyter.errors import InvalidArgumentError, NoSpaceError, UnavailableEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-T = TypeVar("T")
-
 logger = logging.getLogger(__name__)
 
 _MAX_OUTGOING: Final = 1024
 """Requests that may wait for a peer that does not read."""
+
+_SUCCESS: Final = re.compile(rb'\{"id":([0-9]{1,18}),"ok":(?=\{)')
 
 _BATCH: Final = 32
 """Messages that are read before other work of the loop gets its turn."""
@@ -38,31 +38,21 @@ _BATCH: Final = 32
 class Reply:
     """The answer to one request; the descriptors belong to the caller."""
 
-    raw: bytes | msgspec.Raw
-    """A JSON object."""
+    raw: bytes
+    """The JSON text, which the peer may have made anything of."""
     fds: list[int]
 
     @property
     def body(self) -> dict[str, Any]:
         """The answer as a dictionary; raises ``UnavailableError``, with the descriptors closed."""
         try:
-            return msgspec.json.decode(self.raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            body = json.loads(self.raw)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
             wire.close_all(self.fds)
-            raise UnavailableError("an answer that makes no sense") from error
-
-    def convert(self, kind: type[T]) -> T:
-        """The answer as a record; raises ``msgspec.DecodeError`` or ``UnicodeDecodeError``."""
-        return msgspec.json.decode(self.raw, type=kind, strict=False)
-
-
-class _Message(msgspec.Struct, frozen=True):
-    """What every message may have; the answer itself is looked at by who asked."""
-
-    id: Any = None
-    event: Any = None
-    ok: msgspec.Raw = msgspec.Raw()
-    error: Any = None
+            raise UnavailableError("an answer that makes no sense")
+        return body
 
 
 @dataclass(slots=True)
@@ -194,25 +184,35 @@ class Channel:
                 return
 
     def _dispatch(self, payload: bytes, fds: list[int]) -> None:
+        success = _SUCCESS.match(payload)
+        if success is not None and payload.endswith(b"}"):
+            # What it holds is looked at by who asked: some answers are megabytes.
+            self._settle(int(success[1]), Reply(payload[success.end() : -1], fds))
+            return
         try:
-            message = msgspec.json.decode(payload, type=_Message)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            body = wire.parse(payload)
+        except wire.WireError as error:
             wire.close_all(fds)
-            logger.warning("a channel was dropped: a message that makes no sense: %s", error)
+            logger.warning("a channel was dropped: %s", error)
             self.close()
             return
-        if message.event is not None:
-            self._on_event(msgspec.json.decode(payload), fds)
-            return
-        future = self._waiting.get(message.id) if isinstance(message.id, int) else None
-        if future is None or future.done():
+        if "event" in body:
+            self._on_event(body, fds)
+        elif isinstance(answer := body.get("ok"), dict):
+            self._settle(body.get("id"), Reply(json.dumps(answer).encode(), fds))
+        else:
             wire.close_all(fds)
-            return
-        if memoryview(message.ok)[:1] == b"{":
-            future.set_result(Reply(message.ok, fds))
-            return
-        wire.close_all(fds)
-        future.set_exception(_failure(message.error))
+            self._settle(body.get("id"), _failure(body.get("error")))
+
+    def _settle(self, request_id: object, outcome: Reply | Exception) -> None:
+        future = self._waiting.get(request_id) if isinstance(request_id, int) else None
+        if future is None or future.done():
+            if isinstance(outcome, Reply):
+                wire.close_all(outcome.fds)
+        elif isinstance(outcome, Reply):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)
 
 
 def _failure(error: object) -> Exception:

@@ -69,6 +69,7 @@ _REMOUNT_READ_ONLY: Final = (
     | syscalls.MS_NOSUID
     | syscalls.MS_NODEV
 )
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _PID_MAX: Final = "/proc/sys/kernel/pid_max"
 _SHM_SIZE: Final = "size=64m"
 _PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -240,6 +241,22 @@ def _mount_kernel_views(dev: int, order: Order) -> None:
         # Of this pid namespace alone, since Linux 6.14; earlier kernels refuse the write.
         _write(_PID_MAX, str(max(1024, 2 * order.processes)))
     _mask_proc(machine_root=order.machine_root)
+    _number_boot()
+
+
+def _number_boot() -> None:
+    """Give the sandbox a boot id of its own, another one for each boot (interface G5)."""
+    number = bytearray(os.urandom(16))
+    number[6] = number[6] & 0x0F | 0x40
+    number[8] = number[8] & 0x3F | 0x80
+    digits = number.hex()
+    text = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    source = "/dev/shm/.boot_id"  # only until it is mounted
+    with open(source, "x") as file:
+        file.write(f"{text}\n")
+    syscalls.mount(source, _BOOT_ID, "", syscalls.MS_BIND)
+    syscalls.mount("", _BOOT_ID, "", _REMOUNT_READ_ONLY | syscalls.MS_NOEXEC)
+    os.unlink(source)
 
 
 def _mask_proc(*, machine_root: bool) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.errors import DataLossError, InvalidArgumentError, SbxError
+from sbx_jupyter.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    SbxError,
+    UnauthenticatedError,
+)
 from sbx_jupyter.protocol.runtime import WrittenFile
 from sbx_jupyter.service.downloads import Download
 from sbx_jupyter.service.operations import Parameter, operation
@@ -16,6 +21,9 @@ from sbx_jupyter.service.plain import RuntimeJsonHandler
 from sbx_jupyter.service.signatures import check_file_access
 from sbx_jupyter.service.uploads import Upload
 from sbx_jupyter.service.written import hold
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.files import OpenFile
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +62,7 @@ class FilesHandler(RuntimeJsonHandler):
         query=_QUERY,
     )
     async def get(self) -> None:
-        with await self.sandbox.files.open_read(self._query("path") or "", self._user()) as file:
+        with await self._open() as file:
             try:
                 await Download(self, file).send()
             except DataLossError as error:
@@ -70,7 +78,7 @@ class FilesHandler(RuntimeJsonHandler):
         query=_QUERY,
     )
     async def head(self) -> None:
-        with await self.sandbox.files.open_read(self._query("path") or "", self._user()) as file:
+        with await self._open() as file:
             await Download(self, file).send()
         self.finish()
 
@@ -133,6 +141,14 @@ class FilesHandler(RuntimeJsonHandler):
             await upload.aclose()
         except SbxError as error:
             _log.info("a half-sent upload could not be closed: %s", error.message)
+
+    async def _open(self) -> OpenFile:
+        user = self._user()
+        try:
+            return await self.sandbox.files.open_read(self._query("path") or "", user)
+        except UnauthenticatedError as error:
+            message = f"error looking up user '{user}': {error.message}"
+            raise UnauthenticatedError(message) from None
 
     def _user(self) -> str | None:
         return self._query("username") or None
