@@ -129,6 +129,7 @@ class Engine:
         parts.pool.start()
         parts.context.expiry.start()
         parts.sampler.start()
+        parts.snapshots.start()
         self._parts = parts
 
     async def stop(self, *, kill_sandboxes: bool) -> None:

@@ -85,6 +85,20 @@ class Layers:
             raise translate(error, "copying the files of the sandbox") from error
         await asyncio.to_thread(sync, target)
 
+    async def merge(self, names: tuple[str, ...], name: str) -> None:
+        """Make one layer of several, topmost first; it is on the disk when this returns.
+
+        Raises ``NoSpaceError`` when the disk is full.
+        """
+        target = self._data_dir.path / name
+        with self.hold(names):
+            try:
+                sources = tuple(self._data_dir.path / layer for layer in names)
+                await self._fence.merge_layers(sources, target)
+            except SbxError as error:
+                raise translate(error, "putting layers together") from error
+        await asyncio.to_thread(sync, target)
+
     async def collect(self, candidates: tuple[str, ...] | None = None) -> None:
         """Remove layers that nothing names: of the candidates, or of all that there are."""
         if candidates is None:

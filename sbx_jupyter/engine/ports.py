@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import weakref
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine import descriptors
@@ -33,6 +34,7 @@ class Ports:
         self._pools: dict[int, list[socket.socket]] = {4: [], 6: []}
         self._locks = {4: asyncio.Lock(), 6: asyncio.Lock()}
         self._is_closed = False
+        self._given: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def connect(self, port: int) -> socket.socket:
         """A non-blocking connection to 127.0.0.1, else ::1.
@@ -61,6 +63,12 @@ class Ports:
             raise InternalError("the sandbox answered with a socket that does not listen")
         return sock
 
+    def hang_up(self) -> None:
+        """End the connections that were made; whoever has them sees them closed."""
+        for sock in list(self._given):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close the sockets that nobody took."""
         self._is_closed = True
@@ -79,6 +87,7 @@ class Ports:
             raise
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._given.add(sock)
         return sock
 
     async def _take(self, family: int) -> socket.socket:

@@ -236,6 +236,10 @@ class Process:
         if self._scrollback is not None:
             self._scrollback.close()
 
+    def hang_up(self, error: SbxError) -> None:
+        """End every subscription with ``error``; the process can be subscribed to again."""
+        self._audience.hang_up(error)
+
     def forget(self) -> None:
         """Delete what is kept of an ended process."""
         if self._scrollback is not None:

@@ -120,6 +120,11 @@ class Processes:
             # The report can overtake the task that waits for the reply of ``start``.
             self._early_exits[pid] = status
 
+    def hang_up(self, error: SbxError) -> None:
+        """End every subscription with ``error``; the processes stay."""
+        for process in (*self._alive.values(), *self._ended.values()):
+            process.hang_up(error)
+
     def abandon(self, error: SbxError) -> None:
         """End every subscription with ``error`` and drop all descriptors and timers."""
         self._closed_by = error

@@ -16,6 +16,7 @@ from sbx_jupyter.engine.interpreter import Interpreter
 from sbx_jupyter.engine.metrics import Meter
 from sbx_jupyter.engine.ports import Ports
 from sbx_jupyter.engine.processes import KnownProcess, Processes
+from sbx_jupyter.engine.subscriptions import DisconnectedError
 from sbx_jupyter.engine.watchers import Watchers
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
@@ -128,6 +129,13 @@ class Sandbox:
     async def start_interpreter(self) -> None:
         """Return when the code interpreter listens inside; raises ``UnavailableError``."""
         await self._interpreter.start()
+
+    def hang_up(self) -> None:
+        """Drop what is connected, as a pause with memory does; the sandbox can be used again."""
+        error = DisconnectedError("the sandbox was paused")
+        self.processes.hang_up(error)
+        self.watchers.hang_up(error)
+        self._ports.hang_up()
 
     def detach(self) -> None:
         """Let go of the sandbox without stopping it; another engine can carry on."""

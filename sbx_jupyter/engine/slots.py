@@ -45,6 +45,11 @@ class Slot:
     def state(self) -> State:
         return self.row.state
 
+    @property
+    def occupies(self) -> bool:
+        """Whether it counts against the maximum: one paused with its memory still fills that."""
+        return self.state.occupies or self.placed is not None
+
     def move(self, state: State) -> None:
         """Go on to another state; raises ``InternalError`` where the table forbids it."""
         check_transition(self.row.state, state)
@@ -96,12 +101,12 @@ class Slots:
 
     def occupied(self) -> int:
         """How many count against the maximum."""
-        return sum(slot.state.occupies for slot in self._slots.values())
+        return sum(slot.occupies for slot in self._slots.values())
 
     def check_room(self, count: int = 1) -> None:
         """Raise ``ResourceExhaustedError`` when ``count`` more would be too many."""
         if self.occupied() + count > self._maximum:
             raise ResourceExhaustedError(
                 f"You have reached the maximum number of concurrent sandboxes ({self._maximum}). "
-                "Kill or pause one, or raise the limit of the engine"
+                "Kill one or pause one without its memory, or raise the limit of the engine"
             )

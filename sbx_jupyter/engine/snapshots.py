@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.checkpoints import reached
+from sbx_jupyter.engine.flatten import Flattener
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.records import (
@@ -96,6 +97,11 @@ class Snapshots:
         self._supervisor = supervisor
         self._catalog = catalog
         self._creation = creation
+        self._flattener = Flattener(context)
+
+    def start(self) -> None:
+        """Take up what the engine before did not finish."""
+        self._flattener.consider_all()
 
     async def create(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Keep what a running sandbox has written as a template build (S19).
@@ -233,6 +239,7 @@ class Snapshots:
         entry = logs.entry(row.sandbox_id, "info", "Snapshot made", snapshot_id=found.snapshot_id)
         await self._context.commit(Batch(puts=[template, build], logs=[entry]))
         reached("snapshot.stored")
+        self._flattener.consider(build.build_id)
         return found.to_info()
 
     def _template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:

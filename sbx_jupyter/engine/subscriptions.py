@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sbx_jupyter.errors import ResourceExhaustedError, SbxError
+from sbx_jupyter.errors import ResourceExhaustedError, SbxError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 QUEUE_LIMIT: Final = 8
 """Chunks that wait for one subscriber before the process has to wait for it."""
+
+
+class DisconnectedError(UnavailableError):
+    """The sandbox was paused with its memory, and its connections dropped (interface 9.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,11 @@ class Audience:
         for member in members:
             member.finish(outcome)
         self._stop_timer()
+
+    def hang_up(self, error: SbxError) -> None:
+        """End all who listen now; the process goes on and others may come."""
+        self.finish(error)
+        self._release_if_room()
 
     def _hold(self) -> None:
         self._is_held = True

@@ -111,6 +111,8 @@ class Supervisor:
         except BaseException:
             await self.wake(slot)
             raise
+        if placed.sandbox is not None:
+            placed.sandbox.hang_up()
 
     async def _pause_filesystem(self, slot: Slot, why: str) -> None:
         # The row says so before the processes end: an engine that dies now must not take the
@@ -143,7 +145,7 @@ class Supervisor:
 
     async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
         """Let a paused sandbox run again for ``timeout`` seconds; without memory it boots."""
-        self._context.slots.check_room()
+        self._context.slots.check_room(0 if slot.occupies else 1)
         slot.move(State.RESUMING)
         try:
             if slot.row.pause_mode == "full" and memory and slot.placed is not None:

@@ -239,6 +239,7 @@ class Watchers:
     def __init__(self, agent: Caller) -> None:
         self._agent = agent
         self._streams: set[Watch] = set()
+        self._orphans: list[int] = []
         self._named: dict[str, Watch] = {}
 
     async def watch(self, request: WatchDirRequest, user: str | None = None) -> Watch:
@@ -272,6 +273,21 @@ class Watchers:
         del self._named[watcher_id]
         await watch.aclose()
 
+    def hang_up(self, error: SbxError) -> None:
+        """End the watches of streams with ``error``; those with a name go on."""
+        for watch in self._streams:
+            if watch._error is None and not watch._is_closed:
+                self._orphans.append(watch._id)
+                watch.fail(error)
+        self._streams.clear()
+
+    async def _drop_orphans(self) -> None:
+        """Tell the agent, which stood still when they were ended."""
+        while self._orphans:
+            with contextlib.suppress(NotFoundError):
+                reply = await self._agent.call(ops.UNWATCH, watch=self._orphans.pop())
+                descriptors.close_all(reply.fds)
+
     def abandon(self, error: SbxError) -> None:
         """End every watch with ``error``."""
         for watch in (*self._streams, *self._named.values()):
@@ -285,6 +301,7 @@ class Watchers:
             raise NotFoundError(f"watcher with id {watcher_id} not found") from None
 
     async def _arm(self, request: WatchDirRequest, user: str | None) -> Watch:
+        await self._drop_orphans()
         reply = await self._agent.call(
             ops.WATCH,
             path=request.path,

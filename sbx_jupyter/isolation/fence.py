@@ -285,6 +285,19 @@ class Fence:
             timeout=3600,
         )
 
+    async def merge_layers(self, layers: tuple[Path, ...], target: Path) -> None:
+        """Make one new layer of several, topmost first, that shows the same and hides the same.
+
+        Raises ``SbxError``; then ``target`` may be there in part.
+        """
+        zygote = await self._live_zygote()
+        await zygote.call(
+            "merge",
+            target=str(self._data_dir / self._relative(target)),
+            sources=[str(self._data_dir / self._relative(layer)) for layer in layers],
+            timeout=600,
+        )
+
     async def collect(self, known: set[str]) -> None:
         """Kill the sandboxes of this data directory that are not in ``known``."""
         for sandbox_id, state in self._cages.read_all().items():

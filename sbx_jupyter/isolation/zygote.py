@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
 
-from . import confined, family, namespaces, places, records, rootfs, syscalls, users
+from . import confined, family, merge, namespaces, places, records, rootfs, syscalls, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +93,9 @@ class Zygote:
                 # Whiteouts, ids, times, holes, links and attributes as they are.
                 command = ["cp", "-a", "--reflink=auto", "-T", "--", body["source"], body["target"]]
                 return self._run_apart(body["id"], command), []
+            case "merge":
+                command = [sys.executable, "-I", "-S", merge.__file__, body["target"]]
+                return self._run_apart(body["id"], command + body["sources"]), []
             case "unpack":
                 return self._run_apart(body["id"], ["unpack", body["target"], *body["sources"]]), []
         raise ValueError(f"unknown request {body['op']!r}")

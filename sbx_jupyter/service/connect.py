@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tornado.iostream import StreamClosedError
 
+from sbx_jupyter.engine.subscriptions import DisconnectedError
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InternalError,
@@ -220,7 +221,8 @@ class RpcHandler(RuntimeHandler):
         except StreamClosedError:
             return
         except SbxError as error:
-            if isinstance(error, UnavailableError) and self.sandbox.closed.is_set():
+            is_gone = isinstance(error, UnavailableError) and self.sandbox.closed.is_set()
+            if is_gone or isinstance(error, DisconnectedError):
                 self._lose_sandbox()
                 return
             await self._end_stream(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import capacity, create, echo, lifecycle, listing, streaming, transfer
+from tests.benchmarks import capacity, create, cycles, echo, lifecycle, listing, streaming, transfer
 from tests.benchmarks.harness import running_engine
 
 BENCHMARKS = {
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "echo": echo.run,
     "lifecycle": lifecycle.run,
     "capacity": capacity.run,
+    "cycles": cycles.run,
 }
 
 

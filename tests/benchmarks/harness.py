@@ -106,8 +106,9 @@ class RawConnection:
 class EngineClient:
     """The engine's HTTP interface with as little between as possible."""
 
-    def __init__(self, url: str, api_key: str) -> None:
+    def __init__(self, url: str, api_key: str, pid: int) -> None:
         self.url = url
+        self.pid = pid
         self._key = {access.API_KEY_HEADER: api_key}
         self._threads = threading.local()
 
@@ -183,7 +184,8 @@ def running_engine() -> Iterator[EngineClient]:
         connection_file = Path(folder, "engine.json")
         process = subprocess.Popen(
             [sys.executable, "-m", "sbx_jupyter.cli", "engine", "--port", "0",
-             "--data-dir", f"{folder}/data", "--connection-file", str(connection_file)],
+             "--data-dir", f"{folder}/data", "--connection-file", str(connection_file),
+             "--SbxEngine.max_sandboxes=250"],
         )  # fmt: skip
         try:
             while not connection_file.exists():
@@ -191,7 +193,7 @@ def running_engine() -> Iterator[EngineClient]:
                     raise SystemExit("the engine did not start")
                 time.sleep(0.05)
             connection = json.loads(connection_file.read_text())
-            yield EngineClient(connection["url"], connection["api_key"])
+            yield EngineClient(connection["url"], connection["api_key"], process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)

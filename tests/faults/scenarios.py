@@ -1,4 +1,4 @@
-"""For each operation: what is there before, what is asked, and what has to be true after a crash."""
+"""For each operation: what there is, what is asked, and what has to be true after a crash."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from sbx_jupyter.engine.flatten import TOO_MANY
 from tests.faults.world import World, end_process, until
 
 Ids = dict[str, str]
@@ -223,6 +224,49 @@ def check_fork(world: World, ids: Ids, point: str) -> None:
     assert_works(world, ids, process=True)
 
 
+def with_many_layers(world: World) -> Ids:
+    """A snapshot of a snapshot and so on, one short of being flattened; each changed something."""
+    source = one_sandbox(world)
+    world.run(source["sandbox"], "mkdir -p ~/d; echo old > ~/d/gone; echo old > ~/d/changed")
+    name = f"s{source['sandbox']}"
+    for index in range(TOO_MANY - 1):
+        answer = world.ask("POST", f"/sandboxes/{source['sandbox']}/snapshots", {"name": name})
+        assert answer.status_code == 201, answer.text
+        before, source["sandbox"] = source["sandbox"], world.create(templateID=name)
+        world.ask("DELETE", f"/sandboxes/{before}")
+        world.run(source["sandbox"], STEPS.get(index, f"echo {index} > ~/d/{index}"))
+    return {**source, "name": name}
+
+
+STEPS = {
+    3: "rm ~/d/gone; echo new > ~/d/changed; sudo rm /etc/motd",
+    5: "mkdir ~/e; echo a > ~/e/a; ln ~/e/a ~/e/b; ln -s a ~/e/c",
+    7: "rm -r ~/e; mkdir ~/e; echo anew > ~/e/d",
+    9: "rm ~/d/changed; mkdir ~/d/changed; echo file > ~/d/changed/file",
+}
+
+
+def act_snapshot_of_many(world: World, ids: Ids) -> None:
+    ask(world, "POST", f"/sandboxes/{ids['sandbox']}/snapshots", {"name": ids["name"]})
+
+
+def check_flat(world: World, ids: Ids, point: str) -> None:
+    def longest() -> int:
+        return max(len(row["layers"]) for row in world.rows("builds") if row.get("layers"))
+
+    until(lambda: longest() == TOO_MANY - 1)  # those before stay as they are
+    copy = world.create(templateID=ids["name"])
+    look = "cd; find d e | LC_ALL=C sort | xargs; cat e/d d/changed/file; ls /etc/motd 2>&1 | wc -w"
+    wanted = world.run(ids["sandbox"], look)
+    assert world.run(copy, look) == wanted
+    assert "gone" not in wanted
+    assert "e e/d anew file" in wanted.replace("\n", " ")
+    assert world.run(copy, "test -e /etc/motd || echo gone") == "gone"
+    for sandbox in (copy, ids["sandbox"]):
+        world.ask("DELETE", f"/sandboxes/{sandbox}")
+    until(lambda: world.ask("DELETE", f"/templates/{ids['name']}").status_code == 204)
+
+
 def with_snapshot(world: World) -> Ids:
     ids = one_sandbox(world)
     act_snapshot(world, ids)
@@ -356,6 +400,12 @@ SCENARIOS = {
         one_sandbox, act_snapshot, check_snapshot,
     ),
     "fork": Scenario(("fork.copied", "fork.launched"), one_sandbox, act_fork, check_fork),
+    "flattening": Scenario(
+        ("flatten.copied", "flatten.stored", "flatten.cleaned"),
+        with_many_layers,
+        act_snapshot_of_many,
+        check_flat,
+    ),
     "removal of a template": Scenario(
         ("template.forgotten",), with_snapshot, act_remove_template, check_template_is_gone
     ),

@@ -132,10 +132,11 @@ class World:
         data = self.engine.data_dir
         caged, others = self.processes()
         volumes = {item["volumeID"] for item in self.ask("GET", "/volumes").json()}
+        everyone = [*others, *(pid for pids in caged.values() for pid in pids)]
         found = {
             "sandboxes with processes": (set(caged), alive),
             "processes beside engine and zygote": (len(others), 2),
-            "mount namespaces": (len(_namespaces([*others, *sum(caged.values(), [])])), None),
+            "mount namespaces": (len(_namespaces(everyone)), len(alive) + 2),
             "mounts": (_mounts(data), []),
             "control groups": (self.groups(), alive),
             "writable layers": (_names(data / "sandboxes"), ids),
@@ -146,7 +147,6 @@ class World:
             "stock layers": (len(_names(data / "stock")), 1),
             "layers": (_names(data / "layers"), self._named_layers()),
         }
-        found["mount namespaces"] = (found["mount namespaces"][0], len(alive) + 2)
         return {what: pair for what, pair in found.items() if pair[0] != pair[1]}
 
     def assert_no_leak(self) -> None:

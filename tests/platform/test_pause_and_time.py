@@ -12,6 +12,7 @@ import pytest
 
 from sbx_jupyter.engine.engine import Engine, SandboxFilter, WakeCredential
 from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.subscriptions import DisconnectedError, Output
 from sbx_jupyter.errors import (
     AbortedError,
     FailedPreconditionError,
@@ -21,6 +22,8 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
 )
 from sbx_jupyter.protocol.platform import NetworkConfig
+from sbx_jupyter.protocol.runtime import WatchDirRequest
+from tests.engine.running import bash
 from tests.platform.conftest import MakeEngine
 from tests.platform.living import create, is_known, messages, run, start, until
 
@@ -200,13 +203,54 @@ async def test_resume_starts_a_paused_sandbox_only(engine: Engine):
 async def test_a_resume_counts_against_the_maximum(make_engine: MakeEngine):
     engine = await make_engine(max_sandboxes=1)
     paused = await create(engine)
-    await engine.pause(paused.sandbox_id)
+    await engine.pause(paused.sandbox_id, memory=False)
     await create(engine)
 
     with pytest.raises(ResourceExhaustedError):
         await engine.connect(paused.sandbox_id, 10)
 
     assert engine.get(paused.sandbox_id).state is State.PAUSED
+
+
+async def test_a_sandbox_that_keeps_its_memory_keeps_its_place(make_engine: MakeEngine):
+    engine = await make_engine(max_sandboxes=1)
+    paused = await create(engine)
+    await engine.pause(paused.sandbox_id)
+
+    with pytest.raises(ResourceExhaustedError, match="without its memory"):
+        await create(engine)
+
+    assert (await engine.connect(paused.sandbox_id, 10))[1]
+
+
+async def test_a_pause_with_memory_drops_connections_but_not_watchers(engine: Engine):
+    row = await create(engine)
+    sandbox = await engine.live(row.sandbox_id)
+    await run(engine, row.sandbox_id, "python3 -m http.server 8000 >/dev/null 2>&1 &\n"
+              "until echo > /dev/tcp/localhost/8000; do sleep 0.05; done 2>/dev/null")  # fmt: skip
+    process = await sandbox.processes.start(
+        bash("while :; do echo tick; sleep 0.05; done"), user=None, timeout=None
+    )
+    watched = WatchDirRequest(path="/home/user")
+    named = await sandbox.watchers.create(watched)
+    watch = await sandbox.watchers.watch(watched)
+    connection = await sandbox.connect_port(8000)
+    subscription = process.subscribe()
+
+    await engine.pause(row.sandbox_id)
+
+    with pytest.raises(DisconnectedError):
+        async for _ in subscription:
+            pass
+    with pytest.raises(DisconnectedError):
+        await anext(watch)
+    assert await asyncio.get_running_loop().sock_recv(connection, 1) == b""
+    connection.close()
+    await engine.connect(row.sandbox_id, 100)
+    await run(engine, row.sandbox_id, "touch ~/seen")
+    assert "seen" in {event.name for event in await sandbox.watchers.events(named)}
+    async with process.subscribe() as again:
+        assert isinstance(await anext(again), Output)
 
 
 async def test_paused_memory_that_is_lost_leaves_the_files(engine: Engine):

@@ -1,0 +1,76 @@
+"""1,000 sandboxes created, used and killed, one after the other: what of them stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.benchmarks.create import first_output
+from tests.benchmarks.harness import report, resident_bytes
+
+if TYPE_CHECKING:
+    from tests.benchmarks.harness import EngineClient
+
+COUNT = 1000
+_SETTLE = 3.0
+
+
+def run(engine: EngineClient, count: int = COUNT) -> None:
+    for _ in range(20):  # what is loaded or cached at first use is not a leak
+        cycle(engine)
+    time.sleep(_SETTLE)
+    before = census(engine.pid)
+    seconds = [cycle(engine) for _ in range(count)]
+    time.sleep(_SETTLE)
+    after = census(engine.pid)
+    report(f"{count} times create, first output, kill", seconds)
+    print(f"  {'':<28} {'before':>10} {'after':>10}")
+    for what, value in before.items():
+        print(f"  {what:<28} {value:>10} {after[what]:>10}", flush=True)
+
+
+def cycle(engine: EngineClient) -> float:
+    started = time.perf_counter()
+    sandbox = engine.create()
+    first_output(engine, sandbox)
+    engine.kill(sandbox)
+    return time.perf_counter() - started
+
+
+def census(engine: int) -> dict[str, int]:
+    """What an engine and its zygote hold, and how much there is on the machine."""
+    zygote = zygote_of(engine)
+    return {
+        "processes of this machine": sum(name.isdigit() for name in os.listdir("/proc")),
+        "mounts of the engine": _mounts(engine),
+        "mounts of the zygote": _mounts(zygote),
+        "descriptors of the engine": len(os.listdir(f"/proc/{engine}/fd")),
+        "descriptors of the zygote": len(os.listdir(f"/proc/{zygote}/fd")),
+        "threads of the engine": len(os.listdir(f"/proc/{engine}/task")),
+        "KiB resident, engine": resident_bytes(engine) // 1024,
+        "KiB resident, zygote": resident_bytes(zygote) // 1024,
+    }
+
+
+def zygote_of(engine: int) -> int:
+    """The oldest child of an engine."""
+    found: list[int] = []
+    for task in os.listdir(f"/proc/{engine}/task"):
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{engine}/task/{task}/children").read_text()
+            found += [pid for pid in map(int, text.split()) if _is_zygote(pid)]
+    return min(found)
+
+
+def _is_zygote(pid: int) -> bool:
+    try:
+        return b"isolation.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _mounts(pid: int) -> int:
+    return len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
