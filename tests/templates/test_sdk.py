@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from e2b import Sandbox, Template
@@ -68,7 +68,7 @@ def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
 
 
 def test_a_second_build_comes_from_the_cache(context: Path) -> None:
-    def template() -> Template:
+    def template() -> Any:
         return (
             Template(file_context_path=str(context))
             .from_template("base")
@@ -80,11 +80,14 @@ def test_a_second_build_comes_from_the_cache(context: Path) -> None:
             .run_cmd("echo done")
         )
 
-    def build(**options: bool) -> tuple[float, list[str]]:
+    def build(*, skip_cache: bool = False) -> tuple[float, list[str]]:
         lines: list[str] = []
         started = time.monotonic()
         Template.build(
-            template(), "sdk-cached", on_build_logs=lambda e: lines.append(e.message), **options
+            template(),
+            "sdk-cached",
+            on_build_logs=lambda e: lines.append(e.message),
+            skip_cache=skip_cache,
         )
         return time.monotonic() - started, lines
 
@@ -98,7 +101,7 @@ def test_a_second_build_comes_from_the_cache(context: Path) -> None:
 
 
 def test_a_changed_file_builds_anew_from_there(context: Path) -> None:
-    def template() -> Template:
+    def template() -> Any:
         made = Template(file_context_path=str(context)).from_template("base")
         return made.run_cmd("true").copy("folder/a.txt", "/a.txt").run_cmd("cat /a.txt")
 

@@ -1,0 +1,150 @@
+"""``jupyter sbx template``: build, import, list and delete templates."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sbx_jupyter.errors import NotFoundError, UnavailableError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Coroutine
+
+    from sbx_jupyter.client.templates import TemplateClient
+    from sbx_jupyter.protocol.templates import BuildLogEntry
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe ``template`` and what is below it."""
+    text = "build, import, list and delete templates"
+    template = commands.add_parser("template", help=text, description=text)
+    below = template.add_subparsers(required=True, metavar="action")
+
+    def action(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> Any:
+        parser = below.add_parser(name, help=text, description=text)
+        parser.add_argument("--data-dir", type=Path, help="the state of the engine")
+        parser.set_defaults(run=run)
+        return parser
+
+    build = action("build", "build a template from a Dockerfile", build_template)
+    build.add_argument("name", help="name, or name:tag")
+    build.add_argument("-f", "--file", type=Path, default=Path("Dockerfile"))
+    build.add_argument("--context", type=Path, help="where COPY finds files; beside the file")
+    build.add_argument("--template", help="build on this template instead of the image of FROM")
+    build.add_argument("--no-cache", action="store_true", help="run every step again")
+    _add_sizes(build)
+    imported = action("import", "make a template of the image in a tar", import_image)
+    imported.add_argument("file", type=Path, help="from docker save, or an OCI layout")
+    imported.add_argument("--name", help="name of the template; that of the file if not given")
+    _add_sizes(imported)
+    action("list", "list templates", list_templates)
+    delete = action("delete", "delete a template with all its builds", delete_template)
+    delete.add_argument("name")
+
+
+def _add_sizes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cpu", type=int, help="processors of its sandboxes")
+    parser.add_argument("--memory", type=int, help="memory of its sandboxes in MiB")
+
+
+def build_template(options: argparse.Namespace) -> int:
+    """Build a Dockerfile and show the log."""
+    from sbx_jupyter.client.dockerfile import parse_dockerfile
+    from sbx_jupyter.protocol.templates import BuildStart
+
+    found = parse_dockerfile(options.file.read_text())
+    for word in sorted(set(found.ignored)):
+        print(f"{word} means nothing for a template and is left out", file=sys.stderr)
+    start = BuildStart(
+        from_image=None if options.template else found.image,
+        from_template=options.template,
+        force=options.no_cache,
+        steps=found.steps,
+        start_cmd=found.start_command,
+        ready_cmd=found.ready_command,
+    )
+    return _build(options, options.name, start, options.context or options.file.parent)
+
+
+def import_image(options: argparse.Namespace) -> int:
+    """Hand over an image, then build a template that is nothing but the image."""
+    from sbx_jupyter.protocol.templates import BuildStart
+
+    name = options.name or options.file.name.partition(".")[0].lower()
+    plain = name.partition(":")[0].rpartition("/")[2]
+
+    async def work(client: TemplateClient) -> None:
+        with options.file.open("rb") as file:
+            print(f"Importing {options.file} ({options.file.stat().st_size >> 20} MiB)", flush=True)
+            image = await client.import_image(plain, file)
+            print(f"Imported {image.digest}", flush=True)
+
+    _with_client(options, work)
+    return _build(options, name, BuildStart(from_image=plain), options.file.parent)
+
+
+def _build(options: argparse.Namespace, name: str, start: Any, folder: Path) -> int:
+    from sbx_jupyter.client.build_context import BuildContext
+    from sbx_jupyter.protocol.templates import TemplateRequest
+
+    request = TemplateRequest(name=name, cpu_count=options.cpu, memory_mb=options.memory)
+
+    def say(entry: BuildLogEntry) -> None:
+        is_grave = entry.level in ("warn", "error")
+        print(entry.message, file=sys.stderr if is_grave else sys.stdout, flush=True)
+
+    async def work(client: TemplateClient) -> str:
+        return (await client.build(request, start, BuildContext(folder), say)).template_id
+
+    print(f"Built {name} ({_with_client(options, work)})")
+    return 0
+
+
+def list_templates(options: argparse.Namespace) -> int:
+    """Print one line per template."""
+
+    async def work(client: TemplateClient) -> list[dict[str, Any]]:
+        return await client.templates()
+
+    found = _with_client(options, work)
+    if found:
+        print(f"{'TEMPLATE':22} {'NAME':24} {'STATUS':8} {'CPU':>3} {'MEMORY':>6} {'BUILDS':>6}")
+    for item in found:
+        names = ",".join(item["aliases"])
+        print(
+            f"{item['templateID']:22} {names:24} {item['buildStatus']:8} {item['cpuCount']:3} "
+            f"{item['memoryMB']:6} {item['buildCount']:6}"
+        )
+    return 0
+
+
+def delete_template(options: argparse.Namespace) -> int:
+    """Delete a template; raises ``NotFoundError``."""
+
+    async def work(client: TemplateClient) -> bool:
+        return await client.remove_template(options.name)
+
+    if not _with_client(options, work):
+        raise NotFoundError(f"there is no template {options.name}")
+    return 0
+
+
+def _with_client(
+    options: argparse.Namespace, work: Callable[[TemplateClient], Coroutine[Any, Any, Any]]
+) -> Any:
+    from sbx_jupyter.client.bundled import find_engine
+    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.templates import TemplateClient
+
+    found = find_engine(options.data_dir)
+    if found is None:
+        raise UnavailableError("no engine is running; `jupyter sbx env` starts it")
+
+    async def run() -> Any:
+        async with TemplateClient(ConnectionConfig.from_connection_file(found)) as client:
+            return await work(client)
+
+    return asyncio.run(run())

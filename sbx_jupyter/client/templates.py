@@ -1,0 +1,115 @@
+"""Building templates from the caller's side (interface 7.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import IO, TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from msgspec.structs import replace
+
+from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.errors import FailedPreconditionError, UnavailableError
+from sbx_jupyter.protocol import templates as records
+from sbx_jupyter.protocol.access import API_KEY_HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from sbx_jupyter.client.build_context import BuildContext
+
+T = TypeVar("T")
+
+_POLL: Final = 0.2
+_CHUNK: Final = 256 * 1024
+
+
+class TemplateClient(PlatformClient):
+    """The calls of the platform API that make and remove templates."""
+
+    async def build(
+        self,
+        request: records.TemplateRequest,
+        start: records.BuildStart,
+        context: BuildContext,
+        say: Callable[[records.BuildLogEntry], None],
+    ) -> records.TemplateAnswer:
+        """Build a template and follow its log to the end.
+
+        Raises ``FailedPreconditionError`` with the reason when the build fails.
+        """
+        asked = await self._call("POST", "/v3/templates", records.TemplateAnswer, request)
+        steps = [await self._prepare(asked, step, context) for step in start.steps or []]
+        where = f"{quote(asked.template_id)}/builds/{quote(asked.build_id)}"
+        await self._send("POST", f"/v2/templates/{where}", body=replace(start, steps=steps))
+        await self._follow(f"/templates/{where}/status", say)
+        return asked
+
+    async def remove_template(self, reference: str) -> bool:
+        """False when there is none."""
+        return await self._done("DELETE", f"/templates/{quote(reference, safe='')}")
+
+    async def import_image(self, name: str, file: IO[bytes]) -> records.ImportedImage:
+        """Give the engine the image of a tar under a name for ``fromImage``."""
+        url = f"{self.config.api_url.rstrip('/')}/engine/images/{quote(name, safe='')}"
+        response = await self._put(url, file, {API_KEY_HEADER: self.config.api_key})
+        return msgspec.json.decode(response.content, type=records.ImportedImage)
+
+    async def _prepare(
+        self, asked: records.TemplateAnswer, step: records.Step, context: BuildContext
+    ) -> records.Step:
+        """Upload what a COPY needs, unless it is there."""
+        if step.type != "COPY" or not step.args:
+            return step
+        source, target = step.args[:2]
+        names = await asyncio.to_thread(context.find, source)
+        files_hash = await asyncio.to_thread(context.hash, source, target, names)
+        path = f"/templates/{quote(asked.template_id)}/files/{files_hash}"
+        link = await self._call("GET", path, records.FileUpload)
+        if not link.present and link.url is not None:
+            with await asyncio.to_thread(context.pack, names) as file:
+                await self._put(link.url, file, {})
+        return replace(step, files_hash=files_hash)
+
+    async def _follow(self, path: str, say: Callable[[records.BuildLogEntry], None]) -> None:
+        seen = 0
+        while True:
+            response = await self._send("GET", path, params={"logsOffset": str(seen)})
+            info = msgspec.json.decode(response.content, type=records.BuildInfo)
+            seen += len(info.log_entries)
+            for entry in info.log_entries:
+                say(entry)
+            if info.log_entries:
+                continue
+            if info.status == "ready":
+                return
+            if info.status == "error":
+                reason = info.reason
+                known = isinstance(reason, records.BuildReason)
+                raise FailedPreconditionError(reason.message if known else "the build failed")
+            await asyncio.sleep(_POLL)
+
+    async def _put(self, url: str, file: IO[bytes], headers: dict[str, str]) -> httpx.Response:
+        size = os.fstat(file.fileno()).st_size
+        sent = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
+        try:
+            async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+                response = await client.put(url, content=_pieces(file), headers=sent | headers)
+        except httpx.TransportError as error:
+            raise UnavailableError(f"the upload failed: {error}") from error
+        return await raise_for_status(response)
+
+    async def _call(
+        self, method: str, path: str, kind: type[T], body: msgspec.Struct | None = None
+    ) -> T:
+        response = await self._send(method, path, body=body)
+        return msgspec.json.decode(response.content, type=kind)
+
+
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while chunk := await asyncio.to_thread(file.read, _CHUNK):
+        yield chunk
