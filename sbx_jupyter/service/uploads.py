@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from tornado.iostream import StreamClosedError
+
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.service.multipart import MultipartDecoder
 
@@ -70,8 +72,12 @@ class Upload:
         filling, writing = memoryview(bytearray(_PIECE)), memoryview(bytearray(_PIECE))
         filled = 0
         while size:
-            room = min(_PIECE - filled, size)
-            count = await stream.read_into(filling[filled : filled + room], partial=True)  # type: ignore[arg-type]  # any writable buffer
+            room = filling[filled : min(_PIECE, filled + size)]
+            try:
+                count = await stream.read_into(room, partial=True)  # type: ignore[arg-type]  # any writable buffer
+            except StreamClosedError:
+                await file.write_borrowed(filling[:filled])  # what came, stays
+                raise
             filled += count
             size -= count
             if filled == _PIECE or not size or file.is_idle:

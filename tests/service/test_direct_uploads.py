@@ -1,0 +1,120 @@
+"""Raw bodies that go from the socket into the file, past tornado's buffers."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import httpx
+
+    from .conftest import EngineProcess, SandboxAccess
+
+
+def send_head(
+    engine: EngineProcess, sandbox: SandboxAccess, path: str, size: int, *extra: str
+) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", engine.port), timeout=20)
+    headers = {**sandbox.headers(), "Content-Type": "application/octet-stream"}
+    lines = [f"POST /files?path={path} HTTP/1.1", "Host: localhost", f"Content-Length: {size}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    sock.sendall("\r\n".join([*lines, *extra, "", ""]).encode())
+    return sock
+
+
+def read_status(sock: socket.socket) -> int:
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        piece = sock.recv(4096)
+        assert piece, answer
+        answer += piece
+    return int(answer.split()[1])
+
+
+def test_a_client_that_expects_100_is_told_to_go_on(
+    engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
+) -> None:
+    with send_head(engine, shared, "expected", 5, "Expect: 100-continue") as sock:
+        assert read_status(sock) == 100
+        sock.sendall(b"hello")
+        assert read_status(sock) == 200
+    assert runtime.get("/files?path=expected").content == b"hello"
+
+
+def test_the_connection_takes_the_next_request_after_an_upload(
+    engine: EngineProcess, shared: SandboxAccess
+) -> None:
+    with send_head(engine, shared, "first", 3) as sock:
+        sock.sendall(b"abcGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        received = b""
+        while received.count(b"HTTP/1.1 ") < 2:
+            piece = sock.recv(65536)
+            assert piece, received
+            received += piece
+    assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"204"]
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_003])
+def test_every_byte_arrives_in_order(runtime: httpx.Client, size: int) -> None:
+    content = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+    answer = runtime.post(
+        "/files?path=sized",
+        content=content,
+        headers={"Content-Type": "application/octet-stream"},
+    )
+    assert answer.status_code == 200
+    assert runtime.get("/files?path=sized").content == content
+
+
+def test_a_body_that_trickles_is_written_as_it_comes(
+    engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
+) -> None:
+    with send_head(engine, shared, "trickle", 6) as sock:
+        sock.sendall(b"abc")
+        deadline = time.monotonic() + 10
+        while runtime.get("/files?path=trickle").content != b"abc":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        sock.sendall(b"def")
+        assert read_status(sock) == 200
+    assert runtime.get("/files?path=trickle").content == b"abcdef"
+
+
+def test_what_came_before_the_client_left_stays(
+    engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
+) -> None:
+    with send_head(engine, shared, "half", 1 << 30) as sock:
+        sock.sendall(bytes(3 << 20))
+    deadline = time.monotonic() + 10
+    while len(runtime.get("/files?path=half").content) != 3 << 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_unknown_user_is_named(runtime: httpx.Client) -> None:
+    answer = runtime.get("/files?path=x&username=nobody-known")
+    assert answer.status_code == 401
+    assert answer.json()["message"].startswith("error looking up user 'nobody-known': ")
+
+
+def boot_id(sandbox: SandboxAccess) -> str:
+    with sandbox.client() as client:
+        return client.get("/files?path=/proc/sys/kernel/random/boot_id").text
+
+
+def test_the_boot_id_changes_with_a_resume_without_memory_only(
+    api: httpx.Client, sandbox: SandboxAccess
+) -> None:
+    path = f"/sandboxes/{sandbox.id}"
+    seen = [boot_id(sandbox)]
+    for memory in (True, False):
+        assert api.post(f"{path}/pause", json={"memory": memory}).status_code == 204
+        assert api.post(f"/v2{path}/connect", json={"timeout": 60}).status_code == 201
+        seen.append(boot_id(sandbox))
+    assert seen[0] == seen[1] != seen[2]
+    assert Path("/proc/sys/kernel/random/boot_id").read_text() not in seen
