@@ -51,6 +51,7 @@ class Files:
         self._users = users
         self._patience = patience or Patience()
         self._root = root
+        self.is_confined = bool(root)
         self.default_cwd = ""
 
     def resolve(self, body: Body) -> Answer:

@@ -80,7 +80,9 @@ class Agent:
         self._users = Users(virtual=setup.get("users") == "virtual", root=root)
         self._patience = Patience()
         self._files = Files(self._users, root, patience=self._patience)
-        self._spawner = Spawner(self._users, self._files, root, setup.get("terminals"))
+        self._spawner = Spawner(
+            self._users, self._files, root, setup.get("terminals"), setup.get("filter", b"")
+        )
         self._watches = Watches(self._users, self._files, self._patience)
         self._workers = Workers(self._perform_apart, self._watches.descriptor_of)
         self._census = Census()

@@ -77,10 +77,17 @@ class Spawner:
     """Starts processes as users of the sandbox, with an environment of their own."""
 
     def __init__(
-        self, users: Users, files: Files, root: str = "", terminals: list[list[int]] | None = None
+        self,
+        users: Users,
+        files: Files,
+        root: str = "",
+        terminals: list[list[int]] | None = None,
+        filter_program: bytes = b"",
     ) -> None:
         """``terminals`` are pairs that were opened beforehand, where ``/dev/pts`` is out of reach;
-        ``root`` is the directory that stands for ``/`` there."""
+        ``root`` is the directory that stands for ``/`` there, and ``filter_program`` a system call
+        filter for every program beside that of the agent."""
+        self._filter = filter_program
         self._users = users
         self._files = files
         self._root = root
@@ -106,6 +113,7 @@ class Spawner:
             user=user,
             virtual=self._users.virtual,
             open_files=self._open_files,
+            filter_program=self._filter,
         )
         try:
             if body.get("pty"):
@@ -244,6 +252,7 @@ class _Launch:
     user: User
     virtual: bool
     open_files: tuple[int, int]
+    filter_program: bytes
 
 
 def _start(launch: _Launch, body: Body) -> Process:
@@ -338,7 +347,7 @@ def _spawn(launch: _Launch, stdio: tuple[int, int, int]) -> int | None:
     drop the effective ones for the real ones, so the user's are our real ones meanwhile. That lets
     the user's other processes stop it just then, and us with it: no harm but to their own sandbox.
     """
-    if launch.virtual or (program := _find_program(launch)) is None:
+    if launch.virtual or launch.filter_program or (program := _find_program(launch)) is None:
         return None
     user, own_groups = launch.user, os.getgroups()
     try:
@@ -416,6 +425,8 @@ def _become(launch: _Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> No
             os.setresgid(launch.user.gid, launch.user.gid, launch.user.gid)
             os.setresuid(launch.user.uid, launch.user.uid, launch.user.uid)
         os.chdir(launch.cwd)
+        if launch.filter_program:
+            system.install_filter(launch.filter_program)
     except OSError as error:
         _complain(os.fsencode(f"cannot start: {error.strerror}"), _NOT_EXECUTABLE)
     _execute(launch.argv, launch.environment)

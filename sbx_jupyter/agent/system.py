@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from typing import Final
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _CLOSE_RANGE: Final = 436
+_PR_SET_SECCOMP: Final = 22
+_SECCOMP_MODE_FILTER: Final = ctypes.c_ulong(2)
 _CLOSE_RANGE_CLOEXEC: Final = 4
 _IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -45,6 +48,14 @@ def close_on_exec_from(first: int) -> None:
     unsigned = ctypes.c_uint
     flags = unsigned(_CLOSE_RANGE_CLOEXEC)
     _checked(_libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), flags))
+
+
+def install_filter(program: bytes) -> None:
+    """Put a system call filter on this process; needs no_new_privs. Raises ``OSError``."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    record = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    unused = ctypes.c_ulong(0)
+    _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, record, unused, unused))
 
 
 def file_system_kind(path: str) -> int:

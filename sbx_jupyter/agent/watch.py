@@ -54,6 +54,8 @@ class _Watch:
     path: str
     recursive: bool
     fd: int
+    is_guarded: bool
+    """Whether the right to read a folder is to be shown first: Landlock does not look at it."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class Watches:
             fd = system.inotify_init()
         except OSError as error:
             raise _shortage(error, "fs.inotify.max_user_instances") from error
-        watch = _Watch(path, bool(body.get("recursive")), fd)
+        watch = _Watch(path, bool(body.get("recursive")), fd, self._files.is_confined)
         self._last_id += 1
         self._watches[self._last_id] = watch
         try:
@@ -177,7 +179,7 @@ def _arm(watch: _Watch, folder: str, patience: Patience) -> _Armed:
         path = watch.path if is_root else os.path.join(watch.path, folder)
         mask = _MASK if is_root else _MASK | system.IN_DONT_FOLLOW
         try:
-            armed.wds[system.inotify_add_watch(watch.fd, path, mask)] = folder
+            armed.wds[_add(watch, path, mask)] = folder
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.ENOMEM):
                 raise _shortage(error, "fs.inotify.max_user_watches") from error
@@ -190,6 +192,20 @@ def _arm(watch: _Watch, folder: str, patience: Patience) -> _Armed:
             armed.found.extend(prefix + name for name in names)
             waiting.extend(prefix + name for name in reversed(folders))
     return armed
+
+
+def _add(watch: _Watch, path: str, mask: int) -> int:
+    if not watch.is_guarded:
+        return system.inotify_add_watch(watch.fd, path, mask)
+    follow = os.O_NOFOLLOW if mask & system.IN_DONT_FOLLOW else 0
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
+    try:
+        # What was opened is what is watched, whatever the path leads to by now.
+        os.fchdir(folder)
+        return system.inotify_add_watch(watch.fd, ".", mask)
+    finally:
+        os.close(folder)
+        os.chdir("/")
 
 
 def _look(path: str, patience: Patience) -> tuple[list[str], list[str]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hmac
 import os
 from pathlib import Path
 
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
 
+_HIDDEN = "."
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -37,6 +39,7 @@ class DataDir:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self._lock: int | None = None
+        self._key: bytes | None = None
 
     @property
     def database(self) -> Path:
@@ -55,8 +58,27 @@ class DataDir:
         return self.path / "metrics"
 
     def writable(self, sandbox_id: str) -> Path:
-        """The writable layer of a sandbox: ``upper`` and ``work`` are below it."""
-        return self.sandboxes / sandbox_id
+        """The writable layer of a sandbox: ``upper`` and ``work`` are below it.
+
+        Its name cannot be guessed by who knows the id: without namespaces another sandbox could
+        reach out to a path that it knows.
+        """
+        plain = self.sandboxes / sandbox_id
+        if plain.is_dir():  # of an earlier version
+            return plain
+        name = hmac.digest(self._secret(), sandbox_id.encode(), "sha256")[:16].hex()
+        return self.sandboxes / f"{sandbox_id}{_HIDDEN}{name}"
+
+    def _secret(self) -> bytes:
+        if self._key is None:
+            path = self.path / "paths.key"
+            if not path.exists():
+                draft = self.path / ".paths.key"
+                draft.touch(mode=0o600)
+                draft.write_bytes(os.urandom(32))
+                draft.rename(path)
+            self._key = path.read_bytes()
+        return self._key
 
     def run(self, sandbox_id: str) -> Path:
         """Where the agent's socket and the scrollback of a sandbox are."""
@@ -64,7 +86,8 @@ class DataDir:
 
     def found_sandboxes(self) -> set[str]:
         """The ids of all sandboxes that have a directory here; blocking."""
-        return {*os.listdir(self.sandboxes), *os.listdir(self.path / "run")}
+        layers = {name.partition(_HIDDEN)[0] for name in os.listdir(self.sandboxes)}
+        return {*layers, *os.listdir(self.path / "run")}
 
     def open(self) -> None:
         """Make the directory and lock it.

@@ -130,6 +130,7 @@ class Engine:
         parts.context.expiry.start()
         parts.sampler.start()
         parts.snapshots.start()
+        parts.watchdog.start()
         self._parts = parts
 
     async def stop(self, *, kill_sandboxes: bool) -> None:
@@ -140,6 +141,7 @@ class Engine:
         try:
             await parts.context.expiry.stop()
             await parts.sampler.stop()
+            await parts.watchdog.stop()
             await self.templates.builder.stop()
             # What was begun is finished first, so that no sandbox appears behind our back.
             await parts.context.tasks.drain(_STOP_TIMEOUT)

@@ -19,6 +19,7 @@ from sbx_jupyter.engine.slots import Slots
 from sbx_jupyter.engine.snapshots import Snapshots
 from sbx_jupyter.engine.supervisor import Supervisor
 from sbx_jupyter.engine.templates import Catalog
+from sbx_jupyter.engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.store import Store
@@ -35,6 +36,7 @@ class Parts(NamedTuple):
     gate: Gate
     pool: Pool
     sampler: Sampler
+    watchdog: Watchdog
     layers: Layers
     snapshots: Snapshots
     diffs: Diffs
@@ -71,6 +73,7 @@ def assemble(
         gate=Gate(context, supervisor),
         pool=pool,
         sampler=Sampler(context, creation.spawns),
+        watchdog=Watchdog(context, fence),
         layers=layers,
         snapshots=Snapshots(context, layers, supervisor, catalog, creation),
         diffs=Diffs(context, catalog, fence),

@@ -108,6 +108,16 @@ class Cage:
         """What the sandbox uses now; None without control groups: ask the agent."""
         return self._group.usage() or (family.usage(self.pid) if self._kept else None)
 
+    @property
+    def holds_memory(self) -> bool:
+        """Whether a control group holds the sandbox to its memory."""
+        return self._group.holds_memory
+
+    def members(self) -> list[int]:
+        """The processes of the sandbox but its agent, by their ids outside; blocking."""
+        below = family.descendants(self.pid)
+        return below[1:] if self._kept else below
+
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""
         return self._group.oom_kills()

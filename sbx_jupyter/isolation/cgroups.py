@@ -278,6 +278,11 @@ class SandboxGroup:
             cache = stat.get("total_cache", 0) - stat.get("total_shmem", 0)
         return Usage(cpu_ns, max(used - cache, 0), cache, self._processes())
 
+    @property
+    def holds_memory(self) -> bool:
+        """Whether the memory of the group is limited."""
+        return self._of("memory") is not None
+
     def oom_kills(self) -> int:
         """How often a process was killed for the memory limit."""
         memory = self._of("memory")

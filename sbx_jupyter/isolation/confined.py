@@ -47,7 +47,11 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan) -> dict[str, Any
         os.chdir(os.path.join(root, "home/user"))
     except (OSError, subprocess.SubprocessError) as error:
         raise namespaces.SetupError(str(error)) from error
-    return {"root": root, "terminals": [list(pair) for pair in terminals]}
+    return {
+        "root": root,
+        "terminals": [list(pair) for pair in terminals],
+        "filter": seccomp.build_for_shared_ids() if order.confine else b"",
+    }
 
 
 def _confine(root: str, plan: StockPlan) -> None:

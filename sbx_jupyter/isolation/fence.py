@@ -62,9 +62,19 @@ class Fence:
     """Makes sandboxes; one per engine."""
 
     def __init__(
-        self, data_dir: Path, report: IsolationReport, tier: str, *, agent: str = _AGENT
+        self,
+        data_dir: Path,
+        report: IsolationReport,
+        tier: str,
+        *,
+        agent: str = _AGENT,
+        _without: frozenset[str] = frozenset(),
     ) -> None:
-        """``agent`` is the module whose ``run`` becomes the sandboxes' first process."""
+        """``agent`` is the module whose ``run`` becomes the sandboxes' first process.
+
+        ``_without`` leaves out parts of the fence, to measure what they cost, and for nothing else.
+        """
+        self._without = _without
         self._data_dir = data_dir.resolve()
         self._report = report
         self._tier = tier
@@ -140,6 +150,8 @@ class Fence:
         return cage
 
     async def _make_group(self, spec: FenceSpec) -> SandboxGroup:
+        if "limits" in self._without:
+            return SandboxGroup({})
         limits = GroupLimits(spec.limits.memory_mb, spec.limits.cpu_count, spec.limits.processes)
         try:
             return self._groups.make(spec.sandbox_id, limits)
@@ -199,6 +211,7 @@ class Fence:
             "disk_mb": limits.disk_mb,
             "limit_memory": not self._groups.limits("memory"),
             "limit_processes": not self._groups.limits("pids"),
+            "without": sorted(self._without),
             "confine": self._tier == Tier.LANDLOCK,
             "real_users": self._report.users != users.VIRTUAL,
             "machine_root": self._report.id_base == 0 and self._report.users == users.ROOT_MAPPED,
@@ -256,6 +269,14 @@ class Fence:
         await zygote.call(
             "remove", path=str(self._data_dir / self._relative(writable)), timeout=600
         )
+
+    async def measure(self, writable: Path) -> tuple[int, int]:
+        """Bytes and inodes of a writable layer, whatever ids own them. Raises ``SbxError``."""
+        zygote = await self._live_zygote()
+        path = str(self._data_dir / self._relative(writable) / "upper")
+        reply = await zygote.call("measure", path=path, timeout=120)
+        size, inodes = reply.body["said"].split()[0:3:2]
+        return int(size), int(inodes)
 
     async def copy_tree(self, source: Path, target: Path) -> None:
         """Copy a writable layer to a new directory, sharing blocks where the file system can.

@@ -88,6 +88,45 @@ _PRETEND: Final = {
     "setfsgid": (123, 152),
 }
 
+_OF_ALL_OF_ONE_ID: Final[dict[str, tuple[int | None, int | None]]] = {
+    # What Landlock leaves open between processes of one id: memory by number, queues, watching.
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "inotify_add_watch": (254, 27),
+}
+
+_ATTRIBUTES_BY_PATH: Final[dict[str, tuple[int | None, int | None]]] = {
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "getxattr": (191, 8),
+    "lgetxattr": (192, 9),
+    "listxattr": (194, 11),
+    "llistxattr": (195, 12),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "setxattrat": (463, 463),
+    "getxattrat": (464, 464),
+    "listxattrat": (465, 465),
+    "removexattrat": (466, 466),
+}
+
+_OWN_PROCESS_ONLY: Final = (
+    # (number, argument, the only value that is let through)
+    ((302, 261), 0, 0),  # prlimit64
+    ((203, 122), 0, 0),  # sched_setaffinity
+    ((144, 119), 0, 0),  # sched_setscheduler
+    ((142, 118), 0, 0),  # sched_setparam
+    ((314, 274), 0, 0),  # sched_setattr
+    ((141, 140), 0, 0),  # setpriority: of a process ...
+    ((141, 140), 1, 0),  # ... which is the caller
+    ((251, 30), 0, 1),  # ioprio_set: of a process ...
+    ((251, 30), 1, 0),  # ... which is the caller
+)
+
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
@@ -143,6 +182,22 @@ def build(*, virtual_users: bool = False, deny_sockets: bool = False) -> bytes:
     return b"".join(code)
 
 
+def build_for_shared_ids() -> bytes:
+    """A second filter, for programs whose id other programs of the machine have too.
+
+    Landlock does not keep them from the limits, the priority and the shared memory of those, from
+    watching directories, and from attributes of files whose path they know. Attributes of open
+    files go on working.
+    """
+    code = [_op(_LOAD, 0)]
+    for numbers, argument, allowed in _OWN_PROCESS_ONLY:
+        code += _when_not_equal(_here(numbers), argument, allowed, _DENY)
+    code += _when_in(_all_here(_OF_ALL_OF_ONE_ID), _DENY)
+    code += _when_in(_all_here(_ATTRIBUTES_BY_PATH), _ERRNO | errno.ENOTSUP)
+    code.append(_op(_RETURN, _ALLOW))
+    return b"".join(code)
+
+
 def install(program: bytes) -> None:
     """Put the filter on this process; needs CAP_SYS_ADMIN in its user namespace or no_new_privs.
 
@@ -190,6 +245,16 @@ def _when_equal(nr: int, argument: int, value: int, action: int) -> list[bytes]:
         _op(_JUMP_EQUAL, nr, 0, 4),
         _op(_LOAD, 16 + 8 * argument),
         _op(_JUMP_EQUAL, value, 0, 1),
+        _op(_RETURN, action),
+        _op(_LOAD, 0),
+    ]
+
+
+def _when_not_equal(nr: int, argument: int, value: int, action: int) -> list[bytes]:
+    return [
+        _op(_JUMP_EQUAL, nr, 0, 4),
+        _op(_LOAD, 16 + 8 * argument),
+        _op(_JUMP_EQUAL, value, 1, 0),
         _op(_RETURN, action),
         _op(_LOAD, 0),
     ]

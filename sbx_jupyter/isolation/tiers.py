@@ -266,10 +266,10 @@ def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
             )
         )
     return {
-        "memory": "rlimit" if memory == "none" else memory,
+        "memory": "watchdog" if memory == "none" else memory,
         "cpu": cpu,
         "processes": "rlimit" if pids == "none" else pids,
-        "disk": "none",
+        "disk": "watchdog",
     }
 
 

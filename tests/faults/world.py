@@ -139,7 +139,7 @@ class World:
             "mount namespaces": (len(_namespaces(everyone)), len(alive) + 2),
             "mounts": (_mounts(data), []),
             "control groups": (self.groups(), alive),
-            "writable layers": (_names(data / "sandboxes"), ids),
+            "writable layers": ({name.partition(".")[0] for name in _names(data / "sandboxes")}, ids),
             "run directories": (_names(data / "run") - ids, set()),
             "cages": (_names(data / "cages"), alive),
             "volumes": (_names(data / "volumes"), volumes),

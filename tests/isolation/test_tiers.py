@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WEAK = IsolationReport(
     tier="landlock",
     users="virtual",
-    limits={"memory": "rlimit", "cpu": "none", "processes": "rlimit", "disk": "none"},
+    limits={"memory": "watchdog", "cpu": "none", "processes": "rlimit", "disk": "watchdog"},
     freezer="signals",
     reflink=False,
     missing=[Missing("user namespaces are refused (EPERM)", "ask the administrator")],

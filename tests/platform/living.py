@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,6 +52,11 @@ async def until(condition: Callable[[], bool], timeout: float = 5.0, step: float
 
 def messages(engine: Engine, sandbox_id: str) -> list[str]:
     return [entry.message for entry in engine.logs(sandbox_id)]
+
+
+def names_of_layers(data_dir: Path) -> set[str]:
+    """The sandboxes that have a writable layer."""
+    return {name.partition(".")[0] for name in os.listdir(data_dir / "sandboxes")}
 
 
 def is_known(engine: Engine, sandbox_id: str) -> bool:

@@ -18,7 +18,7 @@ from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
 from sbx_jupyter.isolation.fence import Limits
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, is_known, messages, run, until
+from tests.platform.living import create, is_known, messages, names_of_layers, run, until
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def test_on_a_full_disk_nothing_is_half_made_and_kill_works(
     made = {item.sandbox_id for item in engine.rows()}
     with pytest.raises(NoSpaceError):
         await engine.snapshot(row.sandbox_id)
-    assert set(os.listdir(small_disk / "sandboxes")) == made
+    assert names_of_layers(small_disk) == made
     assert os.listdir(small_disk / "layers") == []
     assert engine.get(row.sandbox_id).state is State.RUNNING
     for sandbox_id in made:

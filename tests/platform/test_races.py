@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sqlite3
 from pathlib import Path
@@ -16,7 +15,7 @@ from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.errors import InternalError, SbxError
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, run, until
+from tests.platform.living import create, names_of_layers, run, until
 
 
 async def disturb(engine: Engine, sandbox_id: str, choice: random.Random) -> None:
@@ -69,7 +68,7 @@ async def test_changes_in_any_order_leave_true_states(
         assert stored(data_dir, sandbox_id) == row
         await engine.connect(sandbox_id, 100)
         assert await run(engine, sandbox_id, "cat ~/file") == "kept"
-    await until(lambda: set(os.listdir(data_dir / "sandboxes")) == set(left))
+    await until(lambda: names_of_layers(data_dir) == set(left))
 
 
 def stored(data_dir: Path, sandbox_id: str) -> SandboxRow:
