@@ -1,0 +1,168 @@
+"""A writable layer is copied while it changes, and the copy is made exact once it is still."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.isolation.mirror import Mirror
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners and whiteouts: root only")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "target"
+
+
+def described(root: Path) -> dict[str, tuple]:
+    """All that a copy must keep of each entry."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        for name in [*folders, *files]:
+            path = Path(folder, name)
+            status = path.lstat()
+            content: bytes | str = b""
+            if path.is_symlink():
+                content = os.readlink(path)
+            elif path.is_file():
+                content = path.read_bytes()
+            attributes = {
+                key: os.getxattr(path, key, follow_symlinks=False)
+                for key in os.listxattr(path, follow_symlinks=False)
+            }
+            found[str(path.relative_to(root))] = (
+                status.st_mode, status.st_uid, status.st_gid, status.st_rdev,
+                status.st_mtime_ns, status.st_nlink, content, attributes,
+            )  # fmt: skip
+    return found
+
+
+@needs_root
+def test_everything_about_an_entry_is_kept(source: Path, target: Path) -> None:
+    (source / "d" / "e").mkdir(parents=True)
+    (source / "d" / "f").write_text("content")
+    os.chown(source / "d" / "f", 1000, 1001)
+    (source / "d" / "f").chmod(0o4751)
+    os.setxattr(source / "d" / "f", "user.e2b.key", b"value")
+    os.setxattr(source / "d", "user.overlay.opaque", b"y")
+    os.utime(source / "d", ns=(1, 123456789))
+    os.link(source / "d" / "f", source / "linked")
+    (source / "link").symlink_to("/etc/passwd")
+    os.lchown(source / "link", 1000, 1000)
+    os.mknod(source / "gone", stat.S_IFCHR | 0o000, 0)
+    os.mkfifo(source / "fifo")
+
+    Mirror(str(source), str(target), still=True).run()
+
+    assert described(target) == described(source)
+    assert (target / "linked").stat().st_ino == (target / "d" / "f").stat().st_ino
+
+
+def test_holes_stay_holes(source: Path, target: Path) -> None:
+    with (source / "sparse").open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(1 << 29)
+        file.write(b"middle")
+
+    Mirror(str(source), str(target), still=True).run()
+
+    copied = (target / "sparse").stat()
+    assert copied.st_size == 1 << 30
+    assert copied.st_blocks * 512 < 1 << 20
+    with (target / "sparse").open("rb") as file:
+        file.seek(1 << 29)
+        assert file.read(6) == b"middle"
+
+
+def test_the_second_pass_makes_the_copy_exact(source: Path, target: Path) -> None:
+    for index in range(50):
+        (source / f"d{index % 5}").mkdir(exist_ok=True)
+        (source / f"d{index % 5}" / f"f{index}").write_text(str(index))
+    started = time.time_ns()
+    Mirror(str(source), str(target), still=False).run()
+
+    (source / "d0" / "f0").write_text("changed")
+    (source / "d1" / "f1").unlink()
+    (source / "d2" / "f2").chmod(0o600)
+    (source / "d3").rename(source / "moved")
+    (source / "d4" / "f4").unlink()
+    (source / "d4" / "f4").mkdir()
+    (source / "d4" / "new").symlink_to("nowhere")
+    Mirror(str(source), str(target), since_ns=started, still=True).run()
+
+    assert described(target) == described(source)
+
+
+def test_a_tree_that_changes_all_the_time_is_copied_and_then_exact(
+    source: Path, target: Path
+) -> None:
+    stop = threading.Event()
+
+    def churn() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            folder = source / f"d{turn % 7}"
+            folder.mkdir(exist_ok=True)
+            path = folder / f"f{turn % 31}"
+            if path.exists() and turn % 3 == 0:
+                path.unlink()
+            else:
+                path.write_text(str(turn))
+            if turn % 50 == 0:
+                folder.rename(source / f"r{turn}")
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    time.sleep(0.1)
+    started = time.time_ns()
+    Mirror(str(source), str(target), still=False).run()
+    stop.set()
+    thread.join()
+
+    Mirror(str(source), str(target), since_ns=started, still=True).run()
+
+    assert described(target) == described(source)
+
+
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (source / "d").mkdir()
+    (source / "spare").symlink_to(outside)
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            os.rename(source / "d", source / "held")
+            os.rename(source / "spare", source / "d")
+            os.rename(source / "d", source / "spare")
+            os.rename(source / "held", source / "d")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for turn in range(300):
+            Mirror(str(source), str(tmp_path / f"copy{turn}"), still=False).run()
+    finally:
+        stop.set()
+        thread.join()
+
+    assert not list(tmp_path.glob("copy*/**/secret"))
+    assert os.listdir(outside) == ["secret"]
