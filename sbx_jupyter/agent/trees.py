@@ -98,7 +98,6 @@ def _move_contents(source: str, destination: str) -> None:
 
 def _empty(top: int, patience: Patience) -> None:
     """Remove all that a directory holds, by descriptors, with at most ``_MAX_OPEN`` of them."""
-    moved = 0
     again = True
     while again:
         again = False
@@ -128,8 +127,9 @@ def _empty(top: int, patience: Patience) -> None:
                     opened.append((child, name))
                     pending.append(_names(child, patience))
                 else:
-                    moved += 1
-                    os.rename(name, f".removing-{moved}", src_dir_fd=fd, dst_dir_fd=top)
+                    # A name of its own: what was moved up before may still be there.
+                    aside = f".removing-{os.urandom(8).hex()}"
+                    os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=top)
                     again = True
         finally:
             for fd, _ in opened[1:]:
