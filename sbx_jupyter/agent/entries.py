@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import json
@@ -16,6 +17,8 @@ from . import paths
 from .workers import Patience
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .users import Users
 
 Entry = dict[str, Any]
@@ -82,7 +85,9 @@ class EntryReader:
             _describe_link(entry, path)
         return entry
 
-    def _format(self, name: str, path: str, folder: str, status: os.stat_result) -> str:
+    def _format(
+        self, item: os.DirEntry[str], path: str, folder: str, status: os.stat_result
+    ) -> str:
         """The entry as JSON; ``folder`` is the beginning of its path, encoded but not closed.
 
         For files and directories it is put together from parts that most entries of a directory
@@ -90,7 +95,7 @@ class EntryReader:
         """
         mode = status.st_mode
         if mode & _FORMAT_MASK not in _TYPES:
-            return json.dumps(self.describe(name, path, path, status), separators=(",", ":"))
+            return json.dumps(self.describe(item.name, path, path, status), separators=(",", ":"))
         owner = (mode, status.st_uid, status.st_gid)
         shared = self._shared.get(owner)
         if shared is None:
@@ -100,8 +105,8 @@ class EntryReader:
                 f',"owner":{_quote(self._users.owner(status.st_uid))}'
                 f',"group":{_quote(self._users.group(status.st_gid))},"size":'
             )
-        quoted = _quote(_printable(name))
-        metadata = read_metadata(path)
+        quoted = _quote(_printable(item.name))
+        metadata = read_metadata(item.path)
         return (
             f'{{"name":{quoted}{shared}{status.st_size},"path":{folder}{quoted[1:]}'
             f',"modifiedTime":"{self._describe_time(status.st_mtime_ns)}"'
@@ -153,22 +158,39 @@ class EntryReader:
         """The entries of one directory in order, each with its path if one can descend."""
         entries: list[tuple[str, str]] = []
         folder = _quote(_printable(directory + "/"))[:-1]
-        for item in _sorted_items(directory, patience):
-            patience.step()
-            path = item.path
-            try:
-                status = item.stat(follow_symlinks=False)
-                entry = self._format(item.name, path, folder, status)
-            except OSError:
-                continue  # it vanished
-            entries.append((entry, path if stat.S_ISDIR(status.st_mode) else ""))
+        with _inside(directory or "/") as here:
+            for item in _sorted_items(here, patience):
+                patience.step()
+                path = f"{directory}/{item.name}"
+                try:
+                    status = item.stat(follow_symlinks=False)
+                    entry = self._format(item, path, folder, status)
+                except OSError:
+                    continue  # it vanished
+                entries.append((entry, path if stat.S_ISDIR(status.st_mode) else ""))
         return entries
+
+
+@contextlib.contextmanager
+def _inside(directory: str) -> Iterator[str]:
+    """Work in a directory, where names are found in half the time; gives how to call it there."""
+    back = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    try:
+        try:
+            os.chdir(directory)
+        except OSError:
+            yield directory
+        else:
+            yield "."
+    finally:
+        os.fchdir(back)
+        os.close(back)
 
 
 def _sorted_items(directory: str, patience: Patience) -> list[os.DirEntry[str]]:
     """What a directory holds, in the order of the names' bytes; nothing when it vanished."""
     try:
-        with os.scandir(directory or "/") as scan:
+        with os.scandir(directory) as scan:
             items: list[os.DirEntry[str]] = []
             for item in itertools.islice(scan, MAX_ENTRIES + 1):
                 patience.step()
