@@ -41,6 +41,9 @@ _FEW_FILES: Final = 256
 _LONGEST_TRUST: Final = 10.0
 """Seconds after which a layer is measured although the disk as a whole did not fill up."""
 
+_URGENT_SHARE: Final = 4
+"""What part of its limit may have filled the disk before a layer is measured at once."""
+
 _SHARE_OF_TIME: Final = 0.1
 """The share of the time that measuring one layer may take."""
 
@@ -115,14 +118,17 @@ class Watchdog:
             watched.free_bytes - free_bytes < _SMALL_WRITE
             and watched.free_inodes - free_inodes < _FEW_FILES
         )
-        if age < watched.pause or (is_quiet and not watched.is_over and age < _LONGEST_TRUST):
+        is_urgent = watched.free_bytes - free_bytes > limit_mb * _MIB // _URGENT_SHARE
+        if (age < watched.pause and not is_urgent) or (
+            is_quiet and not watched.is_over and age < _LONGEST_TRUST
+        ):
             return
         started = time.monotonic()
         size, inodes = await self._fence.measure(placed.cage.writable)
         files = await asyncio.to_thread(lambda: census.open_files(placed.cage.members()))
         size += files.unnamed_bytes
         watched.at = time.monotonic()
-        watched.pause = (watched.at - started) / _SHARE_OF_TIME
+        watched.pause = min((watched.at - started) / _SHARE_OF_TIME, _LONGEST_TRUST)
         watched.free_bytes, watched.free_inodes = free_bytes, free_inodes
         was_over = watched.is_over
         watched.is_over = size > limit_mb * _MIB or inodes > limit_mb * INODES_PER_MB

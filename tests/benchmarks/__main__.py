@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import capacity, create, cycles, echo, lifecycle, listing, streaming, transfer
+from tests.benchmarks import (
+    capacity,
+    create,
+    cycles,
+    echo,
+    hardening,
+    lifecycle,
+    listing,
+    streaming,
+    transfer,
+)
 from tests.benchmarks.harness import running_engine
 
 BENCHMARKS = {
@@ -16,6 +26,7 @@ BENCHMARKS = {
     "lifecycle": lifecycle.run,
     "capacity": capacity.run,
     "cycles": cycles.run,
+    "hardening": hardening.run,
 }
 
 
