@@ -46,7 +46,8 @@ class ZygoteProcess:
     @property
     def alive(self) -> bool:
         """Whether it still answers."""
-        return not self._channel.closed
+        # Its death may not have been noticed yet where the channel is read.
+        return not self._channel.closed and self._process.poll() is None
 
     async def call(self, op: str, *, fds: Sequence[int] = (), **fields: Any) -> Reply:
         """Ask the zygote; raises as ``Channel.call``."""

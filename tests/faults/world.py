@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import json
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -282,9 +283,10 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def end_process(pid: int) -> None:
-    """Kill a process and wait until it is gone, whoever its parent is."""
+    """Kill a process and wait until it is gone; one that is frozen dies when it is thawed."""
     descriptor = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        select.select([descriptor], [], [], 0.5)
     finally:
         os.close(descriptor)
