@@ -59,6 +59,10 @@ class Layers:
         finally:
             self._held.subtract(names)
 
+    async def measure(self, sandbox_id: str) -> int:
+        """The bytes that a sandbox has written; raises ``SbxError``."""
+        return (await self._fence.measure(self._data_dir.writable(sandbox_id)))[0]
+
     async def seal(self, sandbox_id: str, name: str) -> None:
         """Make what a sandbox wrote a layer, after its processes ended; not yet on the disk.
 
@@ -72,18 +76,25 @@ class Layers:
             # Its owner inside shut us out: the helper that acts as that owner can still copy it.
             await self.capture(sandbox_id, name)
 
-    async def capture(self, sandbox_id: str, name: str) -> None:
-        """Copy the writable layer of a frozen sandbox; it is on the disk when this returns.
+    async def capture(
+        self, sandbox_id: str, name: str, *, since_ns: int = 0, still: bool = True
+    ) -> None:
+        """Copy the writable layer of a sandbox; not yet on the disk.
 
+        ``still`` says that the sandbox is frozen. A copy of a running one becomes exact by a
+        second one, frozen, of what changed since ``since_ns``, the time when the first began.
         Raises ``NoSpaceError`` when the disk is full.
         """
         source = self._data_dir.writable(sandbox_id) / "upper"
         target = self._data_dir.path / name
         try:
-            await self._fence.copy_tree(source, target)
+            await self._fence.copy_tree(source, target, since_ns=since_ns, still=still)
         except SbxError as error:
             raise translate(error, "copying the files of the sandbox") from error
-        await asyncio.to_thread(sync, target)
+
+    async def settle(self, name: str) -> None:
+        """Bring a layer to the disk."""
+        await asyncio.to_thread(sync, self._data_dir.path / name)
 
     async def merge(self, names: tuple[str, ...], name: str) -> None:
         """Make one layer of several, topmost first; it is on the disk when this returns.

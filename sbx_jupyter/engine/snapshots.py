@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -112,10 +113,7 @@ class Snapshots:
         reference = None if name is None else self._check_name(name)
         slot = self._context.slots.find(sandbox_id)
         async with slot.operate("snapshot"), self._layers.reserve() as layer:
-            async with self._frozen(slot):
-                reached("snapshot.frozen")
-                await self._layers.capture(sandbox_id, layer)
-                reached("snapshot.copied")
+            await self._capture(slot, layer)
             reached("snapshot.thawed")
             return await self._store(slot.row, layer, reference)
 
@@ -133,12 +131,22 @@ class Snapshots:
         check_timeout(timeout, config.max_timeout)
         slot = self._context.slots.find(sandbox_id)
         async with self._layers.reserve() as layer:
-            async with slot.operate("fork"), self._frozen(slot):
-                await self._layers.capture(sandbox_id, layer)
+            async with slot.operate("fork"):
+                await self._capture(slot, layer)
             reached("fork.copied")
             row = slot.row
             drafts = [self._fork_of(row, layer, timeout) for _ in range(count)]
             return list(await asyncio.gather(*map(self._launch, drafts)))
+
+    async def _capture(self, slot: Slot, layer: str) -> None:
+        """Copy what a running sandbox has written, stopping it for what changed meanwhile only."""
+        began = time.time_ns()
+        await self._layers.capture(slot.sandbox_id, layer, still=False)
+        async with self._frozen(slot):
+            reached("snapshot.frozen")
+            await self._layers.capture(slot.sandbox_id, layer, since_ns=began)
+            reached("snapshot.copied")
+        await self._layers.settle(layer)
 
     def list(self, wanted: SnapshotFilter) -> tuple[list[SnapshotInfo], str | None]:
         """Snapshots, newest first, and the cursor of the next page (S20)."""

@@ -278,10 +278,14 @@ class Fence:
         size, inodes = reply.body["said"].split()[0:3:2]
         return int(size), int(inodes)
 
-    async def copy_tree(self, source: Path, target: Path) -> None:
-        """Copy a writable layer to a new directory, sharing blocks where the file system can.
+    async def copy_tree(
+        self, source: Path, target: Path, *, since_ns: int = 0, still: bool = True
+    ) -> None:
+        """Copy a writable layer, sharing blocks where the file system can.
 
-        Whatever ids own the files, they and all else stay as they are. The sandbox must be frozen.
+        Whatever ids own the files, they and all else stay as they are. ``still`` says that nothing
+        changes meanwhile; a copy made without it is exact only after a second one with it and with
+        ``since_ns``, the time when the first began, which takes what changed from then on.
         Raises ``SbxError``; then ``target`` may be there in part.
         """
         zygote = await self._live_zygote()
@@ -289,7 +293,9 @@ class Fence:
             "copy",
             source=str(self._data_dir / self._relative(source)),
             target=str(self._data_dir / self._relative(target)),
-            timeout=600,
+            since_ns=since_ns,
+            still=still,
+            timeout=3600,
         )
 
     async def unpack(self, sources: list[Path], target: Path) -> None:

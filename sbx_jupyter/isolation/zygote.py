@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sbx_jupyter.agent import wire
 
 from . import confined, family, merge, namespaces, places, records, rootfs, syscalls, users
+from .mirror import Mirror
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,8 +94,8 @@ class Zygote:
                 command = ["rm", "-rf", "--one-file-system", "--", body["path"]]
                 return self._run_apart(body["id"], command), []
             case "copy":
-                # Whiteouts, ids, times, holes, links and attributes as they are.
-                command = ["cp", "-a", "--reflink=auto", "-T", "--", body["source"], body["target"]]
+                options = [str(body["since_ns"]), "still" if body["still"] else "moving"]
+                command = ["copy", body["source"], body["target"], *options]
                 return self._run_apart(body["id"], command), []
             case "merge":
                 command = [sys.executable, "-I", "-S", merge.__file__, body["target"]]
@@ -288,6 +289,9 @@ class Zygote:
                 from .unpack import unpack
 
                 unpack(command[1], command[2:], users=self._need_setting().users)
+            elif command[0] == "copy":
+                source, target, since_ns, state = command[1:]
+                Mirror(source, target, since_ns=int(since_ns), still=state == "still").run()
             else:
                 # What vanishes while it is measured, or is closed to its owner, is no failure.
                 strict = command[0] != _MEASURE[0]
