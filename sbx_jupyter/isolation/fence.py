@@ -265,10 +265,15 @@ class Fence:
 
     async def remove_writable(self, writable: Path) -> None:
         """Delete a writable directory, whatever ids own what is in it. Raises ``SbxError``."""
+        path = str(self._data_dir / self._relative(writable))
         zygote = await self._live_zygote()
-        await zygote.call(
-            "remove", path=str(self._data_dir / self._relative(writable)), timeout=600
-        )
+        try:
+            await zygote.call("remove", path=path, timeout=600)
+        except UnavailableError:
+            if zygote.alive:
+                raise
+            # It died over it; removing what is half removed does no harm.
+            await (await self._live_zygote()).call("remove", path=path, timeout=600)
 
     async def measure(self, writable: Path) -> tuple[int, int]:
         """Bytes and inodes of a writable layer, whatever ids own them. Raises ``SbxError``."""

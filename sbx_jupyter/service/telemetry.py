@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import resource
-from typing import Any, ClassVar, Literal
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
+from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import SandboxFilter
 from sbx_jupyter.service.handlers import PlatformHandler
 from sbx_jupyter.service.operations import operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class HealthHandler(PlatformHandler):
@@ -75,6 +80,7 @@ class PrometheusHandler(PlatformHandler):
             *self.service.counters.lines(),
             "# TYPE sbx_sandboxes_running gauge",
             f"sbx_sandboxes_running {_running(self)}",
+            *_by_state(self),
             "# TYPE sbx_engine_cpu_seconds_total counter",
             f"sbx_engine_cpu_seconds_total {usage.ru_utime + usage.ru_stime:.3f}",
             "# TYPE sbx_engine_max_resident_bytes gauge",
@@ -94,6 +100,19 @@ class DescriptionHandler(PlatformHandler):
         from sbx_jupyter.service.openapi import describe
 
         self.answer(describe(self.service.settings.version))
+
+
+def _by_state(handler: PlatformHandler) -> Iterator[str]:
+    """How many sandboxes are in each state; those that keep their memory are told apart."""
+    counts = Counter(
+        f"paused_{row.pause_mode}" if row.state is State.PAUSED else row.state.value
+        for row in handler.service.engine.rows()
+    )
+    yield "# TYPE sbx_sandboxes gauge"
+    for state in ("running", "paused_full", "paused_filesystem"):
+        counts.setdefault(state, 0)
+    for state, count in sorted(counts.items()):
+        yield f'sbx_sandboxes{{state="{state}"}} {count}'
 
 
 def _running(handler: PlatformHandler) -> int:

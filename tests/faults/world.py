@@ -19,6 +19,7 @@ import httpx
 
 from sbx_jupyter.isolation.cgroups import find_hierarchies
 from sbx_jupyter.protocol import access, connect
+from tests.benchmarks.cycles import zygote_of
 from tests.engine_process import EngineProcess
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -133,6 +134,7 @@ class World:
         data = self.engine.data_dir
         caged, others = self.processes()
         volumes = {item["volumeID"] for item in self.ask("GET", "/volumes").json()}
+        layers = {name.partition(".")[0] for name in _names(data / "sandboxes")}
         everyone = [*others, *(pid for pids in caged.values() for pid in pids)]
         found = {
             "sandboxes with processes": (set(caged), alive),
@@ -140,7 +142,7 @@ class World:
             "mount namespaces": (len(_namespaces(everyone)), len(alive) + 2),
             "mounts": (_mounts(data), []),
             "control groups": (self.groups(), alive),
-            "writable layers": ({name.partition(".")[0] for name in _names(data / "sandboxes")}, ids),
+            "writable layers": (layers, ids),
             "run directories": (_names(data / "run") - ids, set()),
             "cages": (_names(data / "cages"), alive),
             "volumes": (_names(data / "volumes"), volumes),
@@ -177,8 +179,7 @@ class World:
     def zygote(self) -> int:
         """The process id of the zygote."""
         assert self.engine.process is not None
-        (pid,) = [pid for pid in self.processes()[1] if pid != self.engine.process.pid]
-        return pid
+        return zygote_of(self.engine.process.pid)
 
     def first_process(self, sandbox_id: str) -> int:
         """The host's id of the agent of a sandbox."""
