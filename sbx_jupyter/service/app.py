@@ -76,6 +76,13 @@ class SbxEngine(Application):
         Unicode(),
         help="Networks that sandboxes may reach although they are not public: a package mirror.",
     ).tag(config=True)
+    max_builds = Int(20, min=1, help="Template builds that run or wait for their turn.").tag(
+        config=True
+    )
+    parallel_builds = Int(2, min=1, help="Template builds that run at once.").tag(config=True)
+    build_step_timeout = Float(3600.0, min=1, help="Seconds for one step of a build.").tag(
+        config=True
+    )
     metrics_interval = Float(5.0, min=0.5, help="Seconds between two readings.").tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
     features = List(Unicode(), help="Names that GET /engine/info lists for clients.").tag(
@@ -232,6 +239,9 @@ class SbxEngine(Application):
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,
             egress_exceptions=tuple(self.egress_exceptions),
+            max_builds=self.max_builds,
+            parallel_builds=self.parallel_builds,
+            build_step_timeout=self.build_step_timeout,
         )
 
     def _make_data_dir(self) -> None:

@@ -6,7 +6,9 @@ import contextlib
 import secrets
 import socket
 import subprocess
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,35 +99,42 @@ def test_the_image_that_clients_take_by_default_is_the_stock_template(api: Api) 
     assert "the stock template 'base' stands for it" in messages(found)
 
 
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
+@contextlib.contextmanager
+def serve_registry(folder: Path, auth: str = "") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A real registry on a free port; ``auth`` is its configuration."""
     if not REGISTRY.exists():
         pytest.skip("needs the Debian package docker-registry")
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    config = tmp_path / "config.yml"
+    config = folder / f"config-{port}.yml"
     config.write_text(
-        f"version: 0.1\nlog: {{level: error}}\n"
-        f"storage: {{filesystem: {{rootdirectory: {tmp_path}/data}}}}\n"
+        f"version: 0.1\nlog: {{level: error}}\n{auth}\n"
+        f"storage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
         f"http: {{addr: '127.0.0.1:{port}'}}\n"
     )
     process = subprocess.Popen(
         [REGISTRY, "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        url = f"http://127.0.0.1:{port}/v2/"
         deadline = time.monotonic() + 20
         while True:
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(url, trust_env=False).status_code == 200:
+                url = f"http://127.0.0.1:{port}/v2/"
+                if httpx.get(url, trust_env=False).status_code in (200, 401):
                     break
             assert time.monotonic() < deadline, "the registry does not start"
             time.sleep(0.05)
-        yield f"127.0.0.1:{port}"
+        yield f"127.0.0.1:{port}", process
     finally:
         process.terminate()
         process.wait(10)
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    with serve_registry(tmp_path) as running:
+        yield running
 
 
 def push(host: str, image: TinyImage) -> None:
@@ -141,10 +150,68 @@ def push(host: str, image: TinyImage) -> None:
 
 
 def test_an_image_is_pulled_from_a_registry_and_kept_for_when_it_is_gone(
-    api: Api, registry: str
+    api: Api, registry: tuple[str, subprocess.Popen[bytes]]
 ) -> None:
-    push(registry, TinyImage())
-    first = api.build("pulled", run(LOOK), fromImage=f"{registry}/tiny:v1")
+    host, process = registry
+    push(host, TinyImage())
+    first = api.build("pulled", run(LOOK), fromImage=f"{host}/tiny:v1")
     assert first["status"] == "ready", first
-    missing = api.build("missing", fromImage=f"{registry}/tiny:v2")
+    missing = api.build("missing", fromImage=f"{host}/tiny:v2")
     assert "does not have" in missing["reason"]["message"]
+    process.terminate()
+    process.wait(10)
+    second = api.build("pulled", run(LOOK), run("true"), fromImage=f"{host}/tiny:v1")
+    assert second["status"] == "ready", second
+    assert "the image that was pulled before is used" in messages(second)
+
+
+def test_a_registry_that_asks_for_a_password_gets_it(api: Api, tmp_path: Path) -> None:
+    with serve_registry(tmp_path) as (host, _):
+        push(host, TinyImage())
+    salted = ["perl", "-e", "print crypt('secret', '$2b$04$abcdefghijklmnopqrstuu')"]
+    made = subprocess.run(salted, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "htpasswd").write_text(f"me:{made}\n")
+    auth = f"auth: {{htpasswd: {{realm: tiny, path: {tmp_path}/htpasswd}}}}"
+    with serve_registry(tmp_path, auth) as (host, _):
+        image = f"{host}/tiny:v1"
+        refused = api.build("private", fromImage=image)
+        assert "refuses access" in refused["reason"]["message"]
+        wrong = {"type": "registry", "username": "me", "password": "guess"}
+        refused = api.build("private", fromImage=image, fromImageRegistry=wrong)
+        assert "refuses access" in refused["reason"]["message"]
+        right = {"type": "registry", "username": "me", "password": "secret"}
+        found = api.build("private", run(LOOK), fromImage=image, fromImageRegistry=right)
+        assert found["status"] == "ready", found
+
+
+def test_a_registry_that_gives_out_tokens_is_asked_for_one(api: Api, tmp_path: Path) -> None:
+    with serve_registry(tmp_path) as (host, _):
+        push(host, TinyImage())
+    asked: list[str] = []
+
+    class Tokens(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = b'{"token": "any"}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Tokens) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            realm = f"http://127.0.0.1:{server.server_port}/token"
+            with serve_registry(
+                tmp_path, f"auth: {{silly: {{realm: '{realm}', service: tiny}}}}"
+            ) as (host, _):
+                found = api.build("by-token", run(LOOK), fromImage=f"{host}/tiny:v1")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert found["status"] == "ready", found
+    assert any("scope=repository" in path for path in asked)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.engine_process import engine_process
+from tests.service.conftest import start_engine
 
 from .conftest import Api, archive, entry, run
 
@@ -129,3 +130,49 @@ def test_a_removed_template_takes_its_own_layers_along(own_engine: EngineProcess
         assert not processes_with("86419")
         assert len(names_below(data / "layers")) < len(before)
         assert not names_below(data / "builds")
+
+
+@pytest.fixture
+def strict_api(tmp_path: Path) -> Iterator[Api]:
+    """An engine that allows builds very little."""
+    found = start_engine(
+        tmp_path / "data",
+        "--pool-size=0",
+        "--SbxEngine.max_builds=2",
+        "--SbxEngine.parallel_builds=1",
+        "--SbxEngine.build_step_timeout=3",
+        "--SbxEngine.default_disk_mb=64",
+    )
+    try:
+        with httpx.Client(
+            base_url=found.url, headers={"X-API-Key": found.key}, trust_env=False, timeout=30
+        ) as client:
+            yield Api(client)
+    finally:
+        assert found.stop() == 0
+        assert found.process.stderr is not None
+        found.process.stderr.close()
+
+
+def test_a_step_that_never_ends_is_stopped_and_the_queue_is_bounded(strict_api: Api) -> None:
+    first = strict_api.request("endless")
+    second = strict_api.request("waiting")
+    strict_api.start(first, run("while true; do :; done"))
+    strict_api.start(second, run("true"))
+    refused = strict_api.client.post("/v3/templates", json={"name": "one-too-many"})
+    assert (refused.status_code, refused.json()["code"]) == (429, 429)
+    ended = strict_api.wait(first)
+    assert ended["reason"]["message"].endswith("command failed: it ran longer than 3 seconds")
+    assert strict_api.wait(second)["status"] == "ready"
+
+
+def test_a_step_that_fills_the_disk_fails_and_leaves_no_layer(
+    strict_api: Api, tmp_path: Path
+) -> None:
+    fill = "for i in 1 2 3 4; do head -c 40000000 /dev/zero > /tmp/$i; done"
+    found = strict_api.build("too-large", run(fill))
+    assert found["status"] == "error", found
+    assert found["reason"]["message"].endswith("command failed: it wrote more than 64 MiB")
+    assert not names_below(tmp_path / "data" / "layers")
+    slow = strict_api.build("too-large", run(f"({fill}); sleep 60"))
+    assert slow["reason"]["message"].endswith("command failed: it wrote more than 64 MiB")

@@ -6,6 +6,7 @@ Every document and layer is compared with the digest that names it.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -125,7 +126,9 @@ class Puller:
         import requests
 
         try:
-            response = self._client.do_request(f"{self._base}/{path}", headers=headers, stream=True)
+            # Without the client's own retries: they take minutes, also over a wrong password.
+            request = inspect.unwrap(type(self._client).do_request)
+            response = request(self._client, f"{self._base}/{path}", headers=headers, stream=True)
         except requests.RequestException as error:
             raise UnavailableError(f"the registry {self._name.host} failed: {error}") from error
         except ValueError:
@@ -169,11 +172,13 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
         raise UnavailableError(
             f"the registry {name.host} cannot be reached: {type(error).__name__}"
         ) from error
+    login = _login(credentials)
+    if login is None and challenge.lower().startswith("basic"):
+        raise PermissionDeniedError(f"the registry refuses access to {name}: it wants a password")
     backend = "basic" if challenge.lower().startswith("basic") else "token"
     client = Registry(name.host, insecure=is_local, auth_backend=backend)
     client.session.mount("http://", Impatient())
     client.session.mount("https://", Impatient())
-    login = _login(credentials)
     if login is not None:
         client.auth.set_basic_auth(*login)
     return client

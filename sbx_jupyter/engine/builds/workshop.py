@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandbox import Sandbox
 
 _CHUNK: Final = 256 * 1024
+_FIRST_LOOK: Final = 1.0
 
 
 class CommandError(InvalidArgumentError):
@@ -75,13 +77,17 @@ class Bench:
             feeding = None
             if source is not None:
                 feeding = asyncio.create_task(_feed(process, source))
+            watching = asyncio.create_task(self._watch_disk(process))
             try:
                 await self._follow(process, say)
             finally:
-                if feeding is not None:
-                    feeding.cancel()
-                    await asyncio.gather(feeding, return_exceptions=True)
+                besides = [watching] if feeding is None else [watching, feeding]
+                for task in besides:
+                    task.cancel()
+                await asyncio.gather(*besides, return_exceptions=True)
+            await self._check_disk()
         except CommandError:
+            await self._check_disk()
             raise
         except DeadlineExceededError:
             raise CommandError(f"it ran longer than {timeout:g} seconds") from None
@@ -105,6 +111,28 @@ class Bench:
                 if event.end.exit_code != 0:
                     memory = " (out of memory)" if self._has_oom() else ""
                     raise CommandError(f"{event.end.status}{memory}")
+
+    async def _watch_disk(self, process: Process) -> None:
+        """End a command that writes more than its disk holds."""
+        while True:
+            started = asyncio.get_running_loop().time()
+            await asyncio.sleep(_FIRST_LOOK)
+            if await self._written() > self._disk_bytes:
+                await process.signal(signal.SIGKILL)
+                return
+            # Looking at many files takes time; it may take a tenth of ours.
+            await asyncio.sleep(10 * (asyncio.get_running_loop().time() - started - _FIRST_LOOK))
+
+    async def _check_disk(self) -> None:
+        if await self._written() > self._disk_bytes:
+            raise CommandError(f"it wrote more than {self.row.disk_size_mb} MiB")
+
+    async def _written(self) -> int:
+        return await self._context.layers.measure(self.row.sandbox_id)
+
+    @property
+    def _disk_bytes(self) -> int:
+        return self.row.disk_size_mb << 20
 
     def _has_oom(self) -> bool:
         return self._placed is not None and self._placed.cage.oom_kills() > 0
