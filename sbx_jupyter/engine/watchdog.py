@@ -36,10 +36,8 @@ INODES_PER_MB: Final = 64
 
 _MIB: Final = 1 << 20
 _AT_ONCE: Final = 2
-_SMALL_WRITE: Final = _MIB
-_FEW_FILES: Final = 256
 _LONGEST_TRUST: Final = 10.0
-"""Seconds after which a layer is measured although the disk as a whole did not fill up."""
+"""Seconds after which a layer is measured although no process of the sandbox worked."""
 
 _URGENT_SHARE: Final = 4
 """What part of its limit may have filled the disk before a layer is measured at once."""
@@ -55,7 +53,7 @@ class _Watched:
     at: float = float("-inf")
     pause: float = 0.0
     free_bytes: int = 0
-    free_inodes: int = 0
+    activity: frozenset[tuple[int, int]] = frozenset()
     is_over: bool = False
 
 
@@ -112,12 +110,11 @@ class Watchdog:
     async def _hold_disk(self, slot: Slot, placed: Placed, limit_mb: int) -> None:
         watched = self._watched.setdefault(slot.sandbox_id, _Watched())
         disk = await asyncio.to_thread(os.statvfs, placed.cage.writable)
-        free_bytes, free_inodes = disk.f_bavail * disk.f_frsize, disk.f_ffree
+        free_bytes = disk.f_bavail * disk.f_frsize
+        # The disk as a whole says nothing of one layer: others may be removing theirs.
+        activity = await asyncio.to_thread(_activity, placed.cage)
         age = time.monotonic() - watched.at
-        is_quiet = (
-            watched.free_bytes - free_bytes < _SMALL_WRITE
-            and watched.free_inodes - free_inodes < _FEW_FILES
-        )
+        is_quiet = activity == watched.activity
         is_urgent = watched.free_bytes - free_bytes > limit_mb * _MIB // _URGENT_SHARE
         if (age < watched.pause and not is_urgent) or (
             is_quiet and not watched.is_over and age < _LONGEST_TRUST
@@ -129,7 +126,7 @@ class Watchdog:
         size += files.unnamed_bytes
         watched.at = time.monotonic()
         watched.pause = min((watched.at - started) / _SHARE_OF_TIME, _LONGEST_TRUST)
-        watched.free_bytes, watched.free_inodes = free_bytes, free_inodes
+        watched.free_bytes, watched.activity = free_bytes, activity
         was_over = watched.is_over
         watched.is_over = size > limit_mb * _MIB or inodes > limit_mb * INODES_PER_MB
         if placed.sandbox is not None:
@@ -146,6 +143,11 @@ class Watchdog:
     async def _tell(self, slot: Slot, text: str, **fields: str) -> None:
         entry = logs.entry(slot.sandbox_id, "warn", text, **fields)
         await self._context.commit(Batch().log(entry))
+
+
+def _activity(cage: Cage) -> frozenset[tuple[int, int]]:
+    """The processes and their processor time: the same twice means that nobody worked."""
+    return frozenset((pid, census.ticks(pid)) for pid in cage.members())
 
 
 def _kill_largest(cage: Cage, limit: int) -> str:

@@ -280,8 +280,10 @@ class Fence:
         zygote = await self._live_zygote()
         path = str(self._data_dir / self._relative(writable) / "upper")
         reply = await zygote.call("measure", path=path, timeout=120)
-        size, inodes = reply.body["said"].split()[0:3:2]
-        return int(size), int(inodes)
+        words = reply.body["said"].split()
+        if len(words) < 3:
+            raise UnavailableError(f"{writable} could not be measured")  # it is being removed
+        return int(words[0]), int(words[2])
 
     async def copy_tree(
         self, source: Path, target: Path, *, since_ns: int = 0, still: bool = True
