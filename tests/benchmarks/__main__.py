@@ -12,6 +12,7 @@ from tests.benchmarks import (
     hardening,
     lifecycle,
     listing,
+    snapshot,
     streaming,
     transfer,
 )
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "echo": echo.run,
     "lifecycle": lifecycle.run,
     "capacity": capacity.run,
+    "snapshot": snapshot.run,
     "cycles": cycles.run,
     "hardening": hardening.run,
 }
