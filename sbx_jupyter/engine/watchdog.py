@@ -101,6 +101,9 @@ class Watchdog:
                     await self._hold_disk(slot, placed, limits.disk_mb)
         except (SbxError, OSError) as error:
             _log.debug("not looked after: %s", error, extra={"sandbox_id": slot.sandbox_id})
+        except Exception:
+            # One sandbox that surprises must not leave all others without a watch.
+            _log.exception("sandbox %s could not be looked after", slot.sandbox_id)
 
     async def _hold_memory(self, slot: Slot, cage: Cage, limit: int) -> None:
         killed = await asyncio.to_thread(_kill_largest, cage, limit)
