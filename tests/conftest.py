@@ -6,7 +6,6 @@ import pytest
 
 from tests.engine_process import engine_process
 
-
 # Playwright keeps an event loop running that other fixtures cannot share; they run on their own.
 collect_ignore = ["browser"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -42,7 +42,7 @@ class PlatformClient:
         """For the deployment that the environment names, or the user's shared engine."""
         return cls(await ConnectionConfig.default())
 
-    async def __aenter__(self) -> PlatformClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -107,7 +107,9 @@ class _Visit(HTTPMessageDelegate):
         request.request_id = new_request_id()
         # tornado switches Nagle's algorithm back on after each answer; with it, the second small
         # piece of a stream would wait for the client's delayed acknowledgement of the first.
-        cast("HTTP1Connection", self._request_conn).stream.set_nodelay(True)
+        stream = cast("HTTP1Connection", self._request_conn).stream
+        if stream is not None:
+            stream.set_nodelay(True)
         self._target = self._door.choose(request)
         return self._target.headers_received(start_line, headers)
 
