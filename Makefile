@@ -13,7 +13,7 @@ PACKAGE := $(shell git ls-files sbx_jupyter pyproject.toml 2>/dev/null)
 FRONTEND := $(shell git ls-files labextension 2>/dev/null)
 BUILT := sbx_jupyter/labextension/package.json
 
-.PHONY: lab test test-python test-browser lint format bench screenshots build clean
+.PHONY: lab test test-python test-faults test-browser lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -26,6 +26,9 @@ test: $(VENV)/.test
 
 test-python: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-faults: $(VENV)/.test
+	$(BIN)/python -m pytest tests/faults --confcutdir=tests/faults $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)

@@ -6,8 +6,9 @@ import pytest
 
 from tests.engine_process import engine_process
 
-# Playwright keeps an event loop running that other fixtures cannot share; they run on their own.
-collect_ignore = ["browser"]
+# Runs of their own: Playwright keeps an event loop that other fixtures cannot share, and the tests
+# of faults count every process below them.
+collect_ignore = ["browser", "faults"]
 
 
 @pytest.fixture(scope="session")
