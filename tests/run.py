@@ -20,34 +20,18 @@ APART = [
 
 def run(arguments: list[str], output: IO[bytes] | None = None) -> int:
     command = [sys.executable, "-m", "pytest", *arguments]
-    done = subprocess.run(
-        command, stdout=output, stderr=subprocess.STDOUT if output else None, check=False
-    )
-    return done.returncode
+    errors = subprocess.STDOUT if output else None
+    return subprocess.run(command, stdout=output, stderr=errors, check=False).returncode
 
 
 def main(options: list[str]) -> int:
     with tempfile.TemporaryFile() as output, ThreadPoolExecutor(1) as thread:
-
-        def run_apart() -> int:
-            codes = [
-                subprocess.run(
-                    [*PYTEST, *which, *options],
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                ).returncode
-                for which in APART
-            ]
-            return max(codes, key=abs)
-
-        apart = thread.submit(run_apart)
-        others = run(options)
-        code = others or apart.result()
+        apart = thread.submit(lambda: [run([*which, *options], output) for which in APART])
+        codes = [run(options), *apart.result()]
         output.seek(0)
         sys.stdout.buffer.write(output.read())
         sys.stdout.flush()
-    return code
+    return max(codes, key=abs)
 
 
 if __name__ == "__main__":
