@@ -8,6 +8,7 @@ import hmac
 import os
 from pathlib import Path
 
+from sbx_jupyter.engine.keys import load_or_make_key
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
 
 _HIDDEN = "."
@@ -71,13 +72,7 @@ class DataDir:
 
     def _secret(self) -> bytes:
         if self._key is None:
-            path = self.path / "paths.key"
-            if not path.exists():
-                draft = self.path / ".paths.key"
-                draft.touch(mode=0o600)
-                draft.write_bytes(os.urandom(32))
-                draft.rename(path)
-            self._key = path.read_bytes()
+            self._key = load_or_make_key(self.path / "paths.key", lambda: os.urandom(32))
         return self._key
 
     def run(self, sandbox_id: str) -> Path:

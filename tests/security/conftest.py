@@ -17,7 +17,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         report.nodeid.partition("test_an_attack_fails[")[2][:-1]: report.outcome
         for found in terminalreporter.stats.values()
         for report in found
-        if "test_an_attack_fails[" in getattr(report, "nodeid", "")
+        if "test_an_attack_fails[" in getattr(report, "nodeid", "") and hasattr(report, "outcome")
     }
     if not outcomes:
         return
