@@ -38,7 +38,7 @@ def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
         .copy("script.sh", "/usr/local/bin/script", mode=0o755)
         .run_cmd(["cat /app/folder/a.txt", "script > said.txt"])
         .set_envs({"ONE": "1", "TWO": "${ONE}-2", "RAW": "$(id)"})
-        .set_workdir("/work/place")
+        .set_workdir("/srv/place")
         .run_cmd("pwd > where.txt && echo $TWO > two.txt")
         .set_user("worker")
         .run_cmd("id -un > /tmp/who.txt")
@@ -54,13 +54,13 @@ def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
     assert any("[stdout]: first" in line for line in lines)
     with Sandbox.create("sdk-steps:other", timeout=60) as sandbox:
         look = sandbox.commands.run(
-            'id -un; pwd; echo $TWO; echo "$RAW"; cat /work/place/where.txt two.txt /tmp/who.txt;'
+            'id -un; pwd; echo $TWO; echo "$RAW"; cat /srv/place/where.txt two.txt /tmp/who.txt;'
             "cat /home/user/said.txt; stat -c '%U %a' /home/user/flat/a.txt /app/folder/a.txt"
-            " /work/place /code /usr/local /srv/data; readlink /app/folder/link; "
+            " /srv/place /code /usr/local /srv/data; readlink /app/folder/link; "
             "cat /app/folder/hard /app/folder/deep/b.txt; grep BUILD /.e2b"
         ).stdout.splitlines()
     assert look == [
-        "worker", "/work/place", "1-2", "$(id)", "/work/place", "1-2", "worker",
+        "worker", "/srv/place", "1-2", "$(id)", "/srv/place", "1-2", "worker",
         "script", "root 755", "user 644",
         "user 755", "root 777", "root 777", "root 777", "a.txt",
         "firstsecondBUILD_ID=" + built.build_id,
