@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import socket
@@ -14,6 +15,7 @@ from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.datadir import DataDir, translate
 from sbx_jupyter.engine.records import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.sandbox import Sandbox
+from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.isolation.fence import Cage
+
+_log = logging.getLogger(__name__)
 
 _SOCKET: Final = "agent.sock"
 
@@ -87,8 +91,15 @@ class LocalPlacement:
     async def place(self, plan: Plan, *, fresh: bool = True) -> Placed:
         """Start a sandbox; on failure nothing of it stays but the layer that it already had.
 
+        A cancelled caller waits until what was begun is there and has been taken away again.
         Raises ``NoSpaceError`` when the disk is full, and what the fence and the agent raise.
         """
+        return await whole(
+            self._place(plan, fresh),
+            undo=lambda placed: self._take_away(plan.sandbox_id, placed, fresh),
+        )
+
+    async def _place(self, plan: Plan, fresh: bool) -> Placed:
         cage: Cage | None = None
         try:
             with await asyncio.to_thread(self._prepare, plan.sandbox_id) as listener:
@@ -103,15 +114,22 @@ class LocalPlacement:
             )
             reached("create.opened")
         except BaseException as error:
-            if cage is not None:
-                await cage.kill()
-                cage.close()
-            if fresh:
-                await self.remove(plan.sandbox_id)
+            placed = None if cage is None else Placed(cage, None)
+            await self._take_away(plan.sandbox_id, placed, fresh)
             if isinstance(error, OSError | SbxError):
                 raise translate(error, "making the sandbox") from error
             raise
         return Placed(cage, sandbox)
+
+    async def _take_away(self, sandbox_id: str, placed: Placed | None, fresh: bool) -> None:
+        try:
+            if placed is not None:
+                await self.end(placed)
+            if fresh:
+                await self.remove(sandbox_id)
+        except (OSError, SbxError):
+            # The next collection finds it; why there is no sandbox matters more.
+            _log.exception("the remains of sandbox %s could not be removed", sandbox_id)
 
     async def adopt(self, row: SandboxRow, limits: Limits) -> Placed | None:
         if row.cage is None:

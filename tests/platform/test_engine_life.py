@@ -327,6 +327,20 @@ async def test_ready_sandboxes_are_given_out_once_and_replaced(make_engine: Make
     await engine.wait_ready()
 
 
+async def test_an_engine_stopped_while_it_makes_ready_sandboxes_ends_and_leaves_nothing(
+    data_dir: Path,
+):
+    for pause in (0.02, 0.025, 0.03, 0.04):  # from before the first clone to after its answer
+        engine = Engine(EngineConfig(data_dir, pool_size=3))
+        await engine.start()
+        await asyncio.sleep(pause)
+
+        async with asyncio.timeout(30):
+            await engine.stop(kill_sandboxes=True)
+
+        assert list((data_dir / "sandboxes").iterdir()) == []
+
+
 async def test_a_dead_ready_sandbox_is_not_given_out(make_engine: MakeEngine):
     engine = await make_engine(pool_size=1)
     await engine.wait_ready()

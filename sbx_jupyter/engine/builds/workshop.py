@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.builds.output import Lines
-from sbx_jupyter.engine.builds.whole import whole
 from sbx_jupyter.engine.creation import draft_from
 from sbx_jupyter.engine.placement import limits_for, plan_for
 from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
