@@ -1,4 +1,4 @@
-"""The Connect protocol with the JSON codec: codes, errors, envelopes (interface 3.1 and 3.2)."""
+"""The Connect protocol: content types, codes, errors, envelopes (interface 3.1 and 3.2)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 UNARY_CONTENT_TYPE: Final = "application/json"
 STREAM_CONTENT_TYPE: Final = "application/connect+json"
+BINARY_CONTENT_TYPE: Final = "application/proto"
+BINARY_STREAM_CONTENT_TYPE: Final = "application/connect+proto"
 
 MESSAGE_FLAG: Final = 0x00
 COMPRESSED_FLAG: Final = 0x01

@@ -1,4 +1,4 @@
-"""Serves Connect RPCs with the JSON codec: unary calls, server streams, the client stream (3.1)."""
+"""Serves Connect RPCs: unary calls, server streams, the client stream (interface 3.1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from sbx_jupyter.errors import (
     UnimplementedError,
 )
 from sbx_jupyter.protocol import connect, messages
+from sbx_jupyter.protocol.runtime import Empty
 from sbx_jupyter.service.answers import JSON, HttpError
+from sbx_jupyter.service.codecs import JSON_CODEC, Codec, codec_for, content_types
 from sbx_jupyter.service.runtime import RefusedError, RuntimeHandler, basic_user, timeout_of
 from sbx_jupyter.service.signatures import TokenError
 from sbx_jupyter.service.streams import StreamWriter, keepalive_of
@@ -68,6 +70,7 @@ class Call:
     sandbox: Sandbox
     user: str | None
     timeout: float | None
+    codec: Codec = JSON_CODEC
     replay_from: int | None = None
 
 
@@ -76,6 +79,10 @@ class StreamCall(Call):
     """A call that answers with a stream."""
 
     writer: StreamWriter = field(kw_only=True)
+
+    async def send(self, message: Any) -> None:
+        """Send one message; raises ``StreamClosedError`` when the client is gone."""
+        await self.writer.send(self.codec.encode(message))
 
 
 class RpcHandler(RuntimeHandler):
@@ -88,6 +95,7 @@ class RpcHandler(RuntimeHandler):
         super().initialize()
         self._table = methods or {}
         self._method: Method | None = None
+        self._codec = JSON_CODEC
         self._decoder = connect.EnvelopeDecoder()
         self._take: Callable[[Any], Awaitable[None]] | None = None
         self._writer: StreamWriter | None = None
@@ -110,15 +118,18 @@ class RpcHandler(RuntimeHandler):
             self.set_header("Allow", "POST")
             raise HttpError(405, "Connect methods are called with POST")
         self._check_content()
+        await self._codec.prepare()
         if isinstance(self._method, ClientStream):
             self._take = self._method.run(self._make_call())
 
     def _check_content(self) -> None:
-        wanted = connect.STREAM_CONTENT_TYPE if self.is_stream else connect.UNARY_CONTENT_TYPE
         given = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if given != wanted:
-            self.set_header("Accept-Post", wanted)
-            raise HttpError(415, f"the content type must be {wanted}")
+        codec = codec_for(given, is_stream=self.is_stream)
+        if codec is None:
+            offered = content_types(is_stream=self.is_stream)
+            self.set_header("Accept-Post", offered)
+            raise HttpError(415, f"the content type must be one of {offered}")
+        self._codec = codec
         name = "Connect-Content-Encoding" if self.is_stream else "Content-Encoding"
         if self.request.headers.get(name, "identity").lower() not in ("", "identity"):
             raise UnimplementedError("compressed messages are not supported; use identity")
@@ -135,6 +146,7 @@ class RpcHandler(RuntimeHandler):
             sandbox=self.sandbox,
             user=basic_user(headers.get("Authorization")),
             timeout=timeout_of(headers.get("Connect-Timeout-Ms")),
+            codec=self._codec,
         )
 
     # The body.
@@ -146,7 +158,7 @@ class RpcHandler(RuntimeHandler):
         assert isinstance(self._method, ClientStream)
         for flags, payload in self._decoder.feed(chunk):
             if flags == connect.MESSAGE_FLAG:
-                await self._take(messages.decode(self._method.request, payload))
+                await self._take(self._codec.decode(self._method.request, payload))
 
     async def post(self, name: str) -> None:
         if self.is_refused:
@@ -155,13 +167,14 @@ class RpcHandler(RuntimeHandler):
             await self._answer_unary(self._method)
         elif isinstance(self._method, ClientStream):
             self._decoder.finish()
-            body = connect.encode_envelope(b"{}") + connect.encode_end_of_stream()
-            self._finish_whole(connect.STREAM_CONTENT_TYPE, body)
+            answer = connect.encode_envelope(self._codec.encode(Empty()))
+            body = answer + connect.encode_end_of_stream()
+            self._finish_whole(self._codec.stream_type, body)
         elif isinstance(self._method, ServerStream):
             await self._answer_stream(self._method)
 
     async def _answer_unary(self, method: Unary) -> None:
-        request = messages.decode(method.request, bytes(self.body) or b"{}")
+        request = self._codec.decode_body(method.request, bytes(self.body))
         call = self._make_call()
         self.body = bytearray()
         try:
@@ -169,7 +182,7 @@ class RpcHandler(RuntimeHandler):
                 response = await method.run(call, request)
         except TimeoutError:
             raise DeadlineExceededError("the call took longer than Connect-Timeout-Ms") from None
-        self._finish_whole(JSON, messages.encode(response))
+        self._finish_whole(self._codec.unary_type, self._codec.encode(response))
 
     def _finish_whole(self, content_type: str, body: bytes) -> None:
         self.set_header("Content-Type", content_type)
@@ -179,17 +192,21 @@ class RpcHandler(RuntimeHandler):
     # Server streams.
 
     async def _answer_stream(self, method: ServerStream) -> None:
-        request = messages.decode(method.request, self._only_message())
+        request = self._codec.decode(method.request, self._only_message())
         self.body = bytearray()
         call = self._make_call()
         replay = self.request.headers.get("Sbx-Replay-From")
         if replay is not None and (not replay.isascii() or not replay.isdigit()):
             raise InvalidArgumentError("Sbx-Replay-From must be a whole number")
-        self._writer = StreamWriter(self, keepalive_of(self.request.headers))
+        if replay is not None and not self._codec.can_number:
+            raise InvalidArgumentError("Sbx-Replay-From needs the JSON codec")
+        interval = keepalive_of(self.request.headers)
+        self._writer = StreamWriter(self, self._codec.stream_type, interval)
         stream = StreamCall(
             sandbox=call.sandbox,
             user=call.user,
             timeout=call.timeout,
+            codec=call.codec,
             replay_from=None if replay is None else int(replay[:18]),
             writer=self._writer,
         )
@@ -265,7 +282,7 @@ class RpcHandler(RuntimeHandler):
             return super().write_failure(error)
         if self.is_stream:
             self.set_status(200)
-            self.set_header("Content-Type", connect.STREAM_CONTENT_TYPE)
+            self.set_header("Content-Type", self._codec.stream_type)
             return connect.encode_end_of_stream(error)
         self.set_status(connect.HTTP_STATUS.get(error.code, 500))
         self.set_header("Content-Type", JSON)

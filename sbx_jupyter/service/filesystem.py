@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError
-from sbx_jupyter.protocol import messages
 from sbx_jupyter.protocol.runtime import (
     CreateWatcherResponse,
     Empty,
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.runtime import FilesystemEvent
 
 _MAX_DEPTH: Final = 1 << 31
-_START: Final = b'{"start":{}}'
-_KEEPALIVE: Final = b'{"keepalive":{}}'
+_START: Final = WatchDirResponse(start=Empty())
+_KEEPALIVE: Final = WatchDirResponse(keepalive=Empty())
 
 
 async def stat(call: Call, request: PathRequest) -> EntryResponse:
@@ -85,8 +84,8 @@ async def watch_dir(call: StreamCall, request: WatchDirRequest) -> None:
         async with asyncio.timeout(call.timeout):
             watch = await call.sandbox.watchers.watch(request, call.user)
             try:
-                await call.writer.send(_START)
-                call.writer.ping_with(_KEEPALIVE)
+                await call.send(_START)
+                call.writer.ping_with(call.codec.encode(_KEEPALIVE))
                 await _send_events(call, watch)
             finally:
                 await watch.aclose()
@@ -96,7 +95,7 @@ async def watch_dir(call: StreamCall, request: WatchDirRequest) -> None:
 
 async def _send_events(call: StreamCall, watch: AsyncIterator[FilesystemEvent]) -> None:
     async for event in watch:
-        await call.writer.send(messages.encode(WatchDirResponse(filesystem=event)))
+        await call.send(WatchDirResponse(filesystem=event))
 
 
 METHODS: Final[dict[str, Method]] = {

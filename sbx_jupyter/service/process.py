@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from binascii import b2a_base64
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.subscriptions import Ended, Output
 from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
-from sbx_jupyter.protocol import connect, messages
 from sbx_jupyter.protocol.runtime import (
     ConnectRequest,
     Empty,
@@ -18,6 +16,7 @@ from sbx_jupyter.protocol.runtime import (
     ProcessSelector,
     SendInputRequest,
     SendSignalRequest,
+    StartEvent,
     StartRequest,
     StreamInputRequest,
     UpdateRequest,
@@ -45,23 +44,7 @@ _SIGNALS: Final[dict[str | int, int]] = {
     15: 15,
     9: 9,
 }
-_KEEPALIVE: Final = b'{"event":{"keepalive":{}}}'
-_PREFIX: Final[dict[str, bytes]] = {
-    kind: b'{"event":{"data":{"%b":"' % kind.encode() for kind in ("stdout", "stderr", "pty")
-}
-_SUFFIX: Final = b'"}}}'
-
-
-def data_envelope(output: Output, *, numbered: bool) -> bytes:
-    """The envelope of one chunk of output, joined from bytes: ten times as fast as a JSON encoder.
-
-    ``numbered`` adds the sequence number that re-attaching terminals ask for.
-    """
-    encoded = b2a_base64(output.chunk, newline=False)
-    suffix = b'"},"sequence":"%d"}}' % output.sequence if numbered else _SUFFIX
-    prefix = _PREFIX[output.kind]
-    size = len(prefix) + len(encoded) + len(suffix)
-    return b"".join((connect.envelope_header(size), prefix, encoded, suffix))
+_KEEPALIVE: Final = ProcessEventResponse(event=ProcessEvent(keepalive=Empty()))
 
 
 async def list_processes(call: Call, _: Empty) -> ListProcessesResponse:
@@ -136,8 +119,9 @@ def stream_input(call: Call) -> Callable[[StreamInputRequest], Awaitable[None]]:
 async def _follow(call: StreamCall, process: Process) -> None:
     """Send a process's start, its output and its end."""
     async with process.subscribe(replay_from=call.replay_from) as subscription:
-        await call.writer.send(b'{"event":{"start":{"pid":%d}}}' % process.pid)
-        call.writer.ping_with(_KEEPALIVE)
+        start = ProcessEvent(start=StartEvent(pid=process.pid))
+        await call.send(ProcessEventResponse(event=start))
+        call.writer.ping_with(call.codec.encode(_KEEPALIVE))
         await _send_output(call, subscription)
 
 
@@ -145,10 +129,9 @@ async def _send_output(call: StreamCall, subscription: Subscription) -> None:
     numbered = call.replay_from is not None
     async for item in subscription:
         if isinstance(item, Output):
-            await call.writer.send_raw(data_envelope(item, numbered=numbered))
+            await call.writer.send_raw(call.codec.output_envelope(item, numbered=numbered))
         elif isinstance(item, Ended):
-            event = ProcessEventResponse(event=ProcessEvent(end=item.end))
-            await call.writer.send(messages.encode(event))
+            await call.send(ProcessEventResponse(event=ProcessEvent(end=item.end)))
 
 
 def _named(selector: ProcessSelector) -> ProcessSelector:

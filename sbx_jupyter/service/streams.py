@@ -19,8 +19,9 @@ _MAX_KEEPALIVE: Final = 86400
 class StreamWriter:
     """Sends the envelopes of one stream, at the pace of the client, and pings into silence."""
 
-    def __init__(self, handler: RuntimeHandler, interval: float) -> None:
+    def __init__(self, handler: RuntimeHandler, content_type: str, interval: float) -> None:
         self._handler = handler
+        self._content_type = content_type
         self._connection = handler.http1
         self._interval = interval
         self._is_writing = False
@@ -40,7 +41,7 @@ class StreamWriter:
         try:
             if not self._is_begun:
                 self._is_begun = True
-                self._handler.set_header("Content-Type", connect.STREAM_CONTENT_TYPE)
+                self._handler.set_header("Content-Type", self._content_type)
                 await self._handler.flush()
             self._handler.service.counters.sent_bytes += len(envelope)
             await self._connection.write(envelope)

@@ -62,12 +62,12 @@ def test_the_content_type_may_carry_a_charset(runtime: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("method", "kind"),
     [
-        ("filesystem.Filesystem/Stat", "application/proto"),
+        ("filesystem.Filesystem/Stat", "application/connect+proto"),
         ("filesystem.Filesystem/Stat", "application/connect+json"),
         ("filesystem.Filesystem/Stat", ""),
         ("process.Process/Start", "application/json"),
         ("process.Process/Start", "application/grpc"),
-        ("process.Process/StreamInput", "application/connect+proto"),
+        ("process.Process/StreamInput", "application/proto"),
     ],
 )
 def test_another_content_type_is_415(runtime: httpx.Client, method: str, kind: str) -> None:

@@ -1,0 +1,129 @@
+"""The two forms that a message may have on the wire: JSON, and Protocol Buffers (interface 3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+
+from sbx_jupyter.protocol import connect, messages
+from sbx_jupyter.protocol.runtime import DataEvent, ProcessEvent, ProcessEventResponse
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from sbx_jupyter.engine.subscriptions import Output
+    from sbx_jupyter.protocol.messages import Message
+
+T = TypeVar("T")
+
+_PREFIX: Final[dict[str, bytes]] = {
+    kind: b'{"event":{"data":{"%b":"' % kind.encode() for kind in ("stdout", "stderr", "pty")
+}
+_SUFFIX: Final = b'"}}}'
+
+
+class Codec(Protocol):
+    """How the messages of one call are written. ``prepare`` comes before all else."""
+
+    unary_type: ClassVar[str]
+    stream_type: ClassVar[str]
+    can_number: ClassVar[bool]
+    """Whether output can carry the sequence numbers that re-attaching terminals ask for."""
+
+    async def prepare(self) -> None: ...
+
+    def decode(self, kind: type[T], raw: bytes) -> T:
+        """Raises ``InvalidArgumentError``."""
+        ...
+
+    def decode_body(self, kind: type[T], raw: bytes) -> T:
+        """The message of a unary call, whose body may be empty."""
+        ...
+
+    def encode(self, message: Message) -> bytes: ...
+
+    def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
+        """The envelope of one chunk of a process's output."""
+        ...
+
+
+class _JsonCodec:
+    unary_type: ClassVar = connect.UNARY_CONTENT_TYPE
+    stream_type: ClassVar = connect.STREAM_CONTENT_TYPE
+    can_number: ClassVar = True
+
+    async def prepare(self) -> None:
+        """Nothing is loaded for JSON."""
+
+    def decode(self, kind: type[T], raw: bytes) -> T:
+        return messages.decode(kind, raw)
+
+    def decode_body(self, kind: type[T], raw: bytes) -> T:
+        return messages.decode(kind, raw or b"{}")
+
+    def encode(self, message: Message) -> bytes:
+        return messages.encode(message)
+
+    def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
+        """Joined from bytes: ten times as fast as a JSON encoder."""
+        encoded = b2a_base64(output.chunk, newline=False)
+        suffix = b'"},"sequence":"%d"}}' % output.sequence if numbered else _SUFFIX
+        prefix = _PREFIX[output.kind]
+        size = len(prefix) + len(encoded) + len(suffix)
+        return b"".join((connect.envelope_header(size), prefix, encoded, suffix))
+
+
+class _BinaryCodec:
+    unary_type: ClassVar = connect.BINARY_CONTENT_TYPE
+    stream_type: ClassVar = connect.BINARY_STREAM_CONTENT_TYPE
+    can_number: ClassVar = False
+
+    def __init__(self) -> None:
+        self._module: ModuleType | None = None
+
+    async def prepare(self) -> None:
+        """Load the library, off the event loop, when the first caller speaks this form."""
+        if self._module is None:
+            self._module = await asyncio.to_thread(
+                importlib.import_module, "sbx_jupyter.protocol.binary"
+            )
+
+    def decode(self, kind: type[T], raw: bytes) -> T:
+        return self._loaded.decode(kind, raw)
+
+    def decode_body(self, kind: type[T], raw: bytes) -> T:
+        return self._loaded.decode(kind, raw)
+
+    def encode(self, message: Message) -> bytes:
+        return self._loaded.encode(message)
+
+    def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
+        del numbered  # the interface has no number for it, and nobody gets here who asked
+        data = DataEvent(**{output.kind: output.chunk})
+        event = ProcessEventResponse(event=ProcessEvent(data=data))
+        return connect.encode_envelope(self.encode(event))
+
+    @property
+    def _loaded(self) -> Any:
+        assert self._module is not None, "prepare was not awaited"
+        return self._module
+
+
+JSON_CODEC: Final[Codec] = _JsonCodec()
+BINARY_CODEC: Final[Codec] = _BinaryCodec()
+_CODECS: Final = (JSON_CODEC, BINARY_CODEC)
+
+
+def codec_for(content_type: str, *, is_stream: bool) -> Codec | None:
+    """The codec that a request names in its content type, if there is one."""
+    for codec in _CODECS:
+        if content_type == (codec.stream_type if is_stream else codec.unary_type):
+            return codec
+    return None
+
+
+def content_types(*, is_stream: bool) -> str:
+    """All that a method takes, for ``Accept-Post``."""
+    return ", ".join(codec.stream_type if is_stream else codec.unary_type for codec in _CODECS)
