@@ -16,7 +16,12 @@ from typing import Final, NoReturn
 from . import syscalls
 from .usage import Usage
 
-_ROUNDS: Final = 50
+_PATIENCE: Final = 1.0
+"""Seconds until a process that cannot be stopped is left to itself."""
+
+_STILL: Final = frozenset("TtZXx")
+"""States of a thread that runs no code: stopped, traced, ended."""
+
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -87,17 +92,30 @@ def _reap() -> set[int]:
 
 
 def _settle(keeper: int, number: int, *, spare_agent: bool) -> None:
-    """Signal until a round finds nobody new: what was running may have forked."""
+    """Signal until all stand still: who was running may have forked, and is stopped only later."""
     seen: set[int] = set()
-    for _ in range(_ROUNDS):
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
         below = descendants(keeper)
-        fresh = set(below[1:] if spare_agent else below) - seen
-        if not fresh:
-            return
-        for pid in fresh:
+        wanted = set(below[1:] if spare_agent else below)
+        for pid in wanted - seen:
             _signal(pid, number)
-        seen |= fresh
+        if wanted <= seen and not any(_is_running(pid) for pid in wanted):
+            return
+        seen |= wanted
         time.sleep(0.0005)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a thread of the process is not stopped; one that waits for a disk cannot be yet."""
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            text = Path(f"/proc/{pid}/task/{task}/stat").read_text(errors="replace")
+            if text.rpartition(")")[2].split()[0] not in _STILL:
+                return True
+    except OSError:
+        return False  # it ended
+    return False
 
 
 def _signal(pid: int, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,8 +193,10 @@ async def test_a_volume_is_shared_between_sandboxes(fence: Fence, data_dir: Path
 
 _TOP_LEVEL_INSIDE = {
     *("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt"),
-    *("opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var", "work"),
+    *("opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var"),
+    *(Path(prefix).parts[1] for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)),
 }
+"""A root of every system, and where the Python of the tests is."""
 
 
 def _names(folder: str) -> list[str]:

@@ -40,7 +40,7 @@ async def start(engine: Engine, sandbox_id: str, script: str) -> int:
     return process.pid
 
 
-async def until(condition: Callable[[], bool], timeout: float = 5.0, step: float = 0.005) -> float:
+async def until(condition: Callable[[], bool], timeout: float = 20.0, step: float = 0.005) -> float:
     """Wait for a condition; how long it took. A step of 0 sees what passes quickly, too."""
     start = time.monotonic()
     while not condition():

@@ -12,6 +12,7 @@ import pytest
 from sbx_jupyter.engine.engine import Engine, EngineConfig, SandboxFilter
 from sbx_jupyter.engine.idempotency import KeyReusedError
 from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.placement import Plan
 from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.engine.sandbox import Sandbox
 from sbx_jupyter.errors import (
@@ -327,18 +328,25 @@ async def test_ready_sandboxes_are_given_out_once_and_replaced(make_engine: Make
     await engine.wait_ready()
 
 
-async def test_an_engine_stopped_while_it_makes_ready_sandboxes_ends_and_leaves_nothing(
-    data_dir: Path,
+async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(
+    make_engine: MakeEngine, data_dir: Path
 ):
-    for pause in (0.02, 0.025, 0.03, 0.04):  # from before the first clone to after its answer
-        engine = Engine(EngineConfig(data_dir, pool_size=3))
-        await engine.start()
-        await asyncio.sleep(pause)
+    engine = await make_engine()
+    placement = engine._running().context.placement
+    limits = engine.config.default_limits
+    for tenths in range(1, 120, 3):  # milliseconds; a creation takes about ten
+        task = asyncio.create_task(placement.place(Plan(f"i{tenths:019d}", limits=limits)))
+        await asyncio.sleep(tenths / 10_000)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=30)
+        assert done, tenths
+        if not task.cancelled():  # it was quicker
+            await placement.end(task.result())
+            await placement.remove(f"i{tenths:019d}")
 
-        async with asyncio.timeout(30):
-            await engine.stop(kill_sandboxes=True)
-
-        assert list((data_dir / "sandboxes").iterdir()) == []
+    assert list((data_dir / "sandboxes").iterdir()) == []
+    zygote = engine._running().fence.zygote_pid
+    await until(lambda: Path(f"/proc/{zygote}/task/{zygote}/children").read_text() == "")
 
 
 async def test_a_dead_ready_sandbox_is_not_given_out(make_engine: MakeEngine):
