@@ -8,6 +8,7 @@ import io
 import tarfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -35,7 +36,7 @@ def api(engine: EngineProcess) -> Iterator[Api]:
     with httpx.Client(
         base_url=found.url, headers={"X-API-Key": found.api_key}, trust_env=False, timeout=30
     ) as client:
-        yield Api(client)
+        yield Api(client, engine.process.pid if engine.process is not None else 0)
 
 
 @pytest.fixture
@@ -53,6 +54,13 @@ class Api:
     """The platform API, in the words of a test."""
 
     client: httpx.Client
+    pid: int = 0
+    """The process of the engine, where a test looks at that."""
+
+    def used_memory(self) -> int:
+        """The bytes that the engine itself has now."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) << 10
 
     def request(self, name: str, **fields: Any) -> dict[str, Any]:
         answer = self.client.post("/v3/templates", json={"name": name, **fields})

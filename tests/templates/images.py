@@ -6,12 +6,28 @@ import gzip
 import hashlib
 import json
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 from .conftest import archive, entry
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 BUSYBOX = Path("/bin/busybox")
+LOOK = """
+set -e
+[ "$GREETING" = hello ]
+[ ! -e /srv/gone ]
+[ "$(ls /srv/dir)" = new ]
+[ "$(cat /real/inside)" = "through a link" ]
+[ "$(stat -c %u:%g /srv/owned)" = 33:33 ]
+[ "$(id -un)" = user ]
+"""
+"""What is true in a template that was made of the image where owners are kept."""
 
 
 def digest(content: bytes) -> str:
@@ -21,34 +37,46 @@ def digest(content: bytes) -> str:
 class TinyImage:
     """The parts of the image, and the archives and registry documents that carry them."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: str = "gzip", *more: tuple[tarfile.TarInfo, bytes]) -> None:
+        """``form`` is how the lower layer is compressed; ``more`` goes into the upper one."""
         lower = self._lower()
         upper = archive(
             entry("srv/.wh.gone"),
             entry("srv/dir/.wh..wh..opq"),
             entry("srv/dir/new", content=b"new"),
             entry("through/inside", content=b"through a link"),
+            *more,
         )
-        self.layers = [gzip.compress(lower, mtime=0), upper]
+        packed = zstd.compress(lower) if form == "zstd" else gzip.compress(lower, mtime=0)
+        self.layers = [packed, upper]
         self.plain = [lower, upper]
-        self.config = json.dumps(
+        self.envs = ["PATH=/bin:/usr/bin", "GREETING=hello"]
+
+    @property
+    def config(self) -> bytes:
+        """The configuration, by which the engine knows an image again."""
+        return json.dumps(
             {
                 "architecture": "amd64",
                 "os": "linux",
-                "config": {"Env": ["PATH=/bin:/usr/bin", "GREETING=hello"]},
-                "rootfs": {"type": "layers", "diff_ids": [digest(lower), digest(upper)]},
+                "config": {"Env": self.envs},
+                "rootfs": {"type": "layers", "diff_ids": [digest(part) for part in self.plain]},
             }
         ).encode()
+
+    @property
+    def manifest(self) -> bytes:
         kind = "application/vnd.oci.image"
-        self.manifest = json.dumps(
+        layers = []
+        for part in self.layers:
+            form = {b"\x1f\x8b": "+gzip", b"\x28\xb5": "+zstd"}.get(part[:2], "")
+            layers.append(self._describe(f"{kind}.layer.v1.tar{form}", part))
+        return json.dumps(
             {
                 "schemaVersion": 2,
                 "mediaType": f"{kind}.manifest.v1+json",
                 "config": self._describe(f"{kind}.config.v1+json", self.config),
-                "layers": [
-                    self._describe(f"{kind}.layer.v1.tar+gzip", self.layers[0]),
-                    self._describe(f"{kind}.layer.v1.tar", self.layers[1]),
-                ],
+                "layers": layers,
             }
         ).encode()
 

@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import os
 import secrets
-import socket
 import subprocess
-import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from tests.service.conftest import start_engine
+
 from .conftest import Api, archive, entry, messages, run
-from .images import BUSYBOX, TinyImage, digest
+from .images import BUSYBOX, LOOK, TinyImage, digest, zstd
+from .registries import htpasswd, push, serve_registry, serve_tokens, silly_auth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from email.message import Message
 
 pytestmark = pytest.mark.skipif(
     not BUSYBOX.exists(), reason="needs the Debian package busybox-static"
 )
-REGISTRY = Path("/usr/bin/docker-registry")
-LOOK = """
-set -e
-[ "$GREETING" = hello ]
-[ ! -e /srv/gone ]
-[ "$(ls /srv/dir)" = new ]
-[ "$(cat /real/inside)" = "through a link" ]
-[ "$(stat -c %u:%g /srv/owned)" = 33:33 ]
-[ "$(id -un)" = user ]
-"""
 
 
-@pytest.mark.parametrize("form", ["layout", "saved"])
-def test_an_imported_image_is_the_ground_of_builds(api: Api, form: str) -> None:
-    content = getattr(TinyImage(), form)()
-    answer = api.client.put(f"/engine/images/tiny-{form}", content=content)
+@pytest.mark.parametrize(
+    ("form", "compression"), [("layout", "gzip"), ("saved", "gzip"), ("layout", "zstd")]
+)
+def test_an_imported_image_is_the_ground_of_builds(api: Api, form: str, compression: str) -> None:
+    image = TinyImage(compression)
+    image.envs.append(f"FORM={form}-{compression}")  # no two of these are one image
+    name = f"tiny-{form}-{compression}"
+    answer = api.client.put(f"/engine/images/{name}", content=getattr(image, form)())
     assert answer.status_code == 201, answer.text
-    assert answer.json()["digest"] == digest(TinyImage().config)
+    assert answer.json()["digest"] == digest(image.config)
 
-    found = api.build(f"from-{form}", run(LOOK), fromImage=f"tiny-{form}")
+    found = api.build(f"from-{form}", run(LOOK), fromImage=name)
 
     assert found["status"] == "ready", found
     made = api.client.post("/v2/sandboxes", json={"templateID": f"from-{form}"})
@@ -53,16 +49,86 @@ def test_an_imported_image_is_the_ground_of_builds(api: Api, form: str) -> None:
 
 def test_a_link_out_of_the_image_leads_nowhere_outside(api: Api) -> None:
     mark = f"sbx-escape-{secrets.token_hex(8)}"
-    image = TinyImage()
-    image.layers[1] = image.plain[1] = archive(entry(f"escape/{mark}", content=b"out"))
-    image.config = image.config.replace(
-        digest(TinyImage().plain[1]).encode(), digest(image.plain[1]).encode()
-    )
+    image = TinyImage("gzip", entry(f"escape/{mark}", content=b"out"))
     answer = api.client.put("/engine/images/escaping", content=image.saved())
     assert answer.status_code == 201, answer.text
     assert not Path(f"/tmp/{mark}").exists()
     found = api.build("from-escaping", run(f"cat /tmp/{mark}"), fromImage="escaping")
     assert found["status"] == "ready", found
+
+
+@contextlib.contextmanager
+def small_engine(data: Path) -> Iterator[Api]:
+    found = start_engine(data, "--pool-size=0")
+    try:
+        with httpx.Client(
+            base_url=found.url, headers={"X-API-Key": found.key}, trust_env=False, timeout=60
+        ) as client:
+            yield Api(client, found.process.pid)
+    finally:
+        assert found.stop() == 0
+        assert found.process.stderr is not None
+        found.process.stderr.close()
+
+
+def with_upper(layer: bytes, plain: bytes = b"") -> TinyImage:
+    image = TinyImage()
+    image.layers[1], image.plain[1] = layer, plain
+    return image
+
+
+def test_frames_of_zstd_may_follow_each_other_and_be_skipped(api: Api) -> None:
+    skipped = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"table"
+    plain = TinyImage().plain[1]
+    frames = [zstd.compress(plain[:512]), zstd.compress(plain[512:])]
+    layer = skipped + skipped.join(frames) + skipped
+    answer = api.client.put("/engine/images/framed", content=with_upper(layer, plain).layout())
+    assert answer.status_code == 201, answer.text
+    found = api.build("from-framed", run(LOOK), fromImage="framed")
+    assert found["status"] == "ready", found
+
+
+def wide_frame() -> bytes:
+    """A small frame that asks for a window of two gigabytes."""
+    packer = zstd.ZstdCompressor(options={int(zstd.CompressionParameter.window_log): 31})
+    return packer.compress(bytes(1 << 20)) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (wide_frame(), "requires too much memory"),
+        (zstd.compress(b"some content")[:-2], "ended before"),
+        (zstd.compress(b"some content") + b"garbage", "Unable to decompress"),
+        (zstd.compress(b"some content"), "is not sha256:"),
+        (b"\x50\x2a\x4d\x18" + b"\xff" * 4, "ended before"),
+    ],
+)
+def test_a_hostile_frame_of_zstd_is_refused(api: Api, layer: bytes, text: str) -> None:
+    before = api.used_memory()
+    answer = api.client.put("/engine/images/framed-badly", content=with_upper(layer).layout())
+    assert (answer.status_code, text in answer.json()["message"]) == (400, True), answer.text
+    assert api.used_memory() - before < 64 << 20
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to make a small disk")
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
+def test_a_layer_that_grows_beyond_the_disk_is_refused(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", disk], check=True)
+    try:
+        with small_engine(disk / "data") as api:
+            image = with_upper(compress(bytes(1 << 30)))
+            answer = api.client.put("/engine/images/bomb", content=image.layout())
+            assert answer.status_code == 507, answer.text
+            assert "larger than the space that is left" in answer.json()["message"]
+            assert not list((disk / "data" / "layers").iterdir())
+            assert not list((disk / "data" / "blobs").glob("*.part"))
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 @pytest.mark.parametrize(
@@ -99,54 +165,10 @@ def test_the_image_that_clients_take_by_default_is_the_stock_template(api: Api) 
     assert "the stock template 'base' stands for it" in messages(found)
 
 
-@contextlib.contextmanager
-def serve_registry(folder: Path, auth: str = "") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A real registry on a free port; ``auth`` is its configuration."""
-    if not REGISTRY.exists():
-        pytest.skip("needs the Debian package docker-registry")
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    config = folder / f"config-{port}.yml"
-    config.write_text(
-        f"version: 0.1\nlog: {{level: error}}\n{auth}\n"
-        f"storage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
-        f"http: {{addr: '127.0.0.1:{port}'}}\n"
-    )
-    process = subprocess.Popen(
-        [REGISTRY, "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                url = f"http://127.0.0.1:{port}/v2/"
-                if httpx.get(url, trust_env=False).status_code in (200, 401):
-                    break
-            assert time.monotonic() < deadline, "the registry does not start"
-            time.sleep(0.05)
-        yield f"127.0.0.1:{port}", process
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with serve_registry(tmp_path) as running:
         yield running
-
-
-def push(host: str, image: TinyImage) -> None:
-    with httpx.Client(base_url=f"http://{host}/v2/tiny/", trust_env=False) as client:
-        for part in (*image.layers, image.config):
-            where = client.post("blobs/uploads/").headers["Location"]
-            joint = "&" if "?" in where else "?"
-            sent = client.put(f"{where}{joint}digest={digest(part)}", content=part)
-            assert sent.status_code == 201, sent.text
-        kind = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
-        sent = client.put("manifests/v1", content=image.manifest, headers=kind)
-        assert sent.status_code == 201, sent.text
 
 
 def test_an_image_is_pulled_from_a_registry_and_kept_for_when_it_is_gone(
@@ -168,10 +190,7 @@ def test_an_image_is_pulled_from_a_registry_and_kept_for_when_it_is_gone(
 def test_a_registry_that_asks_for_a_password_gets_it(api: Api, tmp_path: Path) -> None:
     with serve_registry(tmp_path) as (host, _):
         push(host, TinyImage())
-    salted = ["perl", "-e", "print crypt('secret', '$2b$04$abcdefghijklmnopqrstuu')"]
-    made = subprocess.run(salted, capture_output=True, text=True, check=True).stdout
-    (tmp_path / "htpasswd").write_text(f"me:{made}\n")
-    auth = f"auth: {{htpasswd: {{realm: tiny, path: {tmp_path}/htpasswd}}}}"
+    auth = htpasswd(tmp_path, "me", "secret")
     with serve_registry(tmp_path, auth) as (host, _):
         image = f"{host}/tiny:v1"
         refused = api.build("private", fromImage=image)
@@ -189,29 +208,11 @@ def test_a_registry_that_gives_out_tokens_is_asked_for_one(api: Api, tmp_path: P
         push(host, TinyImage())
     asked: list[str] = []
 
-    class Tokens(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            body = b'{"token": "any"}'
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def give(path: str, headers: Message) -> str:
+        asked.append(path)
+        return "any"
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Tokens) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            realm = f"http://127.0.0.1:{server.server_port}/token"
-            with serve_registry(
-                tmp_path, f"auth: {{silly: {{realm: '{realm}', service: tiny}}}}"
-            ) as (host, _):
-                found = api.build("by-token", run(LOOK), fromImage=f"{host}/tiny:v1")
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_tokens(give) as realm, serve_registry(tmp_path, silly_auth(realm)) as (host, _):
+        found = api.build("by-token", run(LOOK), fromImage=f"{host}/tiny:v1")
     assert found["status"] == "ready", found
     assert any("scope=repository" in path for path in asked)

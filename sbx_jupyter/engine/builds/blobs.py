@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import hashlib
 import os
 import re
 import secrets
+import shutil
 import time
-import zlib
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sbx_jupyter.engine.builds.compression import is_zstd, open_plain
 from sbx_jupyter.engine.datadir import translate
 from sbx_jupyter.errors import DataLossError, InvalidArgumentError, NoSpaceError
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 MAX_JSON: Final = 8 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_GZIP: Final = b"\x1f\x8b"
+_DRAFT: Final = ".part"
 _KEPT_SECONDS: Final = 7 * 86400
 _KEPT_BYTES: Final = 10 * 1024**3
 
@@ -54,7 +54,7 @@ class Blobs:
         """Make the directory; forget what is old and what never became whole."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         for path in self._folder.iterdir():
-            if path.name.endswith(".part"):
+            if path.name.endswith(_DRAFT):
                 path.unlink()
         self.prune()
 
@@ -65,13 +65,23 @@ class Blobs:
     def has(self, digest: str) -> bool:
         return self.path(digest).is_file()
 
-    def put(self, chunks: Iterable[bytes], digest: str | None) -> str:
-        """Keep content; raises ``DataLossError`` unless it has the digest that it should have."""
-        draft = self._folder / f"{secrets.token_hex(8)}.part"
-        seen = hashlib.sha256()
+    def check_room(self, size: int) -> None:
+        """Raise ``NoSpaceError`` when so many bytes do not fit on the disk."""
+        if size > shutil.disk_usage(self._folder).free:
+            raise NoSpaceError("the image is larger than the space that is left")
+
+    def put(self, chunks: Iterable[bytes], digest: str | None, size: int | None = None) -> str:
+        """Keep content; raises ``DataLossError`` unless it has the digest that it should have.
+
+        ``size`` is how many bytes it should have; what is longer is not read to its end.
+        """
+        draft, seen = self._draft(), hashlib.sha256()
+        left = size
         try:
             with draft.open("xb") as file:
                 for chunk in chunks:
+                    if left is not None and (left := left - len(chunk)) < 0:
+                        raise DataLossError(f"the content of {digest} is longer than {size} bytes")
                     seen.update(chunk)
                     file.write(chunk)
             found = f"sha256:{seen.hexdigest()}"
@@ -85,33 +95,51 @@ class Blobs:
         return found
 
     def check_layer(self, layer: ImageLayer, left: int) -> int:
-        """Compare a layer with its uncompressed digest; give its uncompressed size.
+        """Compare a layer with its uncompressed digest; give how much space it needs.
 
-        Raises ``DataLossError``, ``InvalidArgumentError`` for a compression that is not known and
-        ``NoSpaceError`` when it is larger than ``left``.
+        Raises ``DataLossError``, and ``NoSpaceError`` when that is more than ``left``.
         """
         path = self.path(layer.blob)
+        # What unpacks layers knows what the standard library knows: zstd is taken off here.
+        is_kept = is_zstd(path)
         seen, size = hashlib.sha256(), 0
+        draft = self._draft()
         try:
-            with path.open("rb") as raw:
-                head = raw.read(4)
-                raw.seek(0)
-                if head == _ZSTD:
-                    raise InvalidArgumentError(
-                        "the image has layers compressed with zstd, which is not supported"
-                    )
-                stream: Any = gzip.GzipFile(fileobj=raw) if head[:2] == _GZIP else raw
+            with open_plain(path) as stream, contextlib.ExitStack() as opened:
+                target = opened.enter_context(draft.open("xb")) if is_kept else None
                 while chunk := stream.read(_CHUNK):
                     seen.update(chunk)
-                    size += len(chunk)
+                    size += len(chunk) * (2 if is_kept else 1)
                     if size > left:
                         raise NoSpaceError("the image is larger than the space that is left")
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataLossError(f"the layer {layer.blob} is damaged: {error}") from error
-        if f"sha256:{seen.hexdigest()}" != layer.diff_id:
-            raise DataLossError(f"the layer {layer.blob} is not {layer.diff_id}")
-        os.utime(path)
+                    if target is not None:
+                        target.write(chunk)
+            if f"sha256:{seen.hexdigest()}" != layer.diff_id:
+                raise DataLossError(f"the layer {layer.blob} is not {layer.diff_id}")
+            os.utime(path)
+            if is_kept:
+                draft.rename(self.path(layer.diff_id))
+        except OSError as error:
+            raise translate(error, "looking through an image") from error
+        except DataLossError as error:
+            raise DataLossError(f"the layer {layer.blob} is damaged: {error.message}") from error
+        finally:
+            draft.unlink(missing_ok=True)
         return size
+
+    def unpackable(self, layers: list[ImageLayer]) -> list[Path]:
+        """Checked layers as archives that are plain or compressed by gzip."""
+        paths = [(self.path(layer.blob), layer) for layer in layers]
+        return [self.path(layer.diff_id) if is_zstd(path) else path for path, layer in paths]
+
+    def forget_plain(self, layers: list[ImageLayer]) -> None:
+        """Remove what ``check_layer`` made of layers; repeating it is fine."""
+        for layer in layers:
+            if layer.diff_id != layer.blob:
+                self.path(layer.diff_id).unlink(missing_ok=True)
+
+    def _draft(self) -> Path:
+        return self._folder / f"{secrets.token_hex(8)}{_DRAFT}"
 
     def prune(self) -> None:
         """Remove what was not used for long, and the oldest of too much."""

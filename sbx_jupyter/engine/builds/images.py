@@ -122,25 +122,31 @@ class Images:
         if known is not None:
             return await self._store(replace(known, names=(*known.names, name)), name)
         say(f"Unpacking {len(image.layers)} layers")
-        await asyncio.to_thread(self._check, image)
-        async with self._context.layers.reserve() as layer:
-            target = self._context.data_dir.path / layer
-            try:
-                await self._fence.unpack(
-                    [self._blobs.path(part.blob) for part in image.layers], target
+        try:
+            await asyncio.to_thread(self._check, image)
+            async with self._context.layers.reserve() as layer:
+                await self._unpack_to(layer, image)
+                row = ImageRow(
+                    key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()
                 )
-            except SbxError as error:
-                error = translate(error, "unpacking the image")
-                if isinstance(error, InternalError):
-                    error = InvalidArgumentError(f"the image cannot be unpacked: {error.message}")
-                raise error from None
-            await asyncio.to_thread(sync, target)
-            row = ImageRow(
-                key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()
-            )
-            row = await self._store(row, name)
+                row = await self._store(row, name)
+        finally:
+            await asyncio.to_thread(self._blobs.forget_plain, image.layers)
         await asyncio.to_thread(self._blobs.prune)
         return row
+
+    async def _unpack_to(self, layer: str, image: Image) -> None:
+        target = self._context.data_dir.path / layer
+        try:
+            await self._fence.unpack(
+                await asyncio.to_thread(self._blobs.unpackable, image.layers), target
+            )
+        except SbxError as error:
+            error = translate(error, "unpacking the image")
+            if isinstance(error, InternalError):
+                error = InvalidArgumentError(f"the image cannot be unpacked: {error.message}")
+            raise error from None
+        await asyncio.to_thread(sync, target)
 
     def _check(self, image: Image) -> None:
         left = shutil.disk_usage(self._context.data_dir.path).free - _SPARE

@@ -33,6 +33,7 @@ class Descriptor(msgspec.Struct):
     """How one document of an image names another."""
 
     digest: str
+    size: int = 0
     media_type: str = msgspec.field(name="mediaType", default="")
     platform: Platform | None = None
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbx_jupyter.engine.builds.aws import registry_login
 from sbx_jupyter.engine.builds.blobs import MAX_JSON, assemble, check_digest, decode
 from sbx_jupyter.engine.builds.oci import Index, Manifest, choose, is_index
 from sbx_jupyter.errors import (
@@ -22,15 +24,19 @@ from sbx_jupyter.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from oras.provider import Registry
 
     from sbx_jupyter.engine.builds.blobs import Blobs, Image
+    from sbx_jupyter.engine.builds.oci import Descriptor
     from sbx_jupyter.protocol.templates import Registry as Credentials
 
 _HUB: Final = "registry-1.docker.io"
 _TIMEOUT: Final = (10, 120)
+_LIMIT: Final = 3600
+"""Seconds for a whole image, since a registry may send it as slowly as it likes."""
+
 _MAX_LAYERS: Final = 200
 _CHUNK: Final = 1024 * 1024
 _ACCEPT: Final = ", ".join(
@@ -78,6 +84,7 @@ class Puller:
 
     def __init__(self, name: ImageName, credentials: Credentials | None) -> None:
         self._name = name
+        self._end = time.monotonic() + _LIMIT
         self._client = _client(name, credentials)
         scheme = "http" if _LOCAL.match(name.host) else "https"
         self._base = f"{scheme}://{name.host}/v2/{name.name}"
@@ -85,8 +92,8 @@ class Puller:
     def pull(self, blobs: Blobs, say: Callable[[str], None]) -> Image:
         """Bring an image into ``blobs``.
 
-        Raises ``UnavailableError``, ``NotFoundError``, ``PermissionDeniedError`` and
-        ``DataLossError``.
+        Raises ``UnavailableError``, ``NotFoundError``, ``PermissionDeniedError``,
+        ``NoSpaceError`` and ``DataLossError``.
         """
         raw = self._document(f"manifests/{self._name.version}", self._name.version)
         if is_index(raw):
@@ -97,10 +104,11 @@ class Puller:
             raise InvalidArgumentError("the image has too many layers")
         digest = check_digest(manifest.config.digest)
         config = self._document(f"blobs/{digest}", digest)
+        blobs.check_room(sum(layer.size for layer in manifest.layers if not blobs.has(layer.digest)))
         for number, layer in enumerate(manifest.layers, 1):
             if not blobs.has(layer.digest):
                 say(f"Pulling layer {number}/{len(manifest.layers)} {layer.digest[7:19]}")
-                self._blob(layer.digest, blobs)
+                self._blob(layer, blobs)
         return assemble(config, [layer.digest for layer in manifest.layers])
 
     def _document(self, path: str, digest: str) -> bytes:
@@ -113,14 +121,23 @@ class Puller:
             raise DataLossError(f"the registry gave {found} for {digest}")
         return raw
 
-    def _blob(self, digest: str, blobs: Blobs) -> None:
+    def _blob(self, layer: Descriptor, blobs: Blobs) -> None:
         import requests
 
+        digest = layer.digest
         with self._get(f"blobs/{digest}", {}) as response:
             try:
-                blobs.put(response.iter_content(_CHUNK), digest)
+                blobs.put(self._in_time(response.iter_content(_CHUNK)), digest, layer.size)
             except requests.RequestException as error:
                 raise UnavailableError(f"the layer {digest} did not arrive: {error}") from error
+
+    def _in_time(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
+        for chunk in chunks:
+            if time.monotonic() > self._end:
+                raise UnavailableError(
+                    f"the registry {self._name.host} took longer than {_LIMIT} seconds"
+                )
+            yield chunk
 
     def _get(self, path: str, headers: dict[str, str]) -> Any:
         import requests
@@ -157,10 +174,13 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
         ) from error
 
     class Impatient(HTTPAdapter):
-        """The client sets no time limit of its own."""
+        """Sets the time limit that the client does not."""
 
         def send(self, request: Any, *args: Any, **options: Any) -> Any:
             options["timeout"] = options.get("timeout") or _TIMEOUT
+            # A registry says where tokens are given out; no password goes there in the clear.
+            if not is_local and not str(request.url).startswith("https://"):
+                raise requests.exceptions.InvalidSchema("the registry leads to plain HTTP")
             return super().send(request, *args, **options)
 
     is_local = bool(_LOCAL.match(name.host))
@@ -172,7 +192,7 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
         raise UnavailableError(
             f"the registry {name.host} cannot be reached: {type(error).__name__}"
         ) from error
-    login = _login(credentials)
+    login = _login(name, credentials)
     if login is None and challenge.lower().startswith("basic"):
         raise PermissionDeniedError(f"the registry refuses access to {name}: it wants a password")
     backend = "basic" if challenge.lower().startswith("basic") else "token"
@@ -184,16 +204,23 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
     return client
 
 
-def _login(credentials: Credentials | None) -> tuple[str, str] | None:
+def _login(name: ImageName, credentials: Credentials | None) -> tuple[str, str] | None:
     if credentials is None:
         return None
     if credentials.type == "registry" and credentials.username and credentials.password:
         return credentials.username, credentials.password
     if credentials.type == "gcp" and credentials.service_account_json:
-        return "_json_key", credentials.service_account_json
+        return "_json_key", _account(credentials.service_account_json)
     if credentials.type == "aws":
-        raise InvalidArgumentError(
-            "AWS keys are not supported: use the type registry with the user AWS and the password "
-            "that `aws ecr get-login-password` prints"
-        )
+        key_id, secret = credentials.aws_access_key_id, credentials.aws_secret_access_key
+        if key_id and secret and credentials.aws_region:
+            return registry_login(name.host, key_id, secret, credentials.aws_region)
     raise InvalidArgumentError("the credentials of the registry are not complete")
+
+
+def _account(text: str) -> str:
+    """The key of a service account of Google's, which is itself the password."""
+    found = decode(text.encode(), dict[str, Any], "the JSON of the service account")
+    if found.get("type") != "service_account" or not found.get("private_key"):
+        raise InvalidArgumentError("the JSON is not the key of a service account")
+    return text
