@@ -129,6 +129,20 @@ class PlatformClient:
         """Replace the whole egress configuration."""
         await self._send("PUT", f"/sandboxes/{_segment(sandbox_id)}/network", body=network)
 
+    async def set_metadata(
+        self, sandbox_id: str, metadata: dict[str, str | None]
+    ) -> records.ListedSandbox:
+        """Change entries of a sandbox's metadata; ``None`` removes one.
+
+        Raises ``NotFoundError`` also for deployments that are not our engine.
+        """
+        response = await self._send(
+            "PATCH",
+            f"/engine/sandboxes/{_segment(sandbox_id)}",
+            body=records.MetadataRequest(metadata=metadata),
+        )
+        return _decoded(response, records.ListedSandbox)
+
     async def fork(
         self, sandbox_id: str, *, count: int = 1, timeout: int = records.DEFAULT_TIMEOUT
     ) -> list[records.ForkResult]:

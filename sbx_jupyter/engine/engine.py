@@ -33,7 +33,7 @@ from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sbx_jupyter.engine.diff.diffs import Diffs
     from sbx_jupyter.engine.sandbox import Sandbox
@@ -331,6 +331,18 @@ class Engine:
                 for hook in self.hooks.network_changed:
                     await hook(row, placed.sandbox)
             reached("network.applied")
+
+    async def set_metadata(self, sandbox_id: str, changes: Mapping[str, str | None]) -> SandboxRow:
+        """Change entries of a sandbox's metadata, running or paused; ``None`` removes one."""
+        parts = self._running()
+        slot = parts.context.slots.find(sandbox_id)
+        async with slot.operate("set_metadata"):
+            merged = {**slot.row.metadata, **changes}
+            kept = {key: value for key, value in merged.items() if value is not None}
+            row = replace(slot.row, metadata=kept)
+            await parts.context.commit(Batch().put(row))
+            slot.row = row
+        return row
 
     async def snapshot(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Keep the files of a running sandbox as a template build (S19); see ``Snapshots``."""

@@ -40,7 +40,16 @@ class State(enum.Enum):
         return self is not State.PAUSED
 
 
-Operation = Literal["pause", "resume", "set_timeout", "refresh", "set_network", "snapshot", "fork"]
+Operation = Literal[
+    "pause",
+    "resume",
+    "set_timeout",
+    "refresh",
+    "set_network",
+    "set_metadata",
+    "snapshot",
+    "fork",
+]
 
 _NEXT: Final[dict[State, frozenset[State]]] = {
     State.CREATING: frozenset({State.RUNNING, State.KILLING}),

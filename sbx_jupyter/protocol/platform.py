@@ -159,6 +159,12 @@ class TimeoutRequest(Record, frozen=True):
     timeout: int
 
 
+class MetadataRequest(Record, frozen=True):
+    """The body of ``PATCH /engine/sandboxes/{id}``, an addition: ``null`` removes an entry."""
+
+    metadata: dict[str, str | None]
+
+
 class RefreshRequest(Record, frozen=True):
     duration: int | None = None
 

@@ -13,6 +13,8 @@ from sbx_jupyter.protocol.platform import (
     Error,
     ForkRequest,
     ForkResult,
+    ListedSandbox,
+    MetadataRequest,
     NetworkConfig,
     PauseRequest,
     RefreshRequest,
@@ -81,6 +83,21 @@ class ForkHandler(PlatformHandler):
         if isinstance(fork, SbxError):
             return ForkResult(error=Error(code=platform_status(fork), message=fork.message))
         return ForkResult(sandbox=fork.to_sandbox(self.service.settings.domain))
+
+
+class MetadataHandler(PlatformHandler):
+    """``/engine/sandboxes/{id}``: an addition, for instance to rename a sandbox."""
+
+    @operation(
+        "Change a sandbox's metadata",
+        body=MetadataRequest,
+        answers={200: ListedSandbox},
+        errors=(*COMMON_ERRORS, 409),
+    )
+    async def patch(self, sandbox_id: str) -> None:
+        request = self.read_body(MetadataRequest)
+        row = await self.service.engine.set_metadata(self.sandbox_id(sandbox_id), request.metadata)
+        self.answer(row.to_listed())
 
 
 class TimeoutHandler(PlatformHandler):

@@ -89,6 +89,7 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     ("/secrets", secrets.SecretsHandler),
     (f"/secrets/{_SEGMENT}", secrets.SecretHandler),
     ("/health", telemetry.HealthHandler),
+    (f"/engine/sandboxes/{_SEGMENT}", lifetimes.MetadataHandler),
     (f"/engine/sandboxes/{_SEGMENT}/diff", diffs.DiffHandler),
     (f"/engine/sandboxes/{_SEGMENT}/diff\\.tar", diffs.DiffArchiveHandler),
     ("/engine/info", telemetry.InfoHandler),

@@ -376,3 +376,17 @@ def test_the_description_names_every_route(api: httpx.Client) -> None:
     assert "/v2/sandboxes/{sandboxID}/connect" in described["paths"]
     assert "/filesystem.Filesystem/ListDir" in described["paths"]
     assert "/files/compose" in described["paths"]
+
+
+def test_a_sandbox_is_renamed_running_and_paused(api: httpx.Client, sandbox: SandboxAccess) -> None:
+    route = f"/engine/sandboxes/{sandbox.id}"
+
+    first = api.patch(route, json={"metadata": {"name": "new name", "team": "blue"}})
+    api.post(f"/sandboxes/{sandbox.id}/pause").raise_for_status()
+    second = api.patch(route, json={"metadata": {"name": "newer", "team": None}})
+
+    assert first.json()["metadata"] == {"name": "new name", "team": "blue"}
+    assert second.json()["metadata"] == {"name": "newer"}
+    assert api.get(f"/sandboxes/{sandbox.id}").json()["metadata"] == {"name": "newer"}
+    check_error(api.patch(route, json={"metadata": {"name": 1}}), 400, "validation error:")
+    check_error(api.patch("/engine/sandboxes/i0", json={"metadata": {}}), 404)
