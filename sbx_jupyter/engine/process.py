@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal as signals
 import struct
@@ -35,7 +36,8 @@ _log = logging.getLogger(__name__)
 
 _MAX_SIZE: Final = 0xFFFF
 _KILL_GRACE: Final = 2.0
-"""Seconds that a killed process has to be reported as ended before its stream ends without it."""
+"""Seconds that a killed group has to be gone before its streams end without that."""
+_BURIAL_POLL: Final = 0.01
 
 _SIGNAL_NAMES: Final = {
     1: "hangup",
@@ -119,6 +121,7 @@ class Process:
         self._status: int | None = None
         self._ends_at_exit = False
         self._is_expired = False
+        self._is_buried = False
         self._hold_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -212,16 +215,28 @@ class Process:
         self._settle()
 
     async def expire(self) -> None:
-        """The time limit is over: kill the group and end every subscription with that."""
+        """The time limit is over: kill the group and end every subscription with that.
+
+        Whoever hears of it can rely on the group being gone, unless that takes the kernel more than
+        two seconds.
+        """
         self._ends_at_exit = self._is_expired = True
         try:
-            await self._agent.call(ops.SIGNAL, pid=self.pid, signal=9, group=True, timeout=5)
-        except SbxError as error:
-            _log.info("killing process %d at its time limit: %s", self.pid, error)
+            async with asyncio.timeout(_KILL_GRACE):
+                await self._bury()
+        except (SbxError, TimeoutError) as error:
+            _log.info("killing process %d at its time limit: %s", self.pid, error or "it lives on")
+        self._is_buried = True
         self._settle()
         if not self.has_ended:
-            await asyncio.sleep(_KILL_GRACE)
             self._audience.finish(_expired())
+
+    async def _bury(self) -> None:
+        """Kill the group again and again until nobody is left in it, dead or alive."""
+        with contextlib.suppress(NotFoundError):
+            while True:
+                await self._agent.call(ops.SIGNAL, pid=self.pid, signal=9, group=True)
+                await asyncio.sleep(_BURIAL_POLL)
 
     def exited(self, status: int) -> None:
         """The agent reports the exit: the code, or minus the signal. Later reports are ignored."""
@@ -277,6 +292,8 @@ class Process:
     def _settle(self) -> None:
         """Conclude when the process exited and its output ended, or was cut by a signal."""
         if self._status is None or self.has_ended:
+            return
+        if self._is_expired and not self._is_buried:
             return
         if self._pumps and not self._ends_at_exit:
             return

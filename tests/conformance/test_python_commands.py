@@ -59,13 +59,12 @@ def test_ten_million_characters_arrive(sandbox):
 
 
 def test_a_command_is_killed_when_its_time_is_over(sandbox):
-    started = time.monotonic()
-
     with pytest.raises(TimeoutException):
-        sandbox.commands.run("sleep 30", timeout=1)
+        sandbox.commands.run("sleep 3000", timeout=1)
 
-    assert time.monotonic() - started < 5
-    assert sandbox.commands.run("pgrep -x sleep || echo none").stdout == "none\n"
+    # The client's own clock may run out before the engine's answer is there, so wait for it.
+    waiting = "for _ in {1..200}; do pgrep -x sleep || exit 0; read -t 0.1; done; exit 1"
+    assert sandbox.commands.run(waiting, stdin=True).exit_code == 0
 
 
 def test_a_background_command_reads_what_is_sent(sandbox):

@@ -107,6 +107,19 @@ async def test_a_time_limit_kills_the_group_and_ends_the_stream_with_that(sandbo
     assert late.end.status == "signal: killed"
 
 
+async def test_whoever_hears_of_a_time_limit_finds_the_group_gone(sandbox):
+    script = "for _ in {1..60}; do sleep 4713 & done; echo $$; wait"
+    process = await sandbox.processes.start(bash(script), timeout=1)
+
+    group = (await anext(subscription := process.subscribe())).chunk.decode().strip()
+    with pytest.raises(DeadlineExceededError):
+        await anext(subscription)
+
+    # Not even as processes that wait to be reaped.
+    left = await run(sandbox, f"ps -e -o pgid= -o stat= | grep -w {group}")
+    assert left.stdout == b""
+
+
 async def test_output_before_the_time_limit_is_delivered_first(sandbox):
     process = await sandbox.processes.start(bash("echo kept; sleep 60"), timeout=0.4)
     subscription = process.subscribe()
