@@ -6,18 +6,20 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import functools
 import os
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from sbx_jupyter.client.config import ConnectionConfig
 from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _CLOSE_PATIENCE: Final = 2.0
 
@@ -102,6 +104,25 @@ class Portal:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+
+class Blocking(Protocol):
+    """What has blocking methods: it knows the portal, and the object that does the work there."""
+
+    def _connected(self) -> tuple[Portal, Any]: ...
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The blocking twin of an asynchronous method, with its parameters and documentation."""
+
+    @functools.wraps(method)
+    def call(self: Blocking, *args: P.args, **kwargs: P.kwargs) -> T:
+        portal, inner = self._connected()
+        return portal.call(method(inner, *args, **kwargs))
+
+    return call
 
 
 def _forget_after_fork() -> None:

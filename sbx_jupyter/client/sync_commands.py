@@ -6,17 +6,16 @@ import contextvars
 import threading
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from sbx_jupyter.client.commands import DEFAULT_TIMEOUT
-from sbx_jupyter.client.pty import SHELL
+from sbx_jupyter.client.blocking import blocking
+from sbx_jupyter.client.commands import DEFAULT_TIMEOUT, CommandHandle, Commands
+from sbx_jupyter.client.pty import SHELL, PtyHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbx_jupyter.client.blocking import Portal
-    from sbx_jupyter.client.commands import CommandHandle, Commands
     from sbx_jupyter.client.output import CommandResult
-    from sbx_jupyter.client.pty import PtyHandle, PtyOutput, Ptys
-    from sbx_jupyter.protocol.runtime import ProcessInfo
+    from sbx_jupyter.client.pty import PtyOutput, Ptys
 
     Callback = Callable[[str], Any]
 
@@ -95,25 +94,10 @@ class SyncCommands:
         portal, commands = self._connected()
         return SyncCommandHandle(portal, portal.call(commands.connect(pid, timeout=timeout)))
 
-    def list(self) -> list[ProcessInfo]:
-        """See ``Commands.list``."""
-        portal, commands = self._connected()
-        return portal.call(commands.list())
-
-    def kill(self, pid: int) -> bool:
-        """See ``Commands.kill``."""
-        portal, commands = self._connected()
-        return portal.call(commands.kill(pid))
-
-    def send_stdin(self, pid: int, text: str | bytes) -> None:
-        """See ``Commands.send_stdin``."""
-        portal, commands = self._connected()
-        portal.call(commands.send_stdin(pid, text))
-
-    def close_stdin(self, pid: int) -> None:
-        """See ``Commands.close_stdin``."""
-        portal, commands = self._connected()
-        portal.call(commands.close_stdin(pid))
+    list = blocking(Commands.list)
+    kill = blocking(Commands.kill)
+    send_stdin = blocking(Commands.send_stdin)
+    close_stdin = blocking(Commands.close_stdin)
 
 
 class SyncCommandHandle:
@@ -125,6 +109,9 @@ class SyncCommandHandle:
         self._reader: threading.Thread | None = None
         self._failure: BaseException | None = None
         self.pid = handle.pid
+
+    def _connected(self) -> tuple[Portal, CommandHandle]:
+        return self._portal, self._handle
 
     def __repr__(self) -> str:
         return f"SyncCommandHandle(pid={self.pid})"
@@ -175,21 +162,10 @@ class SyncCommandHandle:
         self._read(on_stdout, on_stderr)
         return self._handle.result()
 
-    def kill(self) -> bool:
-        """See ``CommandHandle.kill``."""
-        return self._portal.call(self._handle.kill())
-
-    def send_stdin(self, text: str | bytes) -> None:
-        """See ``CommandHandle.send_stdin``."""
-        self._portal.call(self._handle.send_stdin(text))
-
-    def close_stdin(self) -> None:
-        """See ``CommandHandle.close_stdin``."""
-        self._portal.call(self._handle.close_stdin())
-
-    def disconnect(self) -> None:
-        """See ``CommandHandle.disconnect``."""
-        self._portal.call(self._handle.disconnect())
+    kill = blocking(CommandHandle.kill)
+    send_stdin = blocking(CommandHandle.send_stdin)
+    close_stdin = blocking(CommandHandle.close_stdin)
+    disconnect = blocking(CommandHandle.disconnect)
 
     async def _read_on(self) -> None:
         self._handle.read_on()
@@ -246,6 +222,9 @@ class SyncPtyHandle:
         self._handle = handle
         self.pid = handle.pid
 
+    def _connected(self) -> tuple[Portal, PtyHandle]:
+        return self._portal, self._handle
+
     def __repr__(self) -> str:
         return f"SyncPtyHandle(pid={self.pid})"
 
@@ -264,22 +243,8 @@ class SyncPtyHandle:
         """Where to carry on after a broken connection."""
         return self._handle.next_sequence
 
-    def wait(self) -> int:
-        """See ``PtyHandle.wait``."""
-        return self._portal.call(self._handle.wait())
-
-    def send(self, keys: bytes | str) -> None:
-        """See ``PtyHandle.send``."""
-        self._portal.call(self._handle.send(keys))
-
-    def resize(self, cols: int, rows: int) -> None:
-        """See ``PtyHandle.resize``."""
-        self._portal.call(self._handle.resize(cols, rows))
-
-    def kill(self) -> bool:
-        """See ``PtyHandle.kill``."""
-        return self._portal.call(self._handle.kill())
-
-    def disconnect(self) -> None:
-        """See ``PtyHandle.disconnect``."""
-        self._portal.call(self._handle.disconnect())
+    wait = blocking(PtyHandle.wait)
+    send = blocking(PtyHandle.send)
+    resize = blocking(PtyHandle.resize)
+    kill = blocking(PtyHandle.kill)
+    disconnect = blocking(PtyHandle.disconnect)

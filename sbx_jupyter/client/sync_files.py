@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
+from sbx_jupyter.client.blocking import blocking
+from sbx_jupyter.client.files import Files
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from sbx_jupyter.client.blocking import Portal
-    from sbx_jupyter.client.files import FileContent, Files, FileStream
+    from sbx_jupyter.client.files import FileStream
     from sbx_jupyter.client.watch import Watch
-    from sbx_jupyter.protocol.runtime import EntryInfo, FilesystemEvent, WrittenFile
+    from sbx_jupyter.protocol.runtime import FilesystemEvent
 
 
 class SyncFiles:
@@ -46,64 +48,16 @@ class SyncFiles:
             return SyncFileStream(portal, portal.call(files.read(path, format, user=user)))
         return portal.call(files.read(path, format, user=user))
 
-    def download(self, path: str, target: str | Path, *, user: str | None = None) -> int:
-        """See ``Files.download``."""
-        portal, files = self._connected()
-        return portal.call(files.download(path, target, user=user))
-
-    def write(
-        self,
-        path: str,
-        content: FileContent,
-        *,
-        user: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> WrittenFile:
-        """See ``Files.write``."""
-        portal, files = self._connected()
-        return portal.call(files.write(path, content, user=user, metadata=metadata))
-
-    def write_files(
-        self, files: Mapping[str, FileContent], *, user: str | None = None
-    ) -> list[WrittenFile]:
-        """See ``Files.write_files``."""
-        portal, inner = self._connected()
-        return portal.call(inner.write_files(files, user=user))
-
-    def upload(self, source: str | Path, path: str, *, user: str | None = None) -> WrittenFile:
-        """See ``Files.upload``."""
-        portal, files = self._connected()
-        return portal.call(files.upload(source, path, user=user))
-
-    def list(self, path: str = "", depth: int = 1, *, user: str | None = None) -> list[EntryInfo]:
-        """See ``Files.list``."""
-        portal, files = self._connected()
-        return portal.call(files.list(path, depth, user=user))
-
-    def info(self, path: str, *, user: str | None = None) -> EntryInfo:
-        """See ``Files.info``."""
-        portal, files = self._connected()
-        return portal.call(files.info(path, user=user))
-
-    def exists(self, path: str, *, user: str | None = None) -> bool:
-        """See ``Files.exists``."""
-        portal, files = self._connected()
-        return portal.call(files.exists(path, user=user))
-
-    def make_dir(self, path: str, *, user: str | None = None) -> bool:
-        """See ``Files.make_dir``."""
-        portal, files = self._connected()
-        return portal.call(files.make_dir(path, user=user))
-
-    def rename(self, source: str, destination: str, *, user: str | None = None) -> EntryInfo:
-        """See ``Files.rename``."""
-        portal, files = self._connected()
-        return portal.call(files.rename(source, destination, user=user))
-
-    def remove(self, path: str, *, user: str | None = None) -> None:
-        """See ``Files.remove``."""
-        portal, files = self._connected()
-        portal.call(files.remove(path, user=user))
+    download = blocking(Files.download)
+    write = blocking(Files.write)
+    write_files = blocking(Files.write_files)
+    upload = blocking(Files.upload)
+    list = blocking(Files.list)
+    info = blocking(Files.info)
+    exists = blocking(Files.exists)
+    make_dir = blocking(Files.make_dir)
+    rename = blocking(Files.rename)
+    remove = blocking(Files.remove)
 
     def watch(
         self,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.client.blocking import Portal, blocking
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.client.sync_commands import SyncCommands, SyncPtys
 from sbx_jupyter.client.sync_files import SyncFiles
 from sbx_jupyter.protocol import platform as records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Mapping
 
     from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.protocol.runtime import Reading
 
     Metrics = list[records.SandboxMetric]
 
@@ -115,51 +114,24 @@ class Sandbox:
     @property
     def isolation(self) -> dict[str, Any] | None:
         """See ``AsyncSandbox.isolation``."""
-        return self._call(lambda s: s.isolation())
+        return self._here().call(self._inner.isolation())
 
-    def kill(self) -> bool:
-        """See ``AsyncSandbox.kill``."""
-        return self._call(lambda s: s.kill())
-
-    def pause(self, *, memory: bool = True) -> bool:
-        """See ``AsyncSandbox.pause``."""
-        return self._call(lambda s: s.pause(memory=memory))
-
-    def resume(self, *, timeout: int | None = None) -> None:
-        """See ``AsyncSandbox.resume``."""
-        self._call(lambda s: s.resume(timeout=timeout))
-
-    def set_timeout(self, timeout: int) -> None:
-        """See ``AsyncSandbox.set_timeout``."""
-        self._call(lambda s: s.set_timeout(timeout))
-
-    def info(self) -> records.SandboxDetail:
-        """See ``AsyncSandbox.info``."""
-        return self._call(lambda s: s.info())
-
-    def is_running(self) -> bool:
-        """See ``AsyncSandbox.is_running``."""
-        return self._call(lambda s: s.is_running())
-
-    def metrics(self) -> Reading:
-        """See ``AsyncSandbox.metrics``."""
-        return self._call(lambda s: s.metrics())
-
-    def metrics_history(self, *, start: int | None = None, end: int | None = None) -> Metrics:
-        """See ``AsyncSandbox.metrics_history``."""
-        return self._call(lambda s: s.metrics_history(start=start, end=end))
-
-    def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
-        """See ``AsyncSandbox.snapshot``."""
-        return self._call(lambda s: s.snapshot(name))
+    kill = blocking(AsyncSandbox.kill)
+    pause = blocking(AsyncSandbox.pause)
+    resume = blocking(AsyncSandbox.resume)
+    set_timeout = blocking(AsyncSandbox.set_timeout)
+    info = blocking(AsyncSandbox.info)
+    is_running = blocking(AsyncSandbox.is_running)
+    metrics = blocking(AsyncSandbox.metrics)
+    metrics_history = blocking(AsyncSandbox.metrics_history)
+    snapshot = blocking(AsyncSandbox.snapshot)
 
     def get_host(self, port: int) -> str:
         """See ``AsyncSandbox.get_host``."""
         return self._inner.get_host(port)
 
-    def _call(self, act: Callable[[AsyncSandbox], Coroutine[Any, Any, T]]) -> T:
-        portal = self._here()
-        return portal.call(act(self._inner))
+    def _connected(self) -> tuple[Portal, AsyncSandbox]:
+        return self._here(), self._inner
 
     def _here(self) -> Portal:
         """This process's portal; after a fork, with connections of our own."""
