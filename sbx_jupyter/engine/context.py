@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sbx_jupyter.engine.flatten import Flattener
 from sbx_jupyter.engine.logs import Journal
+from sbx_jupyter.engine.operations import Operations
 from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.protocol.platform import VolumeMount
@@ -60,6 +62,9 @@ class EngineConfig:
     parallel_builds: int = 2
     build_step_timeout: float = 3600.0
     """Seconds that one step of a build may take."""
+    max_cached_steps: int = 500
+    max_step_cache_bytes: int = 20 * 1024**3
+    """What the layers of build steps may take that only the cache keeps."""
 
 
 @dataclass(slots=True)
@@ -129,6 +134,12 @@ class Context:
     tasks: Tasks = field(default_factory=Tasks)
     guards: Tasks = field(default_factory=Tasks)
     """Those that wait for the death of a sandbox; they end when it ends or is let go."""
+
+    operations: Operations = field(default_factory=Operations)
+    flattener: Flattener = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flattener = Flattener(self)
 
     def envs_of(self, row: SandboxRow) -> dict[str, str]:
         """The environment of every process in a sandbox (interface 3.3)."""

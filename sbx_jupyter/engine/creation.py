@@ -84,6 +84,16 @@ class Creation:
         Nothing names the sandbox before its row is stored, so whatever was made for one that an
         engine did not finish is collected when the next engine starts.
         """
+        # Whatever is removed meanwhile: what the sandbox stands on is not, until its row names it.
+        layers = self._context.layers
+        try:
+            with layers.hold(row.layers):
+                return await self._launch(row, extra)
+        except BaseException:
+            await layers.collect(row.layers)
+            raise
+
+    async def _launch(self, row: SandboxRow, extra: list[Row] | None) -> SandboxRow:
         context = self._context
         context.slots.check_room()
         limits = limits_for(row, context.config.default_limits)

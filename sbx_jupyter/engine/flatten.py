@@ -1,71 +1,99 @@
 """Keeps stacks of layers short: many become one that shows the same.
 
-A snapshot of a sandbox made from a snapshot adds a layer, and every layer makes looking up a path
-dearer. Sandboxes that run go on with the layers that they have; what starts later gets the one.
+A snapshot of a sandbox made from a snapshot adds a layer, and so does a fork of a fork; every layer
+makes looking up a path dearer, and the kernel takes only so many. Sandboxes that run go on with the
+layers that they have; what starts from them later gets the merged one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.checkpoints import reached
+from sbx_jupyter.engine.records import BuildRow, MergeRow
+from sbx_jupyter.engine.stacks import TOO_MANY, choose_run, replace_run
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.records import BuildRow
+    from sbx_jupyter.engine.stacks import Stack
 
 _log = logging.getLogger(__name__)
 
-TOO_MANY: Final = 20
-"""Layers from which on a stack is flattened."""
-
 
 class Flattener:
-    """Merges the layers of builds in the background, one build after the other."""
+    """Merges layers in the background, one stack after the other."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._one = asyncio.Lock()
 
-    def consider(self, build_id: str) -> None:
-        """Flatten a build soon if it has too many layers."""
-        build = self._context.store.builds.get(build_id)
-        if build is not None and len(build.layers) >= TOO_MANY:
-            self._context.tasks.spawn(self._flatten(build.layers), f"sbx-flatten-{build_id}")
+    def consider(self, stack: Stack) -> None:
+        """Make a stack shorter soon if it has too many layers."""
+        if len(self._context.layers.shorten(stack)) >= TOO_MANY:
+            self._context.tasks.spawn(self._try_flatten(stack), "sbx-flatten")
 
     def consider_all(self) -> None:
         """Take up what an engine before did not finish."""
-        for build in self._context.store.builds:
-            self.consider(build.build_id)
+        rows = (*self._context.store.builds, *self._context.store.sandboxes)
+        for stack in {row.layers for row in rows}:
+            self.consider(stack)
 
-    async def _flatten(self, stack: tuple[str, ...]) -> None:
-        try:
-            async with self._one:
-                await self._merge(stack)
-        except (SbxError, OSError) as error:
-            # The builds work as they are; the next start tries again.
-            _log.warning("%d layers could not be made one: %s", len(stack), error)
+    async def flatten(self, stack: Stack) -> Stack:
+        """The stack with fewer than ``TOO_MANY`` layers; raises ``SbxError``, ``OSError``.
 
-    async def _merge(self, stack: tuple[str, ...]) -> None:
-        if not self._builds_on(stack):
-            return
+        A stack that no row names any more stays as it is.
+        """
         layers = self._context.layers
+        async with self._one:
+            while len(short := layers.shorten(stack)) >= TOO_MANY:
+                with layers.hold(short):
+                    if not layers.used(but_held=True).issuperset(short):
+                        break
+                    run = await self._merge(short)
+                await layers.collect(run)
+                reached("flatten.cleaned")
+            return short
+
+    async def _try_flatten(self, stack: Stack) -> None:
+        try:
+            await self.flatten(stack)
+        except (SbxError, OSError) as error:
+            # What stands on them works as it is; the next snapshot or start tries again.
+            _log.warning("%d layers could not be made fewer: %s", len(stack), error)
+
+    async def _merge(self, stack: Stack) -> Stack:
+        """Make one layer of some, and say of which."""
+        layers = self._context.layers
+        sizes = await layers.sizes(stack)
+        run = choose_run(stack, [sizes[name].bytes for name in stack])
         async with layers.reserve() as name:
-            await layers.merge(stack, name)
+            reached("flatten.begun")
+            await layers.merge(run, name)
             reached("flatten.copied")
-            batch = Batch()
-            for build in self._builds_on(stack):
-                batch.put(replace(build, layers=(name,)))
+            merge = MergeRow(key=name, layers=run)
+            batch = Batch().put(merge)
+            shortened: list[BuildRow] = []
+            for build in self._context.store.builds:
+                short = replace_run(build.layers, merge)
+                if short != build.layers:
+                    shortened.append(replace(build, layers=short))
+            batch.puts.extend(shortened)
             await self._context.commit(batch)
             reached("flatten.stored")
-        await layers.collect(stack)
-        reached("flatten.cleaned")
+            await self._forget_removed(shortened)
+        return run
 
-    def _builds_on(self, stack: tuple[str, ...]) -> list[BuildRow]:
-        return [build for build in self._context.store.builds if build.layers == stack]
+    async def _forget_removed(self, builds: list[BuildRow]) -> None:
+        """Remove the builds whose template was removed while they were stored anew."""
+        batch = Batch()
+        for build in builds:
+            if build.template_id not in self._context.store.templates:
+                batch.remove(BuildRow, build.build_id)
+        if batch.removals:
+            await self._context.commit(batch)

@@ -9,21 +9,34 @@ import logging
 import os
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.datadir import translate
+from sbx_jupyter.engine.records import MergeRow
+from sbx_jupyter.engine.stacks import Stack, shorten, stacks_of, used_merges
+from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
     from sbx_jupyter.engine.datadir import DataDir
     from sbx_jupyter.engine.store import Store
     from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.progress import Progress
 
 _log = logging.getLogger(__name__)
+_MEASURED_AT_ONCE: Final = 50
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Size(NamedTuple):
+    """What a layer takes on the disk."""
+
+    bytes: int
+    inodes: int
 
 
 class Layers:
@@ -35,6 +48,7 @@ class Layers:
         self._fence = fence
         self._reserved: set[str] = set()
         self._held: Counter[str] = Counter()
+        self._sizes: dict[str, Size] = {}
 
     @contextlib.asynccontextmanager
     async def reserve(self) -> AsyncIterator[str]:
@@ -63,6 +77,21 @@ class Layers:
         """The bytes that a sandbox has written; raises ``SbxError``."""
         return (await self._fence.measure(self._data_dir.writable(sandbox_id)))[0]
 
+    async def sizes(self, names: Iterable[str]) -> dict[str, Size]:
+        """What each layer takes; it never changes, so each is measured once. ``SbxError``."""
+        unknown = [name for name in dict.fromkeys(names) if name not in self._sizes]
+        for start in range(0, len(unknown), _MEASURED_AT_ONCE):
+            part = unknown[start : start + _MEASURED_AT_ONCE]
+            found = await self._fence.measure_trees([self._data_dir.path / name for name in part])
+            for name, size in zip(part, found, strict=True):
+                if size is not None:
+                    self._sizes[name] = Size(*size)
+        return {name: self._sizes.get(name, Size(0, 0)) for name in names}
+
+    def shorten(self, stack: Stack) -> Stack:
+        """The stack to start from instead: what was merged since is in it as one layer."""
+        return shorten(stack, self._store.merges)
+
     async def seal(self, sandbox_id: str, name: str) -> None:
         """Make what a sandbox wrote a layer, after its processes ended; not yet on the disk.
 
@@ -77,18 +106,26 @@ class Layers:
             await self.capture(sandbox_id, name)
 
     async def capture(
-        self, sandbox_id: str, name: str, *, since_ns: int = 0, still: bool = True
+        self,
+        sandbox_id: str,
+        name: str,
+        *,
+        since_ns: int = 0,
+        still: bool = True,
+        progress: Progress | None = None,
     ) -> None:
         """Copy the writable layer of a sandbox; not yet on the disk.
 
         ``still`` says that the sandbox is frozen. A copy of a running one becomes exact by a
         second one, frozen, of what changed since ``since_ns``, the time when the first began.
-        Raises ``NoSpaceError`` when the disk is full.
+        Raises ``NoSpaceError`` when the disk is full, ``CanceledError``.
         """
         source = self._data_dir.writable(sandbox_id) / "upper"
         target = self._data_dir.path / name
         try:
-            await self._fence.copy_tree(source, target, since_ns=since_ns, still=still)
+            await self._fence.copy_tree(
+                source, target, since_ns=since_ns, still=still, progress=progress
+            )
         except SbxError as error:
             raise translate(error, "copying the files of the sandbox") from error
 
@@ -110,26 +147,56 @@ class Layers:
                 raise translate(error, "putting layers together") from error
         await asyncio.to_thread(sync, target)
 
-    async def collect(self, candidates: tuple[str, ...] | None = None) -> None:
-        """Remove layers that nothing names: of the candidates, or of all that there are."""
+    async def collect(self, candidates: Iterable[str] | None = None) -> int:
+        """Remove layers that nothing names: of the candidates, or of all that there are.
+
+        Gives the number of layers that were removed.
+        """
         if candidates is None:
             found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
-            candidates = tuple(f"layers/{name}" for name in found)
-        used = self._used()
-        for name in candidates:
+            candidates = [f"layers/{name}" for name in found]
+        candidates = [*candidates, *await self._forget_merges()]
+        used = self.used()
+        removed = 0
+        for name in dict.fromkeys(candidates):
             path = self._data_dir.path / name
-            if name not in used and path.exists():
-                try:
-                    await self._fence.remove_writable(path)
-                except SbxError:
-                    _log.exception("the layer %s could not be removed", name)
+            if name in used or not path.exists():
+                continue
+            reached("layers.unused")
+            try:
+                await self._fence.remove_writable(path)
+            except SbxError:
+                _log.exception("the layer %s could not be removed", name)
+                continue
+            self._sizes.pop(name, None)
+            removed += 1
+            reached("layers.removed")
+        return removed
 
-    def _used(self) -> set[str]:
-        used = self._reserved | {name for name, count in self._held.items() if count > 0}
-        for row in (*self._store.sandboxes, *self._store.builds, *self._store.images):
-            used.update(row.layers)
-        for step in self._store.steps:
-            used.update(step.layers, step.below)
+    async def _forget_merges(self) -> list[str]:
+        """Forget the merged layers that stand for nothing any more; those whose rows are gone."""
+        used = used_merges(self._store)
+        gone = [row.key for row in self._store.merges if row.key not in used | self._reserved]
+        if not gone:
+            return []
+        batch = Batch()
+        for key in gone:
+            batch.remove(MergeRow, key)
+        try:
+            await self._store.commit(batch)
+        except SbxError:
+            _log.exception("%d merged layers could not be forgotten", len(gone))
+            return []
+        reached("merges.forgotten")
+        return gone
+
+    def used(self, *, but_held: bool = False) -> set[str]:
+        """The layers that a row names, and those that somebody is at work with."""
+        used = set() if but_held else {name for name, count in self._held.items() if count > 0}
+        used |= self._reserved
+        for stack in stacks_of(self._store):
+            used.update(stack)
+        used.update(row.key for row in self._store.merges)
         return used
 
 

@@ -24,6 +24,7 @@ _STEPS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE TABLE steps (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
         "CREATE TABLE images (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
     ),
+    ("CREATE TABLE merges (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",),
 )
 """Step n (from 0) makes version n + 1 from version n."""
 

@@ -253,6 +253,16 @@ class ImageRow(Row, frozen=True, kw_only=True):
     used_at: dt.datetime
 
 
+class MergeRow(Row, frozen=True, kw_only=True):
+    """A layer that was made of several, and shows what they show."""
+
+    key: str
+    """The layer."""
+
+    layers: tuple[str, ...]
+    """What it was made of, topmost first."""
+
+
 class RequestRow(Row, frozen=True, kw_only=True):
     """An idempotency key that made a sandbox (interface 1.2)."""
 

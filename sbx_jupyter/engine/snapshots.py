@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 import uuid
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.flatten import Flattener
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.records import (
@@ -36,7 +36,13 @@ from sbx_jupyter.engine.references import (
 )
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.engine.supervisor import freeze
-from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, OutOfRangeError, SbxError
+from sbx_jupyter.errors import (
+    AbortedError,
+    CanceledError,
+    InvalidArgumentError,
+    NotFoundError,
+    SbxError,
+)
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id, random_id
 from sbx_jupyter.protocol.platform import SnapshotInfo
 
@@ -47,13 +53,22 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.creation import Creation
     from sbx_jupyter.engine.layers import Layers
+    from sbx_jupyter.engine.operations import Work
     from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.stacks import Stack
     from sbx_jupyter.engine.supervisor import Supervisor
     from sbx_jupyter.engine.templates import Catalog
 
+_log = logging.getLogger(__name__)
+
 _MAX_FORKS: Final = 100
-_MAX_LAYERS: Final = 200
-"""The kernel takes 500; looking up a path costs 5 us per layer."""
+_MAX_LAYERS: Final = 60
+"""A snapshot of a sandbox on more waits until they are made fewer."""
+
+_LONG: Final = 1.0
+"""Seconds after which it is said how much there is to copy."""
+
+_NOT_CARRIED: Final = "processes, memory, open terminals and connections"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,23 @@ class _Found(NamedTuple):
         return SnapshotInfo(snapshot_id=self.snapshot_id, names=names)
 
 
+class Captured(NamedTuple):
+    """A copy of what a sandbox has written."""
+
+    layer: str
+    size: int
+    seconds: float
+    stopped_seconds: float
+
+    def fields(self) -> dict[str, str]:
+        """For the log."""
+        return {
+            "bytes": str(self.size),
+            "seconds": f"{self.seconds:.3f}",
+            "stopped_ms": f"{self.stopped_seconds * 1000:.1f}",
+        }
+
+
 class Snapshots:
     """Captures the writable layers of running sandboxes."""
 
@@ -98,11 +130,10 @@ class Snapshots:
         self._supervisor = supervisor
         self._catalog = catalog
         self._creation = creation
-        self._flattener = Flattener(context)
 
     def start(self) -> None:
         """Take up what the engine before did not finish."""
-        self._flattener.consider_all()
+        self._context.flattener.consider_all()
 
     async def create(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Keep what a running sandbox has written as a template build (S19).
@@ -112,10 +143,12 @@ class Snapshots:
         """
         reference = None if name is None else self._check_name(name)
         slot = self._context.slots.find(sandbox_id)
+        operations = self._context.operations
         async with slot.operate("snapshot"), self._layers.reserve() as layer:
-            await self._capture(slot, layer)
-            reached("snapshot.thawed")
-            return await self._store(slot.row, layer, reference)
+            with operations.begin(sandbox_id, "snapshot") as work:
+                captured = await self._capture(slot, layer, work)
+                reached("snapshot.thawed")
+                return await self._store(slot.row, captured, reference)
 
     async def fork(self, sandbox_id: str, timeout: int, count: int) -> list[SandboxRow | SbxError]:
         """Start copies of a running sandbox (S11); each is a row or the error that stopped it."""
@@ -130,23 +163,89 @@ class Snapshots:
             raise InvalidArgumentError("Timeout must be greater than or equal to 0")
         check_timeout(timeout, config.max_timeout)
         slot = self._context.slots.find(sandbox_id)
+        operations = self._context.operations
         async with self._layers.reserve() as layer:
-            async with slot.operate("fork"):
-                await self._capture(slot, layer)
-            reached("fork.copied")
-            row = slot.row
-            drafts = [self._fork_of(row, layer, timeout) for _ in range(count)]
-            return list(await asyncio.gather(*map(self._launch, drafts)))
+            with operations.begin(sandbox_id, "fork") as work, contextlib.ExitStack() as held:
+                async with slot.operate("fork"):
+                    captured = await self._capture(slot, layer, work)
+                    row = slot.row
+                    stack = (captured.layer, *self._layers.shorten(row.layers))
+                    # The source may end from here on; the forks stand on its layers all the same.
+                    held.enter_context(self._layers.hold(stack))
+                reached("fork.copied")
+                work.phase = "starting"
+                drafts = [self._fork_of(row, stack, timeout) for _ in range(count)]
+                results = list(await asyncio.gather(*map(self._launch, drafts)))
+                await self._tell_forked(row, captured, results)
+        self._context.flattener.consider(stack)
+        return results
 
-    async def _capture(self, slot: Slot, layer: str) -> None:
-        """Copy what a running sandbox has written, stopping it for what changed meanwhile only."""
+    async def _tell_forked(
+        self, row: SandboxRow, captured: Captured, results: list[SandboxRow | SbxError]
+    ) -> None:
+        """Say in the logs of source and forks what became of it."""
+        made = [result.sandbox_id for result in results if isinstance(result, SandboxRow)]
+        batch = Batch()
+        for sandbox_id in made:
+            batch.log(
+                logs.entry(
+                    sandbox_id,
+                    "info",
+                    "Forked: the files are those of the source",
+                    source=row.sandbox_id,
+                    not_carried=_NOT_CARRIED,
+                )
+            )
+        level: logs.Level = "info" if len(made) == len(results) else "warn"
+        fields = {"forks": ", ".join(made), "failed": str(len(results) - len(made))}
+        batch.log(logs.entry(row.sandbox_id, level, "Forked", **fields, **captured.fields()))
+        await self._context.commit(batch)
+
+    async def _capture(self, slot: Slot, layer: str, work: Work) -> Captured:
+        """Copy what a running sandbox has written, stopping it for what changed meanwhile only.
+
+        Raises ``AbortedError`` when it was cancelled.
+        """
+        if len(self._layers.shorten(slot.row.layers)) >= _MAX_LAYERS:
+            await self._context.flattener.flatten(slot.row.layers)
+        telling = asyncio.create_task(self._tell_size(slot.sandbox_id, work))
+        try:
+            stopped = await self._copy(slot, layer, work)
+        except CanceledError:
+            entry = logs.entry(slot.sandbox_id, "info", f"The {work.kind} was cancelled")
+            await self._context.commit(Batch().log(entry))
+            raise AbortedError(f"the {work.kind} of {slot.sandbox_id} was cancelled") from None
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+        work.phase = "storing"
+        await self._layers.settle(layer)
+        took = (now() - work.started_at).total_seconds()
+        return Captured(layer, work.progress.done, took, stopped)
+
+    async def _copy(self, slot: Slot, layer: str, work: Work) -> float:
+        """Copy twice, the second time with the sandbox frozen; how long that was, in seconds."""
         began = time.time_ns()
-        await self._layers.capture(slot.sandbox_id, layer, still=False)
+        await self._layers.capture(slot.sandbox_id, layer, still=False, progress=work.progress)
+        work.phase = "finishing"
         async with self._frozen(slot):
+            since = time.monotonic()
             reached("snapshot.frozen")
             await self._layers.capture(slot.sandbox_id, layer, since_ns=began)
             reached("snapshot.copied")
-        await self._layers.settle(layer)
+        return time.monotonic() - since
+
+    async def _tell_size(self, sandbox_id: str, work: Work) -> None:
+        """Find out and say how much there is to copy, when that takes long."""
+        await asyncio.sleep(_LONG)
+        try:
+            work.total_bytes = await self._layers.measure(sandbox_id)
+            fields = {"bytes": str(work.total_bytes), "operation_id": work.operation_id}
+            message = f"Copying the files of the sandbox for a {work.kind}"
+            entry = logs.entry(sandbox_id, "info", message, **fields)
+            await self._context.commit(Batch().log(entry))
+        except SbxError as error:
+            _log.debug("not measured: %s", error, extra={"sandbox_id": sandbox_id})
 
     def list(self, wanted: SnapshotFilter) -> tuple[list[SnapshotInfo], str | None]:
         """Snapshots, newest first, and the cursor of the next page (S20)."""
@@ -202,8 +301,6 @@ class Snapshots:
         placed = slot.placed
         if placed is None:
             raise NotFoundError("The sandbox was not found")
-        if len(slot.row.layers) >= _MAX_LAYERS:
-            raise OutOfRangeError(f"the sandbox stands on {_MAX_LAYERS} layers already")
         slot.move(State.SNAPSHOTTING)
         try:
             await freeze(placed)
@@ -217,7 +314,7 @@ class Snapshots:
                 slot.move(State.RUNNING)
 
     async def _store(
-        self, row: SandboxRow, layer: str, reference: Reference | None
+        self, row: SandboxRow, captured: Captured, reference: Reference | None
     ) -> SnapshotInfo:
         at = now()
         tag = DEFAULT_TAG if reference is None or reference.tag is None else reference.tag
@@ -233,7 +330,7 @@ class Snapshots:
             memory_mb=row.memory_mb,
             disk_size_mb=row.disk_size_mb,
             base=row.base,
-            layers=(layer, *row.layers),
+            layers=(captured.layer, *self._layers.shorten(row.layers)),
             default_user=row.default_user,
             default_cwd=row.default_cwd,
             envs=row.template_envs,
@@ -244,10 +341,12 @@ class Snapshots:
         assignment = TagAssignment(build_id=build.build_id, created_at=at)
         template = replace(template, updated_at=at, tags={**template.tags, tag: assignment})
         found = _Found(template, tag, at)
-        entry = logs.entry(row.sandbox_id, "info", "Snapshot made", snapshot_id=found.snapshot_id)
+        fields = {"snapshot_id": found.snapshot_id, **captured.fields()}
+        fields["not_carried"] = _NOT_CARRIED
+        entry = logs.entry(row.sandbox_id, "info", "Snapshot made", **fields)
         await self._context.commit(Batch(puts=[template, build], logs=[entry]))
         reached("snapshot.stored")
-        self._flattener.consider(build.build_id)
+        self._context.flattener.consider(build.layers)
         return found.to_info()
 
     def _template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:
@@ -262,7 +361,7 @@ class Snapshots:
             is_snapshot=True,
         )
 
-    def _fork_of(self, row: SandboxRow, layer: str, timeout: int) -> SandboxRow:
+    def _fork_of(self, row: SandboxRow, stack: Stack, timeout: int) -> SandboxRow:
         return replace(
             row,
             sandbox_id=new_sandbox_id(),
@@ -270,7 +369,7 @@ class Snapshots:
             timeout=timeout,
             access_token=None if row.access_token is None else new_access_token(),
             traffic_token=None if row.traffic_token is None else new_access_token(),
-            layers=(layer, *row.layers),
+            layers=stack,
             cage=None,
         )
 

@@ -21,6 +21,7 @@ from sbx_jupyter.engine.records import (
     BuildRow,
     ImageRow,
     LogRow,
+    MergeRow,
     RequestRow,
     Row,
     SandboxRow,
@@ -57,6 +58,7 @@ _KEYS: Final[dict[type[Row], tuple[str, str]]] = {
     SecretRow: ("secrets", "secret_id"),
     StepRow: ("steps", "key"),
     ImageRow: ("images", "key"),
+    MergeRow: ("merges", "key"),
 }
 
 
@@ -122,6 +124,7 @@ class Store:
         self.secrets = Table(SecretRow)
         self.steps = Table(StepRow)
         self.images = Table(ImageRow)
+        self.merges = Table(MergeRow)
         self._tables: dict[type[Row], Table] = {
             table.kind: table
             for table in (
@@ -133,6 +136,7 @@ class Store:
                 self.secrets,
                 self.steps,
                 self.images,
+                self.merges,
             )
         }
         self._inbox: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()

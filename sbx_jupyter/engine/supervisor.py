@@ -198,7 +198,9 @@ class Supervisor:
         await self._end_processes(slot)
         reached("resume.booting")
         context = self._context
-        slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
+        # What was merged since it was paused is one layer for it from now on.
+        layers = context.layers.shorten(slot.row.layers)
+        slot.row = replace(slot.row, pause_mode="filesystem", cage=None, layers=layers)
         limits = limits_for(slot.row, context.config.default_limits)
         plan = plan_for(
             slot.row, context.data_dir, limits, context.envs_of(slot.row), self.volumes(slot.row)
@@ -217,11 +219,15 @@ class Supervisor:
             cage=self._placed(slot).cage.to_state(),
             boot_id=self._context.boot_id,
         )
+        before = self._context.store.sandboxes.get(slot.sandbox_id)
         await self._context.commit(
             Batch().put(row).log(logs.entry(slot.sandbox_id, "info", "Sandbox resumed"))
         )
         reached("resume.stored")
         slot.settle(row)
+        if before is not None and before.layers != row.layers:
+            work = self._context.layers.collect(before.layers)
+            self._context.tasks.spawn(work, "sbx-collect")
 
     async def _back_to_paused(self, slot: Slot) -> None:
         """After a resume that failed: as it was, or on disk when its memory is gone already."""

@@ -21,14 +21,17 @@ from .zygote_process import ZygoteProcess, read_outcome, start_zygote
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from .channel import Reply
+    from .progress import Progress
     from .tiers import IsolationReport
 
 logger = logging.getLogger(__name__)
 
 _AGENT: Final = "sbx_jupyter.agent.main"
 _SETUP_TIMEOUT: Final = 30.0
+_COPY_TIMEOUT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,32 +280,47 @@ class Fence:
 
     async def measure(self, writable: Path) -> tuple[int, int]:
         """Bytes and inodes of a writable layer, whatever ids own them. Raises ``SbxError``."""
-        zygote = await self._live_zygote()
-        path = str(self._data_dir / self._relative(writable) / "upper")
-        reply = await zygote.call("measure", path=path, timeout=120)
-        words = reply.body["said"].split()
-        if len(words) < 3:
+        (found,) = await self.measure_trees([writable / "upper"])
+        if found is None:
             raise UnavailableError(f"{writable} could not be measured")  # it is being removed
-        return int(words[0]), int(words[2])
+        return found
+
+    async def measure_trees(self, trees: Sequence[Path]) -> list[tuple[int, int] | None]:
+        """Bytes on the disk and inodes of each directory, ``None`` for one that is not there.
+
+        A file with several names counts once in a directory. Raises ``SbxError``.
+        """
+        zygote = await self._live_zygote()
+        paths = [str(self._data_dir / self._relative(tree)) for tree in trees]
+        reply = await zygote.call("measure", paths=paths, timeout=600)
+        return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
 
     async def copy_tree(
-        self, source: Path, target: Path, *, since_ns: int = 0, still: bool = True
+        self,
+        source: Path,
+        target: Path,
+        *,
+        since_ns: int = 0,
+        still: bool = True,
+        progress: Progress | None = None,
     ) -> None:
         """Copy a writable layer, sharing blocks where the file system can.
 
         Whatever ids own the files, they and all else stay as they are. ``still`` says that nothing
         changes meanwhile; a copy made without it is exact only after a second one with it and with
         ``since_ns``, the time when the first began, which takes what changed from then on.
-        Raises ``SbxError``; then ``target`` may be there in part.
+        Raises ``SbxError``, ``CanceledError`` when ``progress`` was cancelled; then ``target`` may
+        be there in part.
         """
         zygote = await self._live_zygote()
         await zygote.call(
             "copy",
+            fds=() if progress is None else (progress.descriptor,),
             source=str(self._data_dir / self._relative(source)),
             target=str(self._data_dir / self._relative(target)),
             since_ns=since_ns,
             still=still,
-            timeout=3600,
+            timeout=_COPY_TIMEOUT,
         )
 
     async def unpack(self, sources: list[Path], target: Path) -> None:
@@ -316,7 +334,7 @@ class Fence:
             "unpack",
             sources=[str(self._data_dir / self._relative(source)) for source in sources],
             target=str(self._data_dir / self._relative(target)),
-            timeout=3600,
+            timeout=_COPY_TIMEOUT,
         )
 
     async def merge_layers(self, layers: tuple[Path, ...], target: Path) -> None:
@@ -329,7 +347,7 @@ class Fence:
             "merge",
             target=str(self._data_dir / self._relative(target)),
             sources=[str(self._data_dir / self._relative(layer)) for layer in layers],
-            timeout=600,
+            timeout=_COPY_TIMEOUT,
         )
 
     async def collect(self, known: set[str]) -> None:

@@ -29,6 +29,7 @@ _NUMBERS: Final = {
     "clone3": (435, 435),
     "close_range": (436, 436),
     "openat2": (437, 437),
+    "pidfd_getfd": (438, 438),
     "mount_setattr": (442, 442),
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
@@ -70,6 +71,7 @@ RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 RESOLVE_IN_ROOT: Final = 0x10
 
+PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36

@@ -27,16 +27,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
 
-from . import confined, family, merge, namespaces, places, records, rootfs, syscalls, users
-from .mirror import Mirror
+from . import confined, family, namespaces, places, records, rootfs, syscalls, users, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PRELOADED = (encodings.ascii, encodings.idna, encodings.latin_1, linecache, stringprep)
-
-
-_MEASURE = ("sh", "-c", 'du -sxB1 -- "$1"; du -sx --inodes -- "$1"', "measure")
 
 
 @dataclass(slots=True)
@@ -90,20 +86,8 @@ class Zygote:
                 return self._init(body), []
             case "create":
                 return self._create(body, fds)
-            case "remove":
-                command = ["rm", "-rf", "--one-file-system", "--", body["path"]]
-                return self._run_apart(body["id"], command), []
-            case "copy":
-                options = [str(body["since_ns"]), "still" if body["still"] else "moving"]
-                command = ["copy", body["source"], body["target"], *options]
-                return self._run_apart(body["id"], command), []
-            case "merge":
-                command = [sys.executable, "-I", "-S", merge.__file__, body["target"]]
-                return self._run_apart(body["id"], command + body["sources"]), []
-            case "unpack":
-                return self._run_apart(body["id"], ["unpack", body["target"], *body["sources"]]), []
-            case "measure":
-                return self._run_apart(body["id"], [*_MEASURE, body["path"]]), []
+            case op if op in worker.OPERATIONS:
+                return self._run_apart(body, fds), []
         raise ValueError(f"unknown request {body['op']!r}")
 
     def _answer(self, request_id: Any, reply: dict[str, Any], given: list[int]) -> None:
@@ -257,16 +241,17 @@ class Zygote:
             _last_words(report, traceback.format_exc())
         os._exit(1)
 
-    def _run_apart(self, request_id: int, command: list[str]) -> None:
+    def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
         """Work on files whatever ids own them, in a process of its own that answers itself."""
         setting = self._need_setting()
         # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace.
         nested = setting.users == users.VIRTUAL
+        parent = os.getpid()
         mapped, release = os.pipe2(os.O_CLOEXEC)
         pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER if nested else 0)
         if pid == 0:
             os.read(mapped, 1)
-            self._run_here(request_id, command)
+            worker.work(self._control, body, fds, kind=setting.users, parent=parent)
         try:
             if nested:
                 users.write_maps(pid, f"0 {setting.own_uid} 1", f"0 {setting.own_gid} 1")
@@ -274,34 +259,6 @@ class Zygote:
         finally:
             for fd in (mapped, release, pidfd):
                 os.close(fd)
-
-    def _run_here(self, request_id: int, command: list[str]) -> NoReturn:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        answer: dict[str, Any] = {"id": request_id, "ok": {}}
-        try:
-            if self._need_setting().users == users.HOST and command[0] == "rm":
-                # No capability overrides the modes here; this one belongs to us, so it may change.
-                subprocess.run(
-                    ["chmod", "-R", "u+rwX", "--", command[-1]], capture_output=True, check=False
-                )
-            if command[0] == "unpack":
-                # What that needs is not for every sandbox to carry.
-                from .unpack import unpack
-
-                unpack(command[1], command[2:], users=self._need_setting().users)
-            elif command[0] == "copy":
-                source, target, since_ns, state = command[1:]
-                Mirror(source, target, since_ns=int(since_ns), still=state == "still").run()
-            else:
-                # What vanishes while it is measured, or is closed to its owner, is no failure.
-                strict = command[0] != _MEASURE[0]
-                done = subprocess.run(command, capture_output=True, text=True, check=strict)
-                answer["ok"] = {"said": done.stdout[:4096]}
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            said = getattr(error, "stderr", None) or str(error)
-            answer = {"id": request_id, "error": {"code": "internal", "message": said[-2000:]}}
-        wire.send(self._control, answer)
-        os._exit(0)
 
     def _need_setting(self) -> Setting:
         if self._setting is None:

@@ -401,13 +401,15 @@ SCENARIOS = {
     ),
     "fork": Scenario(("fork.copied", "fork.launched"), one_sandbox, act_fork, check_fork),
     "flattening": Scenario(
-        ("flatten.copied", "flatten.stored", "flatten.cleaned"),
+        ("flatten.begun", "flatten.copied", "flatten.stored", "merges.forgotten",
+         "flatten.cleaned"),
         with_many_layers,
         act_snapshot_of_many,
         check_flat,
     ),
     "removal of a template": Scenario(
-        ("template.forgotten",), with_snapshot, act_remove_template, check_template_is_gone
+        ("template.forgotten", "layers.unused", "layers.removed"),
+        with_snapshot, act_remove_template, check_template_is_gone,
     ),
     "network": Scenario(
         ("network.stored", "network.applied"), one_sandbox, act_network, check_network

@@ -149,6 +149,7 @@ class World:
             "removed volumes": (_names(data / "volumes-removed"), set()),
             "stock layers": (len(_names(data / "stock")), 1),
             "layers": (_names(data / "layers"), self._named_layers()),
+            "merged layers": (self._idle_merges(), set()),
         }
         return {what: pair for what, pair in found.items() if pair[0] != pair[1]}
 
@@ -220,7 +221,17 @@ class World:
 
     def _named_layers(self) -> set[str]:
         rows = [*self.rows("sandboxes"), *self.rows("builds")]
-        return {name.removeprefix("layers/") for row in rows for name in row.get("layers", ())}
+        named = {name for row in rows for name in row.get("layers", ())}
+        named |= {row["key"] for row in self.rows("merges")}
+        return {name.removeprefix("layers/") for name in named}
+
+    def _idle_merges(self) -> set[str]:
+        """Merged layers that stand for layers of nothing."""
+        rows = [*self.rows("sandboxes"), *self.rows("builds")]
+        named = {name for row in rows for name in row.get("layers", ())}
+        merges = {row["key"]: set(row["layers"]) for row in self.rows("merges")}
+        named |= merges.keys()
+        return {key for key, layers in merges.items() if not layers <= named}
 
 
 def until(condition: Callable[[], bool], timeout: float = _PATIENCE) -> None:

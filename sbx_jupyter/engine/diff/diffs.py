@@ -64,8 +64,10 @@ class Diffs:
         if base.base != row.base:
             raise InvalidArgumentError(f"'{since}' stands on another base than the sandbox")
         upper = context.data_dir.writable(sandbox_id) / "upper"
-        ours = [upper, *layer_paths(context.data_dir.path, row.layers)]
-        theirs = list(layer_paths(context.data_dir.path, base.layers))
+        # What was merged since shows the same under another name.
+        stacks = (context.layers.shorten(row.layers), context.layers.shorten(base.layers))
+        ours, theirs = (list(layer_paths(context.data_dir.path, stack)) for stack in stacks)
+        ours.insert(0, upper)
         shared = _shared_tail(ours, theirs)
         below = [Layer(path) for path in ours[len(ours) - shared :]]
         return Comparison(

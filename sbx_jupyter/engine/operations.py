@@ -1,0 +1,86 @@
+"""Work on sandboxes that may take long: how far it is, and its cancellation."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.engine.records import now
+from sbx_jupyter.errors import FailedPreconditionError, NotFoundError
+from sbx_jupyter.isolation.progress import Progress
+from sbx_jupyter.protocol.disk import OperationKind, OperationPhase, SandboxOperation
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterator
+
+
+@dataclass(slots=True)
+class Work:
+    """One piece of work in progress."""
+
+    sandbox_id: str
+    kind: OperationKind
+    phase: OperationPhase = "copying"
+    total_bytes: int | None = None
+    progress: Progress = field(default_factory=Progress)
+    operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started_at: dt.datetime = field(default_factory=now)
+
+    @property
+    def is_cancellable(self) -> bool:
+        """Only while its sandbox runs and nothing depends on the copy yet."""
+        return self.phase == "copying" and self.kind != "pause"
+
+    def describe(self) -> SandboxOperation:
+        """What clients are told; files that grow meanwhile do not make it more than all."""
+        done = self.progress.done
+        if self.total_bytes is not None:
+            done = self.total_bytes if self.phase != "copying" else min(done, self.total_bytes)
+        return SandboxOperation(
+            operation_id=self.operation_id,
+            kind=self.kind,
+            phase=self.phase,
+            started_at=self.started_at,
+            done_bytes=done,
+            total_bytes=self.total_bytes,
+            cancellable=self.is_cancellable and not self.progress.is_cancelled,
+        )
+
+
+class Operations:
+    """All work in progress of one engine."""
+
+    def __init__(self) -> None:
+        self._works: dict[str, Work] = {}
+
+    @contextlib.contextmanager
+    def begin(self, sandbox_id: str, kind: OperationKind) -> Iterator[Work]:
+        """Show a piece of work until the context ends."""
+        work = Work(sandbox_id, kind)
+        self._works[work.operation_id] = work
+        try:
+            yield work
+        finally:
+            del self._works[work.operation_id]
+            work.progress.close()
+
+    def of(self, sandbox_id: str) -> list[SandboxOperation]:
+        """The work in progress on a sandbox, the oldest first."""
+        return [work.describe() for work in self._works.values() if work.sandbox_id == sandbox_id]
+
+    def cancel(self, sandbox_id: str, operation_id: str) -> None:
+        """End a piece of work; who waits for it is told.
+
+        Raises ``NotFoundError``, and ``FailedPreconditionError`` when it is too late for that.
+        """
+        work = self._works.get(operation_id)
+        if work is None or work.sandbox_id != sandbox_id:
+            raise NotFoundError(f"there is no operation '{operation_id}' in progress")
+        if not work.is_cancellable:
+            raise FailedPreconditionError(
+                f"the {work.kind} is {work.phase} and cannot be cancelled any more"
+            )
+        work.progress.cancel()

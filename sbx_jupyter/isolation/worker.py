@@ -1,0 +1,109 @@
+"""What a process that the zygote forked does to files, whatever ids own them, and then answers.
+
+It ends with the zygote, and so with the engine: nothing goes on writing to what the next engine
+takes for its own. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbx_jupyter.agent import wire
+
+from . import syscalls, users
+from .merge import Merge
+from .mirror import Mirror
+from .progress import Cancelled, Progress
+
+if TYPE_CHECKING:
+    import socket
+
+OPERATIONS: Final = frozenset({"copy", "measure", "merge", "remove", "unpack"})
+
+_DEPTH: Final = 100_000
+"""Directories in directories that are followed; the descriptors end before that."""
+
+
+def work(
+    control: socket.socket, body: dict[str, Any], fds: list[int], *, kind: str, parent: int
+) -> NoReturn:
+    """Do what a request asks and answer it; ``parent`` is the zygote's process."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+    try:
+        _allow_depth()
+        answer: dict[str, Any] = {"id": body["id"], "ok": _do(body, fds, kind)}
+    except Cancelled:
+        answer = _failure(body, "canceled", "the copy was cancelled")
+    except Exception as error:  # whatever it is, somebody waits for the answer
+        answer = _failure(body, "internal", getattr(error, "stderr", None) or str(error))
+    wire.send(control, answer)
+    os._exit(0)
+
+
+def _failure(body: dict[str, Any], code: str, said: str) -> dict[str, Any]:
+    return {"id": body["id"], "error": {"code": code, "message": said[-2000:]}}
+
+
+def _allow_depth() -> None:
+    """A sandbox may nest directories as deeply as it likes, and each level holds descriptors."""
+    sys.setrecursionlimit(_DEPTH)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
+    progress = Progress(fds[0]) if fds else None
+    match body["op"]:
+        case "copy":
+            Mirror(
+                body["source"],
+                body["target"],
+                since_ns=body["since_ns"],
+                still=body["still"],
+                progress=progress,
+            ).run()
+        case "merge":
+            Merge(body["sources"], body["target"], progress=progress).run()
+        case "unpack":
+            # What that needs is not for every sandbox to carry.
+            from .unpack import unpack
+
+            unpack(body["target"], body["sources"], users=kind)
+        case "remove":
+            _remove(body["path"], kind)
+        case "measure":
+            return {"sizes": [_measure(path) for path in body["paths"]]}
+    return {}
+
+
+def _remove(path: str, kind: str) -> None:
+    if kind == users.HOST:
+        # No capability overrides the modes here; this one belongs to us, so it may change.
+        subprocess.run(["chmod", "-R", "u+rwX", "--", path], capture_output=True, check=False)
+    command = ["rm", "-rf", "--one-file-system", "--", path]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def _measure(path: str) -> list[int] | None:
+    """Bytes on the disk and inodes of a tree, hard links once; ``None`` when it is not there.
+
+    What vanishes while it is measured, or is closed to its owner, is no failure.
+    """
+    found: list[int] = []
+    for what in ("-B1", "--inodes"):
+        done = subprocess.run(
+            ["du", "-sx", what, "--", path], capture_output=True, text=True, check=False
+        )
+        words = done.stdout.split(None, 1)
+        if not words:
+            return None
+        found.append(int(words[0]))
+    return found
