@@ -3,7 +3,8 @@
 The agent is forked from a warm zygote after the root file system was changed, so everything that
 it will ever import is imported here. It has one thread, and no system call that it makes can wait
 for hostile code, but for one moment: while a process starts by ``posix_spawn`` the agent waits for
-its exec, and a process of the same user could stop it there, which holds up this sandbox alone.
+its exec, and a process of the same user could stop it there. That holds up this sandbox alone, and
+for a second: then the engine kills what was stopped (``isolation.unborn``).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInfo, ProcessSelector, StartRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sbx_jupyter.engine.process import Caller
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _START_TIMEOUT: Final = 30.0
+_SLOW_START: Final = 1.0
+"""Seconds until a start is looked at, and again: a child can be stopped in the middle of it."""
 _UNRELEASED_LIMIT: Final = 32
 """Ended processes that the agent still remembers, for an engine that restarts just now. Each one
 costs the agent up to three descriptors."""
@@ -51,9 +54,16 @@ class Processes:
     """Starts, finds and lists the processes of one sandbox."""
 
     def __init__(
-        self, agent: Caller, run_dir: Path, settings: ProcessSettings | None = None
+        self,
+        agent: Caller,
+        run_dir: Path,
+        settings: ProcessSettings | None = None,
+        *,
+        free_agent: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``free_agent`` ends what holds up the agent during a start, if it finds anything."""
         self._agent = agent
+        self._free_agent = free_agent
         self._scrollback_dir = run_dir / "scrollback"
         self._settings = settings or ProcessSettings()
         self._alive: dict[int, Process] = {}
@@ -144,6 +154,7 @@ class Processes:
         has_stdin = request.pty is None and request.stdin is not False
         pty = request.pty.size if request.pty is not None else None
         self._starting += 1
+        stop_watching = self._watch_start()
         try:
             reply = await self._agent.call(
                 ops.START,
@@ -168,8 +179,32 @@ class Processes:
                 self._call_later(process, timeout, self._expire)
             self._enter(process)
         finally:
+            stop_watching()
             self._started()
         return process
+
+    def _watch_start(self) -> Callable[[], None]:
+        """Look at a start every second that it takes; what this returns ends that."""
+        looking: asyncio.Task[None] | None = None
+
+        def look() -> None:
+            nonlocal looking
+            looking = self._tasks.spawn(self._free_slow_start())
+
+        timer = asyncio.get_running_loop().call_later(_SLOW_START, look)
+
+        def stop() -> None:
+            timer.cancel()
+            if looking is not None:
+                looking.cancel()
+
+        return stop
+
+    async def _free_slow_start(self) -> None:
+        while True:
+            if await asyncio.to_thread(self._free_agent):
+                _log.info("a process was stopped from inside while it started; it was killed")
+            await asyncio.sleep(_SLOW_START)
 
     async def _adopt(self, known: KnownProcess) -> None:
         reply = await self._agent.call(ops.ADOPT, pid=known.pid)

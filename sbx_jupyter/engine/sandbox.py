@@ -69,7 +69,7 @@ class Sandbox:
         self.default_user = ""
         self.closed = asyncio.Event()
         self.files = Files(self)
-        self.processes = Processes(self, run_dir, process_settings)
+        self.processes = Processes(self, run_dir, process_settings, free_agent=cage.free_agent)
         self._interpreter = Interpreter(self.files, self.processes)
         self.watchers = Watchers(self)
         self._ports = Ports(self)
@@ -126,6 +126,10 @@ class Sandbox:
         """A listening socket on 127.0.0.1 inside the sandbox; 0 takes any free port."""
         return await self._ports.listen(port)
 
+    async def network_socket(self) -> socket.socket:
+        """An unconnected socket of the sandbox's network namespace."""
+        return await self._ports.take()
+
     async def start_interpreter(self) -> None:
         """Return when the code interpreter listens inside; raises ``UnavailableError``."""
         await self._interpreter.start()
@@ -136,6 +140,10 @@ class Sandbox:
         self.processes.hang_up(error)
         self.watchers.hang_up(error)
         self._ports.hang_up()
+
+    def go_on(self) -> None:
+        """After a pause: time limits go on from where they stood."""
+        self.processes.go_on()
 
     def detach(self) -> None:
         """Let go of the sandbox without stopping it; another engine can carry on."""

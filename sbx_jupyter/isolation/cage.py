@@ -8,7 +8,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from . import family
+from . import family, unborn
 from .records import boot_id
 
 if TYPE_CHECKING:
@@ -117,6 +117,10 @@ class Cage:
         """The processes of the sandbox but its agent, by their ids outside; blocking."""
         below = family.descendants(self.pid)
         return below[1:] if self._kept else below
+
+    def free_agent(self) -> bool:
+        """End what somebody inside has stopped so that the agent waits for it; blocking."""
+        return not self._kept and unborn.kill_unborn(self.pid)
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

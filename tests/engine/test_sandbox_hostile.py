@@ -5,13 +5,15 @@ import contextlib
 import os
 import socket
 import threading
+import time
 
 import pytest
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.engine.sandbox import Sandbox
 from sbx_jupyter.errors import InternalError, UnavailableError
-from tests.engine.running import bash, count_descriptors, terminal, wait_until
+from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
+from tests.engine.running import bash, count_descriptors, run, terminal, wait_until
 
 
 class LyingAgent:
@@ -225,3 +227,31 @@ async def test_a_socket_with_a_long_path_is_reached(tmp_path, cage, limits):
     assert (sandbox.envs, sandbox.default_user) == ({"A": "b"}, "user")
     await sandbox.aclose()
     agent.close()
+
+
+STOPPER = """
+import os, signal
+print("stopping", flush=True)
+while True:
+    try:
+        os.kill(-1, signal.SIGSTOP)
+    except ProcessLookupError:
+        pass
+"""
+
+
+async def test_nobody_inside_can_stop_the_agent_through_what_it_starts(sandbox):
+    """A start waits for the exec of its child; a loop of the same user stops that in between."""
+    script = StartRequest(process=ProcessConfig(cmd="python3", args=["-c", STOPPER]), stdin=False)
+    stopper = await sandbox.processes.start(script, user="user")
+    assert (await anext(stopper.subscribe())).chunk == b"stopping\n"
+    waited = []
+    for _ in range(8):
+        began = time.monotonic()
+        await sandbox.processes.start(bash("exit 0"), user="user")
+        waited.append(time.monotonic() - began)
+
+    # Held up or not, each start was answered, and long before the patience of a call is over.
+    assert max(waited) < 15
+    await stopper.signal(9)
+    assert (await run(sandbox, "echo free")).stdout == b"free\n"

@@ -1,0 +1,201 @@
+"""Makes a process run a program as a user: by ``posix_spawn`` where that does, else by a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import signal
+import stat
+import termios
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from . import system
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .users import User
+
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_NOT_FOUND: Final = 127
+_NOT_EXECUTABLE: Final = 126
+_SHELL: Final = b"/bin/sh"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """All that the child needs, prepared before the fork so that nothing can fail after it."""
+
+    argv: list[bytes]
+    environment: dict[bytes, bytes]
+    cwd: bytes
+    user: User
+    virtual: bool
+    open_files: tuple[int, int]
+    filter_program: bytes
+
+
+def launch(program: Launch, stdio: tuple[int, int, int]) -> int:
+    """Start a program on three descriptors; its process id. Raises ``OSError``.
+
+    What hinders only the program itself, such as a missing file, is told on its standard error.
+    """
+    return _spawn(program, stdio) or _fork(program, stdio, is_pty=False)
+
+
+def launch_on_terminal(program: Launch, terminal: int) -> int:
+    """Start a program that a terminal controls; its process id. Raises ``OSError``."""
+    return _fork(program, (terminal, terminal, terminal), is_pty=True)
+
+
+def _spawn(launch: Launch, stdio: tuple[int, int, int]) -> int | None:
+    """Start without copying this process, in a quarter of the time that ``fork`` takes here.
+
+    ``None`` when that is not possible; ``_fork`` then does it or tells what is wrong. The child
+    borrows our memory until its ``exec``, and we wait for that. Its ids cannot be given, but it can
+    drop the effective ones for the real ones, so the user's are our real ones meanwhile. That lets
+    the user's other processes stop it just then, and us with it, until the engine kills it.
+    """
+    if launch.virtual or launch.filter_program or (program := _find_program(launch)) is None:
+        return None
+    user, own_groups = launch.user, os.getgroups()
+    try:
+        system.close_on_exec_from(3)
+        os.chdir(launch.cwd)
+        os.setgroups(user.groups)
+        os.setresgid(user.gid, -1, -1)
+        os.setresuid(user.uid, -1, -1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, launch.open_files)
+        return os.posix_spawn(
+            program,
+            launch.argv,
+            launch.environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(stdio)],
+            resetids=True,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_CHANGED_SIGNALS,
+        )
+    except OSError:
+        return None
+    finally:
+        hard = launch.open_files[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        os.setresuid(0, -1, -1)
+        os.setresgid(0, -1, -1)
+        os.setgroups(own_groups)
+        os.chdir("/")
+
+
+def _find_program(launch: Launch) -> bytes | None:
+    """The file that ``exec`` would take, by its absolute path."""
+    search_path = launch.environment.get(b"PATH", DEFAULT_PATH.encode())
+    for candidate in _candidates(launch.argv[0], search_path):
+        path = os.path.join(launch.cwd, candidate)
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.stat(path).st_mode):
+                return path
+    return None
+
+
+def _fork(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:
+    # The child begins with the agent's ignored signals; one that is sent before it has handlers of
+    # its own has to wait for that and not get lost.
+    previous = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _become(launch, stdio, is_pty=is_pty)
+            finally:
+                os._exit(_NOT_EXECUTABLE)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+    return pid
+
+
+def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoReturn:
+    """The child between fork and exec. What goes wrong is told on its standard error."""
+    for target, fd in enumerate(stdio):
+        # None of them is below 3, which the agent holds open, so no dup2 hits a later source.
+        os.dup2(fd, target)
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        if is_pty:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for number in _CHANGED_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        resource.setrlimit(resource.RLIMIT_NOFILE, launch.open_files)
+        system.close_from(3)
+        if not launch.virtual:
+            os.setgroups(launch.user.groups)
+            os.setresgid(launch.user.gid, launch.user.gid, launch.user.gid)
+            os.setresuid(launch.user.uid, launch.user.uid, launch.user.uid)
+        os.chdir(launch.cwd)
+        if launch.filter_program:
+            system.install_filter(launch.filter_program)
+    except OSError as error:
+        _complain(os.fsencode(f"cannot start: {error.strerror}"), _NOT_EXECUTABLE)
+    _execute(launch.argv, launch.environment)
+
+
+_CHANGED_SIGNALS: Final = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGPIPE,
+    signal.SIGALRM,
+    signal.SIGCHLD,
+    signal.SIGXFSZ,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+
+
+def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:
+    """What ``exec`` of ``/bin/sh`` does: search in ``PATH``, 127 when missing, 126 when refused."""
+    command = argv[0]
+    refused: OSError | None = None
+    for candidate in _candidates(command, environment.get(b"PATH", DEFAULT_PATH.encode())):
+        try:
+            if os.path.isdir(candidate):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            os.execve(candidate, argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused = error
+            if error.errno == errno.ENOEXEC:
+                # A script without its first line: for the shell to run, as shells do.
+                os.execve(_SHELL, [_SHELL, candidate, *argv[1:]], environment)
+            if error.errno != errno.EACCES:
+                break
+    if refused is not None:
+        _complain(command + b": " + (refused.strerror or "").encode(), _NOT_EXECUTABLE)
+    _complain(command + b": not found", _NOT_FOUND)
+
+
+def _candidates(command: bytes, search_path: bytes) -> list[bytes]:
+    if not command:
+        return []
+    if b"/" in command:
+        return [command]
+    return [(folder or b".") + b"/" + command for folder in search_path.split(b":")]
+
+
+def _complain(message: bytes, status: int) -> NoReturn:
+    try:
+        os.write(2, b"sh: exec: " + message + b"\n")
+    finally:
+        os._exit(status)
