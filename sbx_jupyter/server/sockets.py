@@ -91,5 +91,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
         except asyncio.CancelledError:
             raise
         except Exception:
+            # This runs in a task of its own, where nobody above would see a fault of ours: the
+            # browser would wait on an open connection for ever.
             self.log.exception("%s failed", self.request.path)
             self.close(1011)

@@ -247,6 +247,8 @@ class RpcHandler(RuntimeHandler):
             self.break_off()
             raise
         except Exception:
+            # A fault of ours, of whatever kind: the answer's head is gone already, so nobody above
+            # can turn it into a status, and without the last envelope a client waits or misreads.
             _log.exception("a stream failed")
             await self._end_stream(InternalError("internal error"))
         else:
