@@ -71,10 +71,12 @@ class Fence:
         tier: str,
         *,
         agent: str = _AGENT,
+        tap: bool = False,
         _without: frozenset[str] = frozenset(),
     ) -> None:
         """``agent`` is the module whose ``run`` becomes the sandboxes' first process.
 
+        ``tap`` gives each an interface for the whole network, with nothing at its far end yet.
         ``_without`` leaves out parts of the fence, to measure what they cost, and for nothing else.
         """
         self._without = _without
@@ -82,6 +84,7 @@ class Fence:
         self._report = report
         self._tier = tier
         self._agent = agent
+        self._tap = tap
         self._zygote: ZygoteProcess | None = None
         self._starting = asyncio.Lock()
         self._cages = CageRecords(self._data_dir / "cages")
@@ -216,6 +219,7 @@ class Fence:
             "limit_processes": not self._groups.limits("pids"),
             "without": sorted(self._without),
             "confine": self._tier == Tier.LANDLOCK,
+            "tap": self._tap,
             "real_users": self._report.users != users.VIRTUAL,
             "machine_root": self._report.id_base == 0 and self._report.users == users.ROOT_MAPPED,
         }

@@ -116,6 +116,9 @@ class Order:
     confine: bool
     """Whether the tier without namespaces still has a Landlock domain."""
 
+    tap: bool
+    """Whether it gets an interface for the whole network, which is given a far end later."""
+
     without: tuple[str, ...]
     """Parts of the fence that a benchmark leaves out."""
 

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from . import landlock, namespaces, places, seccomp, syscalls, users
+from . import landlock, namespaces, places, seccomp, syscalls, tap, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,12 +87,15 @@ def _in_sandbox(found: Found, source: str, uid_map: str, gid_map: str) -> None:
         return
     if pid == 0:
         os.read(mapped, 1)
-        os.write(report, json.dumps(_mounts()).encode())
+        network: Found = {}
+        _try(network, "tap", tap.make)  # first: the device may be open to the present id alone
+        os.write(report, json.dumps({**network, **_mounts()}).encode())
         os._exit(0)
     try:
         users.write_maps(pid, uid_map, gid_map)
     except OSError as error:
         found["user_namespace"] = str(error)
+    _try(found, "descriptors", lambda: os.close(syscalls.call("pidfd_getfd", pidfd, 0, 0)))
     os.write(release, b"1")
     os.close(report)
     os.waitpid(pid, 0)

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,8 +76,10 @@ class IsolationReport:
     id_base: int = 0
     """The host id of the sandboxes' root, for ``root-mapped``."""
     landlock_abi: int = 0
-    full_network: str | None = None
-    """The program that could give a sandbox the whole network: ``slirp4netns`` or ``pasta``."""
+    full_network: bool = False
+    """Whether sandboxes can have the whole network, with ``--network=full``."""
+    full_network_missing: list[Missing] = field(default_factory=list)
+    """What keeps them from it."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as ``doctor --json`` prints it."""
@@ -101,6 +103,7 @@ def detect(data_dir: Path) -> IsolationReport:
         for tool, package in _TOOLS.items()
         if shutil.which(tool, path=rootfs.PATH) is None
     ]
+    missing_network = _missing_for_full_network(tier, found)
     return IsolationReport(
         tier=tier,
         users=kind if tier == Tier.NAMESPACES else users.VIRTUAL,
@@ -110,7 +113,8 @@ def detect(data_dir: Path) -> IsolationReport:
         missing=missing,
         id_base=found.get("id_base") or 0,
         landlock_abi=found["landlock_abi"],
-        full_network=next(filter(shutil.which, ("slirp4netns", "pasta")), None),
+        full_network=not missing_network,
+        full_network_missing=missing_network,
     )
 
 
@@ -131,6 +135,32 @@ def choose(report: IsolationReport, wanted: str = "auto") -> str:
     if wanted not in (report.tier, Tier.NONE) and not landlocked:
         raise IsolationError(f"the tier {wanted!r} does not work here. {_explain(report)}")
     return wanted
+
+
+def check_full_network(report: IsolationReport, tier: str) -> None:
+    """Raise ``IsolationError`` where sandboxes of a tier cannot have the whole network."""
+    if tier != Tier.NAMESPACES:
+        raise IsolationError(f"the whole network needs the tier {Tier.NAMESPACES.value!r}")
+    if not report.full_network:
+        why = "; ".join(f"{item.what}: {item.remedy}" for item in report.full_network_missing)
+        raise IsolationError(f"sandboxes cannot have the whole network here. {why}")
+
+
+def _missing_for_full_network(tier: str, found: dict[str, Any]) -> list[Missing]:
+    if tier != Tier.NAMESPACES:
+        return [Missing(f"the tier is {tier}", "see what is missing for the tier namespaces")]
+    missing: list[Missing] = []
+    if shutil.which("slirp4netns") is None:
+        missing.append(Missing("slirp4netns is not installed", _install("slirp4netns")))
+    if found.get("tap") is not True:
+        remedy = "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: "
+        remedy += "docker run --device /dev/net/tun)"
+        missing.append(Missing(f"no network interface can be made ({found.get('tap')})", remedy))
+    if found.get("descriptors") is not True:
+        remedy = "allow pidfd_getfd in the container's seccomp profile, with Linux 5.6 or later"
+        why = found.get("descriptors")
+        missing.append(Missing(f"a packet filter cannot be set from outside ({why})", remedy))
+    return missing
 
 
 def _explain(report: IsolationReport) -> str:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
 
-from . import confined, family, namespaces, places, records, rootfs, syscalls, users, worker
+from . import confined, family, namespaces, places, records, rootfs, syscalls, tap, users, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +180,7 @@ class Zygote:
             if os.read(mapped, 1) != b"1":
                 os._exit(1)
             os.close(mapped)
+            _make_tap(order)
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
             os.setsid()
@@ -280,6 +281,14 @@ def _close_all_but(*fds: int) -> None:
         syscalls.close_range(first, fd - 1)
         first = fd + 1
     syscalls.close_range(first, 0xFFFFFFFF)
+
+
+def _make_tap(order: namespaces.Order) -> None:
+    if order.tap:
+        try:
+            tap.make()
+        except OSError as error:
+            raise namespaces.SetupError(f"the network interface: {error}") from error
 
 
 def _last_words(report: int, text: str) -> None:
