@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Coroutine
 
+    from sbx_jupyter.client.build_context import BuildContext
     from sbx_jupyter.client.templates import TemplateClient
-    from sbx_jupyter.protocol.templates import BuildLogEntry
+    from sbx_jupyter.protocol.templates import BuildLogEntry, BuildStart
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,6 +36,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     build.add_argument("-f", "--file", type=Path, default=Path("Dockerfile"))
     build.add_argument("--context", type=Path, help="where COPY finds files; beside the file")
     build.add_argument("--template", help="build on this template instead of the image of FROM")
+    build.add_argument(
+        "--build-arg", action="append", default=[], metavar="NAME[=VALUE]", help="a value for ARG"
+    )
+    build.add_argument(
+        "--ready-cmd", metavar="COMMAND", help="succeeds once a sandbox can be given out"
+    )
     build.add_argument("--no-cache", action="store_true", help="run every step again")
     _add_sizes(build)
     imported = action("import", "make a template of the image in a tar", import_image)
@@ -52,25 +60,41 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
 
 def build_template(options: argparse.Namespace) -> int:
     """Build a Dockerfile and show the log."""
-    from sbx_jupyter.client.dockerfile import parse_dockerfile
+    from sbx_jupyter.client.build_context import BuildContext
+    from sbx_jupyter.protocol.dockerfile import parse_dockerfile
     from sbx_jupyter.protocol.templates import BuildStart
 
-    found = parse_dockerfile(options.file.read_text())
-    for word in sorted(set(found.ignored)):
-        print(f"{word} means nothing for a template and is left out", file=sys.stderr)
+    folder = options.context or options.file.parent
+    ignore_file = options.file.with_name(f"{options.file.name}.dockerignore")
+    files = BuildContext(folder, ignore_file=ignore_file)
+    found = parse_dockerfile(options.file.read_text(), _build_args(options.build_arg), files)
+    for text in found.left_out:
+        print(f"{text}: left out", file=sys.stderr)
     start = BuildStart(
         from_image=None if options.template else found.image,
         from_template=options.template,
         force=options.no_cache,
         steps=found.steps,
         start_cmd=found.start_command,
-        ready_cmd=found.ready_command,
+        ready_cmd=options.ready_cmd or found.ready_command,
     )
-    return _build(options, options.name, start, options.context or options.file.parent)
+    context = BuildContext(folder, ignore_file=ignore_file, inline=found.inline)
+    return _build(options, options.name, start, context)
+
+
+def _build_args(given: list[str]) -> dict[str, str]:
+    """Values of ARG, each given or taken from the environment under its name."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if equals or name in os.environ:
+            found[name] = value if equals else os.environ[name]
+    return found
 
 
 def import_image(options: argparse.Namespace) -> int:
     """Hand over an image, then build a template that is nothing but the image."""
+    from sbx_jupyter.client.build_context import BuildContext
     from sbx_jupyter.protocol.templates import BuildStart
 
     name = options.name or options.file.name.partition(".")[0].lower()
@@ -83,11 +107,10 @@ def import_image(options: argparse.Namespace) -> int:
             print(f"Imported {image.digest}", flush=True)
 
     _with_client(options, work)
-    return _build(options, name, BuildStart(from_image=plain), options.file.parent)
+    return _build(options, name, BuildStart(from_image=plain), BuildContext(options.file.parent))
 
 
-def _build(options: argparse.Namespace, name: str, start: Any, folder: Path) -> int:
-    from sbx_jupyter.client.build_context import BuildContext
+def _build(options: argparse.Namespace, name: str, start: BuildStart, context: BuildContext) -> int:
     from sbx_jupyter.protocol.templates import TemplateRequest
 
     request = TemplateRequest(name=name, cpu_count=options.cpu, memory_mb=options.memory)
@@ -97,7 +120,7 @@ def _build(options: argparse.Namespace, name: str, start: Any, folder: Path) -> 
         print(entry.message, file=sys.stderr if is_grave else sys.stdout, flush=True)
 
     async def work(client: TemplateClient) -> str:
-        return (await client.build(request, start, BuildContext(folder), say)).template_id
+        return (await client.build(request, start, context, say)).template_id
 
     print(f"Built {name} ({_with_client(options, work)})")
     return 0

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
+import io
+import lzma
 import os
 import stat
 import tarfile
 import tempfile
+import zlib
 from typing import IO, TYPE_CHECKING, Final
 
+from sbx_jupyter.client.ignore import IgnorePatterns
 from sbx_jupyter.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _CHUNK: Final = 1024 * 1024
@@ -21,51 +25,68 @@ _CHUNK: Final = 1024 * 1024
 class BuildContext:
     """A directory that COPY steps take files from; every method blocks."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        ignore_file: Path | None = None,
+        inline: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """``ignore_file`` goes before ``.dockerignore``; ``inline`` files are not on the disk."""
         self._folder = folder.resolve()
-        try:
-            text = (self._folder / ".dockerignore").read_text()
-        except FileNotFoundError:
-            text = ""
-        lines = (line.strip() for line in text.splitlines())
-        self._patterns = [line for line in lines if line and not line.startswith("#")]
+        self._inline = inline or {}
+        text = ""
+        for path in (ignore_file, self._folder / ".dockerignore"):
+            if path is not None and path.is_file():
+                text = path.read_text()
+                break
+        self._ignored = IgnorePatterns(text)
 
     def find(self, source: str) -> list[str]:
         """Names of all files, links and directories of a source, relative to the context.
 
         Raises ``InvalidArgumentError`` for one that is not there or leads out.
         """
-        normal = os.path.normpath(source)
-        if normal.startswith(("..", "/")):
-            raise InvalidArgumentError(f"'{source}' is outside of the build context")
+        if source in self._inline:
+            return [source]
         found: set[str] = set()
-        for path in self._folder.glob(normal) if normal != "." else [self._folder]:
+        for path in self._meant(source):
             self._collect(str(path.relative_to(self._folder)), found)
         found.discard(".")
         if not found:
             raise InvalidArgumentError(f"'{source}' is not in {self._folder}")
         return sorted(found)
 
+    def matches(self, source: str) -> list[tuple[str, str]]:
+        """What a source or pattern means: names, and whether it is a file, archive or directory.
+
+        Raises ``InvalidArgumentError`` as ``find`` does.
+        """
+        self.find(source)
+        named = [(str(path.relative_to(self._folder)), path) for path in self._meant(source)]
+        return [(name, _kind(path)) for name, path in named if not self._ignored.match(name)]
+
+    def _meant(self, source: str) -> list[Path]:
+        normal = os.path.normpath(source)
+        if normal.startswith(("..", "/")):
+            raise InvalidArgumentError(f"'{source}' is outside of the build context")
+        return sorted(self._folder.glob(normal)) if normal != "." else [self._folder]
+
     def _collect(self, name: str, found: set[str]) -> None:
         path = self._folder / name
-        if not self._is_ignored(name):
+        if not self._ignored.match(name):
             found.add(name)
         if path.is_dir() and not path.is_symlink():
             for child in path.iterdir():
                 self._collect(str(child.relative_to(self._folder)), found)
 
-    def _is_ignored(self, name: str) -> bool:
-        ignored = False
-        for pattern in self._patterns:
-            wanted = pattern.lstrip("!").strip("/").replace("**/", "*")
-            if fnmatch.fnmatch(name, wanted) or fnmatch.fnmatch(name, f"{wanted}/*"):
-                ignored = not pattern.startswith("!")
-        return ignored
-
     def hash(self, source: str, target: str, names: list[str]) -> str:
         """What tells one content of a COPY from another."""
         seen = hashlib.sha256(f"COPY {source} {target}".encode())
         for name in names:
+            if name in self._inline:
+                seen.update(os.fsencode(name) + self._inline[name])
+                continue
             path = self._folder / name
             status = path.lstat()
             seen.update(os.fsencode(name) + str(status.st_mode).encode())
@@ -83,6 +104,24 @@ class BuildContext:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - it is given to the caller
         with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar:
             for name in names:
+                if name in self._inline:
+                    info = tarfile.TarInfo(name)
+                    info.size, info.mode = len(self._inline[name]), 0o644
+                    tar.addfile(info, io.BytesIO(self._inline[name]))
+                    continue
                 tar.add(self._folder / name, arcname=name, recursive=False)
         file.seek(0)
         return file
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        return "directory"
+    if not path.is_file():
+        return "file"
+    try:
+        # As Docker has it: what a name ends with means nothing.
+        with tarfile.open(path) as tar:
+            return "archive" if tar.next() is not None else "file"
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
+        return "file"

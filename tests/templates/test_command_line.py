@@ -1,17 +1,15 @@
-"""``jupyter sbx template`` against a real engine, and how it reads Dockerfiles."""
+"""``jupyter sbx template`` against a real engine."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sbx_jupyter.client.build_context import BuildContext
-from sbx_jupyter.client.dockerfile import parse_dockerfile
-from sbx_jupyter.errors import InvalidArgumentError
 from tests.engine_process import CHECKOUT
 
 from .images import BUSYBOX, TinyImage
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.engine_process import EngineProcess
+
+    from .conftest import Api
 
 DOCKERFILE = """\
 # syntax=docker/dockerfile:1
@@ -34,6 +34,12 @@ RUN echo "$A $B $C" \\
     && ls data > listing
 RUN ["sh", "-c", "echo exec form >> listing"]
 EXPOSE 80
+"""
+
+
+SERVER = """#!/bin/sh
+sleep 1
+exec python3 -m http.server "$1"
 """
 
 
@@ -62,7 +68,7 @@ def test_a_dockerfile_becomes_a_template(engine: EngineProcess, tmp_path: Path) 
 
     assert built.returncode == 0, built.stdout + built.stderr
     assert "[stdout]: 1 two words three words" in built.stdout
-    assert "EXPOSE means nothing" in built.stderr
+    assert "line 12: EXPOSE: every port of a sandbox can be reached: left out" in built.stderr
     listed = sbx(engine, "list").stdout
     assert any("from-file" in line and "512" in line for line in listed.splitlines())
     assert sbx(engine, "delete", "from-file").returncode == 0
@@ -89,44 +95,42 @@ def test_an_image_is_imported_as_a_template(engine: EngineProcess, tmp_path: Pat
     assert "Built small" in done.stdout
 
 
-def test_a_dockerfile_is_read_as_docker_does() -> None:
-    found = parse_dockerfile(DOCKERFILE + 'ENTRYPOINT ["python", "-m"]\nCMD ["http.server"]\n')
-    assert found.image == "e2bdev/base"
-    assert [(step.type, step.args) for step in found.steps] == [
-        ("USER", ["root"]),
-        ("WORKDIR", ["/"]),
-        ("ENV", ["A", "1", "B", "two words"]),
-        ("ENV", ["C", "three words"]),
-        ("WORKDIR", ["/opt/app"]),
-        ("COPY", ["data/*.txt", "./data/", "user:user", "0700"]),
-        ("COPY", ["data/other.bin", "./data/", "user:user", "0700"]),
-        ("RUN", ['echo "$A $B $C" && ls data > listing']),
-        ("RUN", ["sh -c 'echo exec form >> listing'"]),
-        ("USER", ["user"]),
-    ]
-    assert (found.start_command, found.ready_command) == ("python -m http.server", "sleep 20")
-    assert found.ignored == ["EXPOSE"]
+def test_a_dockerfile_with_a_server_is_ready_when_it_listens(
+    engine: EngineProcess, api: Api, tmp_path: Path
+) -> None:
+    """Neither the build nor a sandbox waits for longer than the server needs."""
+    (tmp_path / "serve").write_text(SERVER)
+    (tmp_path / "Dockerfile").write_text(
+        "FROM e2bdev/base\nARG PAGE=none\nENV PAGE=$PAGE\nWORKDIR /srv/www\n"
+        "COPY --chmod=755 serve /usr/local/bin/\nCOPY <<page page\nthe $PAGE\npage\n"
+        'RUN <<EOF\n#!/usr/bin/env python3\nopen("made", "w").write("by python")\nEOF\n'
+        'ENTRYPOINT ["serve"]\nCMD ["8123"]\n'
+    )
+    started = time.monotonic()
+    built = sbx(engine, "build", "server-file", "-f", str(tmp_path / "Dockerfile"),
+                "--build-arg", "PAGE=page of today")  # fmt: skip
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert "New sandboxes wait until something listens on port 8123" in built.stdout
+    for _ in range(2):
+        made = api.client.post("/v2/sandboxes", json={"templateID": "server-file"}).json()
+        headers = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "8123"}
+        assert api.client.get("/page", headers=headers).text == "the page of today\n"
+        assert api.client.get("/made", headers=headers).text == "by python"
+        assert api.client.delete(f"/sandboxes/{made['sandboxID']}").status_code == 204
+    assert time.monotonic() - started < 20, "somebody waits for the twenty seconds"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("RUN true", "line 1: RUN before FROM"),
-        ("FROM a\nFROM b", "line 2: a template is built of one stage"),
-        ("FROM a\nFLY away", "line 2: unknown instruction FLY"),
-        ("FROM a\nCOPY --from=b x y", "line 2: --from of COPY is not supported"),
-        ("FROM a\nCOPY x", "line 2: COPY needs"),
-        ("FROM a\nRUN --mount=type=cache x", "line 2: options of RUN"),
-        ("", "there is no FROM"),
-    ],
-)
-def test_what_cannot_be_built_is_said_with_its_line(text: str, reason: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=reason):
-        parse_dockerfile(text)
-
-
-def test_a_source_outside_of_the_context_is_refused(tmp_path: Path) -> None:
-    context = BuildContext(tmp_path)
-    for source in ("../up", "/etc/passwd", "missing"):
-        with pytest.raises(InvalidArgumentError):
-            context.find(source)
+def test_a_ready_command_may_be_given_with_a_dockerfile(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "Dockerfile"
+    file.write_text(
+        "FROM e2bdev/base\nUSER user\nWORKDIR /home/user\n"
+        "HEALTHCHECK CMD test -e healthy\nCMD sleep 1; touch healthy given; sleep 60\n"
+    )
+    built = sbx(engine, "build", "checked-file", "-f", str(file))
+    assert built.returncode == 0, built.stderr
+    assert "Waiting for ready command: test -e healthy" in built.stdout
+    built = sbx(engine, "build", "checked-file", "-f", str(file), "--ready-cmd", "test -e given")
+    assert built.returncode == 0, built.stderr
+    assert "Waiting for ready command: test -e given" in built.stdout

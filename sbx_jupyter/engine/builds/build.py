@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.builds import readiness
 from sbx_jupyter.engine.builds.setting import Setting, step_key
 from sbx_jupyter.engine.builds.steps import StepError, StepRunner, after, describe
 from sbx_jupyter.engine.builds.workshop import CommandError, Ground, open_bench
 from sbx_jupyter.engine.records import StepRow, now
 from sbx_jupyter.engine.startup import run_start_command
 from sbx_jupyter.errors import NoSpaceError, SbxError
+from sbx_jupyter.protocol.runtime import ProcessConfig
 from sbx_jupyter.protocol.templates import BuildStart, Step
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.builds.images import Images
     from sbx_jupyter.engine.builds.output import BuildLog
     from sbx_jupyter.engine.builds.uploads import Uploads
+    from sbx_jupyter.engine.builds.workshop import Bench
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.records import BuildRow, TemplateRow
     from sbx_jupyter.engine.templates import Catalog
@@ -29,7 +32,6 @@ MAX_LAYERS: Final = 150
 READY_LIMIT: Final = 600.0
 """Seconds that a start command has to get ready in a build."""
 
-_DEFAULT_READY: Final = "sleep 20"
 _FIRST: Final = Step(type="USER", args=["user", "true"])
 _BASE: Final = "base"
 _FINALIZE: Final = "finalize"
@@ -232,17 +234,22 @@ class BuildRun:
             start, ready = self._start, self._ready
         outcome = Outcome(self._ground, self._setting, start, ready)
         if start is not None or ready is not None:
-            await self._try_start(start, ready)
+            await self._try_start(outcome)
         self._say("Template is made")
         await self.log.save()
         return outcome
 
-    async def _try_start(self, start: str | None, ready: str | None) -> None:
+    async def _try_start(self, outcome: Outcome) -> None:
         """Start the template once as its sandboxes will; what that writes is not kept."""
-        setting = self._setting
+        setting, start, ready = outcome.setting, outcome.start_command, outcome.ready_command
+        seconds = None if start is None else readiness.seconds_of(ready)
         if start is not None:
             self._say(f"Running start command: {start}")
-        self._say(f"Waiting for ready command: {ready or _DEFAULT_READY}")
+        if ready is not None:
+            self._say(f"Waiting for ready command: {ready}")
+        else:
+            most = f"{readiness.DEFAULT_SECONDS} seconds at most"
+            self._say(f"Waiting until the start command listens on a port, {most}")
         await self.log.save()
         async with open_bench(
             self.tools.context,
@@ -253,14 +260,27 @@ class BuildRun:
             workdir=setting.workdir,
             envs=setting.envs,
         ) as bench:
+            before = set() if seconds is None else await self._listening(bench)
             await run_start_command(
                 start,
-                ready or _DEFAULT_READY,
+                ready or readiness.until_something_listens(before),
                 bench.sandbox,
                 limit=READY_LIMIT,
                 say=self._say_output,
             )
+            if seconds is not None:
+                ports = readiness.learnt(before, await self._listening(bench))
+                if ports:
+                    outcome.ready_command = readiness.until_ports_listen(ports, seconds)
+                    named = ", ".join(map(str, ports))
+                    self._say(f"New sandboxes wait until something listens on port {named}")
         self._say("Template is ready")
+
+    async def _listening(self, bench: Bench) -> set[int]:
+        said: list[str] = []
+        command = ProcessConfig(cmd="/bin/sh", args=["-c", readiness.READ_SOCKETS])
+        await bench.run(command, user="root", timeout=60, say=lambda line, _: said.append(line))
+        return readiness.listening("\n".join(said))
 
 
 def _shown(layers: tuple[str, ...]) -> str:

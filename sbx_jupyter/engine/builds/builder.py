@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -200,24 +201,31 @@ class Builder:
         self, job: _Job, template: TemplateRow, build: BuildRow, request: BuildStart
     ) -> None:
         """One build from its turn to its end; it always ends as ready or failed."""
+        meters = self._context.meters
         async with contextlib.AsyncExitStack() as held:
             run = BuildRun(self._tools, template, build, request, job.log, held)
             try:
                 async with self._turns:
+                    started = time.monotonic()
                     outcome = await run.run()
                     await whole(self._settle_ready(build, run, outcome))
+                    meters.operation_took("build", time.monotonic() - started)
             except asyncio.CancelledError:
+                meters.operation_failed("build", "canceled")
                 await whole(self._settle_failed(build, BuildError(job.why, None), run))
             except BuildError as error:
+                meters.operation_failed("build", "failed_precondition")
                 await whole(self._settle_failed(build, error, run))
             except Exception:
                 _log.exception("build %s failed", build.build_id)
+                meters.operation_failed("build", "internal")
                 error = BuildError("internal error", run.phase)
                 await whole(self._settle_failed(build, error, run))
             finally:
                 self._keep_log(build.build_id, job.log.entries)
                 self._jobs.pop(build.build_id, None)
         await asyncio.to_thread(self._tools.uploads.prune)
+        await self._tools.cache.trim()
 
     async def _settle_ready(self, build: BuildRow, run: BuildRun, outcome: Outcome) -> None:
         """Bring the layers to the disk, then say that the build is ready."""
@@ -232,7 +240,7 @@ class Builder:
             updated_at=at,
             finished_at=at,
             base=outcome.ground.base,
-            layers=outcome.ground.layers,
+            layers=self._context.layers.shorten(outcome.ground.layers),
             default_user=outcome.setting.user,
             default_cwd=outcome.setting.workdir,
             envs=outcome.setting.envs,
@@ -240,12 +248,12 @@ class Builder:
             ready_command=outcome.ready_command,
         )
         batch = Batch().put(build).put(with_tags(template, build.tags, build.build_id))
-        forgotten = self._tools.cache.note(batch, run.used)
+        self._tools.cache.note(batch, run.used)
         try:
             await self._context.commit(batch)
         except NoSpaceError as error:
             raise BuildError(f"no space left on the disk: {error.message}", run.phase) from error
-        await self._context.layers.collect(forgotten)
+        self._context.flattener.consider(build.layers)
 
     async def _settle_failed(
         self, build: BuildRow, error: BuildError, run: BuildRun | None

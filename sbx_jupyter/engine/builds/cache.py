@@ -2,38 +2,81 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import logging
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.records import StepRow, now
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.store import Batch, Store
+    from sbx_jupyter.engine.context import Context
 
-_MAX_STEPS: Final = 500
+_log = logging.getLogger(__name__)
 
 
 class StepCache:
-    """Finds the layers of steps in the store, and forgets the ones that were not used for long."""
+    """Finds the layers of steps in the store, and forgets those that were not used for long."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._store = context.store
 
     def find(self, key: str) -> StepRow | None:
         """What a step made before."""
         return self._store.steps.get(key)
 
-    def note(self, batch: Batch, used: list[StepRow]) -> tuple[str, ...]:
-        """Keep new and used rows, evict the oldest; the layers that may be of no use now."""
+    def note(self, batch: Batch, used: list[StepRow]) -> None:
+        """Keep the steps that a build made or used."""
         at = now()
         for row in used:
             batch.put(replace(row, used_at=at))
-        fresh = {row.key for row in used}
-        others = [row for row in self._store.steps if row.key not in fresh]
-        others.sort(key=lambda row: row.used_at, reverse=True)
-        layers: list[str] = []
-        for row in others[max(0, _MAX_STEPS - len(fresh)) :]:
-            batch.remove(StepRow, row.key)
-            layers.extend((*row.layers, *row.below))
-        return tuple(layers)
+
+    async def trim(self) -> None:
+        """Forget the steps that were not used for longest, if there are too many or too large.
+
+        What a template or a sandbox stands on, or a build works with, costs nothing and stays.
+        """
+        try:
+            gone = await self._superfluous()
+            if not gone:
+                return
+            batch = Batch()
+            for row in gone:
+                batch.remove(StepRow, row.key)
+            await self._context.commit(batch)
+            _log.info("%d build steps are forgotten", len(gone))
+            await self._context.layers.collect({name for row in gone for name in _stack(row)})
+        except SbxError as error:
+            # The next build tries again.
+            _log.warning("the cache of build steps could not be trimmed: %s", error)
+
+    async def _superfluous(self) -> list[StepRow]:
+        config, layers = self._context.config, self._context.layers
+        rows = sorted(self._store.steps, key=_age)
+        sizes = await layers.sizes({name for row in rows for name in _stack(row)})
+        paid = layers.used_by_others_than_steps()
+        room = config.max_step_cache_bytes
+        gone: list[StepRow] = []
+        for place, row in enumerate(rows):
+            stack = set(_stack(row))
+            cost = sum(sizes[name].bytes for name in stack - paid)
+            room -= cost
+            if layers.is_held(stack):
+                paid |= stack
+            elif place >= config.max_cached_steps or (room < 0 and cost):
+                gone.append(row)
+            else:
+                paid |= stack
+        return gone
+
+
+def _age(row: StepRow) -> tuple[float, int]:
+    """Order from the last used; of one build its first steps first, which the others need."""
+    return -row.used_at.timestamp(), len(row.below)
+
+
+def _stack(row: StepRow) -> tuple[str, ...]:
+    return (*row.layers, *row.below)

@@ -104,7 +104,9 @@ class Puller:
             raise InvalidArgumentError("the image has too many layers")
         digest = check_digest(manifest.config.digest)
         config = self._document(f"blobs/{digest}", digest)
-        blobs.check_room(sum(layer.size for layer in manifest.layers if not blobs.has(layer.digest)))
+        blobs.check_room(
+            sum(layer.size for layer in manifest.layers if not blobs.has(layer.digest))
+        )
         for number, layer in enumerate(manifest.layers, 1):
             if not blobs.has(layer.digest):
                 say(f"Pulling layer {number}/{len(manifest.layers)} {layer.digest[7:19]}")

@@ -48,7 +48,7 @@ class Templates:
         tools = Tools(
             context=context,
             catalog=catalog,
-            cache=StepCache(context.store),
+            cache=StepCache(context),
             uploads=uploads,
             images=images,
             stock="" if fence.stock is None else fence.stock.name,
@@ -56,5 +56,6 @@ class Templates:
         )
         builder = Builder(tools)
         await builder.open()
+        await tools.cache.trim()
         tags, views = Tags(context.store, catalog), Views(context.store, catalog)
         return cls(builder, tags, views, uploads, images)
