@@ -105,12 +105,12 @@ def diagnose(options: argparse.Namespace) -> int:
 
 def show_info(options: argparse.Namespace) -> int:
     """Describe the running engine."""
-    found = _running(options)
+    found = running_engine(options)
 
     async def work(platform: PlatformClient) -> dict[str, Any] | None:
         return await platform.engine_info()
 
-    info = {"url": found.url, "pid": found.pid, **(_with_platform(found, work) or {})}
+    info = {"url": found.url, "pid": found.pid, **(with_platform(found, work) or {})}
     if options.json:
         print(json.dumps(info, indent=2))
         return 0
@@ -121,7 +121,7 @@ def show_info(options: argparse.Namespace) -> int:
 
 def stop(options: argparse.Namespace) -> int:
     """Ask the shared engine to stop and wait until it is gone."""
-    found = _running(options)
+    found = running_engine(options)
     os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while _is_alive(found.pid):
@@ -149,7 +149,7 @@ def list_sandboxes(options: argparse.Namespace) -> int:
     async def work(platform: PlatformClient) -> list[Any]:
         return [sandbox async for sandbox in platform.list()]
 
-    found = _with_platform(_running(options), work)
+    found = with_platform(running_engine(options), work)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
         return 0
@@ -177,7 +177,7 @@ def create_sandbox(options: argparse.Namespace) -> int:
     async def work(platform: PlatformClient) -> str:
         return (await platform.create(request)).sandbox_id
 
-    print(_with_platform(ensure_engine(options.data_dir), work))
+    print(with_platform(ensure_engine(options.data_dir), work))
     return 0
 
 
@@ -192,7 +192,7 @@ def kill_sandboxes(options: argparse.Namespace) -> int:
             ids = [sandbox.sandbox_id async for sandbox in platform.list()]
         return [each for each in ids if not await platform.kill(each)]
 
-    unknown = _with_platform(_running(options), work)
+    unknown = with_platform(running_engine(options), work)
     if unknown and not options.all:
         raise NotFoundError(f"there is no sandbox {', '.join(unknown)}")
     return 0
@@ -222,7 +222,7 @@ def execute_command(options: argparse.Namespace) -> int:
             await sandbox.aclose()
         return result.exit_code
 
-    code = _with_platform(_running(options), work)
+    code = with_platform(running_engine(options), work)
     return code if code >= 0 else 128 - code
 
 
@@ -232,7 +232,7 @@ def print_logs(options: argparse.Namespace) -> int:
     async def work(platform: PlatformClient) -> list[Any]:
         return await platform.logs(options.sandbox, limit=options.limit)
 
-    for entry in _with_platform(_running(options), work):
+    for entry in with_platform(running_engine(options), work):
         fields = "".join(f" {name}={value}" for name, value in entry.fields.items())
         print(f"{entry.timestamp:%Y-%m-%d %H:%M:%S} {entry.level:5} {entry.message}{fields}")
     return 0
@@ -241,7 +241,7 @@ def print_logs(options: argparse.Namespace) -> int:
 # What they share.
 
 
-def _running(options: argparse.Namespace) -> ConnectionFile:
+def running_engine(options: argparse.Namespace) -> ConnectionFile:
     """The shared engine; raises ``UnavailableError`` when none runs."""
     from sbx_jupyter.client.bundled import find_engine
 
@@ -251,7 +251,7 @@ def _running(options: argparse.Namespace) -> ConnectionFile:
     return found
 
 
-def _with_platform(
+def with_platform(
     found: ConnectionFile, work: Callable[[PlatformClient], Coroutine[Any, Any, Any]]
 ) -> Any:
     from sbx_jupyter.client.config import ConnectionConfig

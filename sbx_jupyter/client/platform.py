@@ -10,11 +10,12 @@ import msgspec
 from sbx_jupyter.client.config import ConnectionConfig
 from sbx_jupyter.client.transport import Transport, raise_for_status
 from sbx_jupyter.errors import AbortedError, AlreadyExistsError, NotFoundError, UnavailableError
+from sbx_jupyter.protocol import disk
 from sbx_jupyter.protocol import platform as records
 from sbx_jupyter.protocol.access import API_KEY_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     import httpx
 
@@ -25,6 +26,12 @@ T = TypeVar("T")
 PAGE_SIZE: Final = 100
 START_TIMEOUT: Final = 120.0
 """Creating and resuming may unpack a template first."""
+
+COPY_TIMEOUT: Final = 3600.0
+"""A snapshot or a fork may have many files to copy; ``operations`` says how far it is."""
+
+DISK_TIMEOUT: Final = 600.0
+"""Many files may have to be looked at."""
 
 
 class PlatformClient:
@@ -108,7 +115,7 @@ class PlatformClient:
         path = f"/sandboxes/{_segment(sandbox_id)}/pause"
         body = msgspec.json.encode({} if memory else {"memory": False})
         try:
-            await self._send("POST", path, body=msgspec.Raw(body), timeout=START_TIMEOUT)
+            await self._send("POST", path, body=msgspec.Raw(body), timeout=COPY_TIMEOUT)
         except AbortedError as error:
             if "already paused" in error.message:
                 return False
@@ -151,7 +158,7 @@ class PlatformClient:
             "POST",
             f"/sandboxes/{_segment(sandbox_id)}/fork",
             body=msgspec.Raw(msgspec.json.encode({"count": count, "timeout": timeout})),
-            timeout=START_TIMEOUT,
+            timeout=COPY_TIMEOUT,
         )
         return _decoded(response, list[records.ForkResult])
 
@@ -182,7 +189,7 @@ class PlatformClient:
             "POST",
             f"/sandboxes/{_segment(sandbox_id)}/snapshots",
             body=records.SnapshotRequest(name=name),
-            timeout=START_TIMEOUT,
+            timeout=COPY_TIMEOUT,
         )
         return _decoded(response, records.SnapshotInfo)
 
@@ -206,6 +213,52 @@ class PlatformClient:
     async def templates(self) -> list[dict[str, Any]]:
         """The templates of the deployment, as it describes them (interface 1.5)."""
         return _decoded(await self._send("GET", "/templates"), list[dict[str, Any]])
+
+    async def disk_use(self, *, max_age: int = 30) -> disk.DiskUse:
+        """What everything takes on our engine's disk, measured at most so many seconds ago.
+
+        Raises ``NotFoundError`` for deployments that are not our engine.
+        """
+        response = await self._send(
+            "GET", "/engine/disk", params={"maxAge": str(max_age)}, timeout=DISK_TIMEOUT
+        )
+        return _decoded(response, disk.DiskUse)
+
+    async def prune(
+        self, *, kinds: Sequence[disk.PruneKind] = (), dry_run: bool = False
+    ) -> disk.PruneAnswer:
+        """Remove what our engine only keeps because it may be of use again; all kinds if none is
+        named. Raises ``NotFoundError`` for deployments that are not our engine."""
+        request = disk.PruneRequest(dry_run=dry_run)
+        if kinds:
+            request = disk.PruneRequest(dry_run=dry_run, kinds=tuple(kinds))
+        response = await self._send("POST", "/engine/prune", body=request, timeout=DISK_TIMEOUT)
+        return _decoded(response, disk.PruneAnswer)
+
+    async def operations(self, sandbox_id: str) -> list[disk.SandboxOperation]:
+        """The snapshots, forks and pauses of a sandbox in progress, and how far they are.
+
+        Raises ``NotFoundError``, also for deployments that are not our engine.
+        """
+        path = f"/engine/sandboxes/{_segment(sandbox_id)}/operations"
+        return _decoded(await self._send("GET", path), list[disk.SandboxOperation])
+
+    async def cancel_operation(self, sandbox_id: str, operation_id: str) -> bool:
+        """End a snapshot or a fork that still copies; false when it is over.
+
+        Raises ``AbortedError`` when it is too late.
+        """
+        return await self._done(
+            "DELETE",
+            f"/engine/sandboxes/{_segment(sandbox_id)}/operations/{_segment(operation_id)}",
+        )
+
+    async def default_templates(self) -> list[dict[str, Any]]:
+        """The templates that the deployment brings along (T14); none where it has no such list."""
+        try:
+            return _decoded(await self._send("GET", "/default-templates"), list[dict[str, Any]])
+        except NotFoundError:
+            return []
 
     async def engine_info(self) -> dict[str, Any] | None:
         """What ``GET /engine/info`` says; ``None`` for deployments that are not our engine."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.protocol.disk import SandboxOperation
 
 
 class AsyncSandbox:
@@ -181,6 +182,20 @@ class AsyncSandbox:
     async def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
         """Capture the sandbox; its ``snapshot_id`` is a template to create from."""
         return await self.platform.snapshot(self.sandbox_id, name)
+
+    async def operations(self) -> list[SandboxOperation]:
+        """The snapshots, forks and pauses in progress, and how far they are; of our engine only.
+
+        Raises ``NotFoundError``.
+        """
+        return await self.platform.operations(self.sandbox_id)
+
+    async def cancel_operation(self, operation_id: str) -> bool:
+        """End a snapshot or a fork that still copies; false when it is over.
+
+        Raises ``AbortedError`` when it is too late.
+        """
+        return await self.platform.cancel_operation(self.sandbox_id, operation_id)
 
     async def fork(
         self, count: int = 1, *, timeout: int = records.DEFAULT_TIMEOUT

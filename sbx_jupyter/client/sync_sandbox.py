@@ -125,6 +125,8 @@ class Sandbox:
     metrics = blocking(AsyncSandbox.metrics)
     metrics_history = blocking(AsyncSandbox.metrics_history)
     snapshot = blocking(AsyncSandbox.snapshot)
+    operations = blocking(AsyncSandbox.operations)
+    cancel_operation = blocking(AsyncSandbox.cancel_operation)
 
     def get_host(self, port: int) -> str:
         """See ``AsyncSandbox.get_host``."""

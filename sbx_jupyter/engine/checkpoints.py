@@ -52,6 +52,7 @@ POINTS: Final[dict[str, str]] = {
     "merges.forgotten": "the row of a merged layer is gone, the layer is not",
     "layers.unused": "a layer is found to be of no use, it is there",
     "layers.removed": "one layer of no use is gone, others may not be",
+    "prune.forgotten": "what the cache knew is forgotten, its layers are there",
     "template.forgotten": "the rows are gone, the layers are not",
     "network.stored": "the configuration is stored, not in force",
     "network.applied": "the configuration is in force, the caller does not know",

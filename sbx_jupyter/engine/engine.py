@@ -16,6 +16,7 @@ from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.datadir import DataDir
+from sbx_jupyter.engine.disk import MAX_AGE
 from sbx_jupyter.engine.gate import WakeCredential
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.listing import Page, SandboxFilter, select
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.tiers import IsolationReport
     from sbx_jupyter.protocol.platform import (
         NetworkConfig,
+    from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
         NewSandbox,
         SandboxLogEntry,
         SandboxMetric,
@@ -433,3 +435,25 @@ class Engine:
         if self._parts is None:
             raise UnavailableError("the engine is not running")
         return self._parts
+    async def disk_use(self, max_age: float = MAX_AGE) -> DiskUse:
+        """What everything takes on the disk; see ``Disk.report``."""
+        return await self._running().disk.report(max_age)
+
+    async def prune(self, request: PruneRequest) -> PruneAnswer:
+        """Remove what is only kept because it may be of use again; see ``Prune.run``."""
+        parts = self._running()
+        work = parts.prune.run(request)
+        return await parts.context.tasks.complete(work, "sbx-prune")
+
+    def operations(self, sandbox_id: str) -> builtins.list[SandboxOperation]:
+        """The work in progress on a sandbox that may take long; raises ``NotFoundError``."""
+        context = self._running().context
+        context.slots.find(sandbox_id)
+        return context.operations.of(sandbox_id)
+
+    def cancel_operation(self, sandbox_id: str, operation_id: str) -> None:
+        """End such work; see ``Operations.cancel``. Raises ``NotFoundError``."""
+        context = self._running().context
+        context.slots.find(sandbox_id)
+        context.operations.cancel(sandbox_id, operation_id)
+

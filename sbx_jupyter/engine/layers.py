@@ -190,6 +190,20 @@ class Layers:
         reached("merges.forgotten")
         return gone
 
+    async def lost(self) -> set[str]:
+        """The layers on the disk that are of no use to anybody."""
+        found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
+        return {f"layers/{name}" for name in found} - self.used()
+
+    def is_held(self, names: Iterable[str]) -> bool:
+        """Whether somebody is at work with one of these layers."""
+        return any(self._held[name] > 0 or name in self._reserved for name in names)
+
+    def used_by_others_than_steps(self) -> set[str]:
+        """The layers that would stay if no build step were remembered."""
+        rows = (*self._store.sandboxes, *self._store.builds, *self._store.images)
+        return {name for row in rows for name in row.layers}
+
     def used(self, *, but_held: bool = False) -> set[str]:
         """The layers that a row names, and those that somebody is at work with."""
         used = set() if but_held else {name for name, count in self._held.items() if count > 0}

@@ -8,12 +8,14 @@ from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
 from sbx_jupyter.engine.creation import Creation
 from sbx_jupyter.engine.datadir import DataDir, boot_id
 from sbx_jupyter.engine.diff.diffs import Diffs
+from sbx_jupyter.engine.disk import Disk
 from sbx_jupyter.engine.expiry import Expiry
 from sbx_jupyter.engine.gate import Gate
 from sbx_jupyter.engine.history import History
 from sbx_jupyter.engine.layers import Layers
 from sbx_jupyter.engine.placement import LocalPlacement
 from sbx_jupyter.engine.pool import Pool
+from sbx_jupyter.engine.prune import Prune
 from sbx_jupyter.engine.sampling import Sampler
 from sbx_jupyter.engine.slots import Slots
 from sbx_jupyter.engine.snapshots import Snapshots
@@ -41,6 +43,8 @@ class Parts(NamedTuple):
     snapshots: Snapshots
     diffs: Diffs
     fence: Fence
+    disk: Disk
+    prune: Prune
 
 
 def assemble(
@@ -79,3 +83,5 @@ def assemble(
         diffs=Diffs(context, catalog, fence),
         fence=fence,
     )
+        disk=Disk(context, fence),
+        prune=Prune(context),

@@ -86,6 +86,13 @@ def used_merges(store: Store) -> set[str]:
     return used
 
 
+def with_merges(stack: Stack, merges: Iterable[MergeRow]) -> set[str]:
+    """The layers of a stack, and those that stand for some of them."""
+    applied: set[str] = set()
+    _shorten(stack, _longest_first(merges), applied)
+    return applied.union(stack)
+
+
 def stacks_of(store: Store) -> list[Stack]:
     """The layers that some row stands on."""
     rows = (*store.sandboxes, *store.builds, *store.images)

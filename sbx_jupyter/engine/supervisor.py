@@ -119,9 +119,12 @@ class Supervisor:
         # sandbox for lost, but go on here.
         await self._context.commit(Batch().put(slot.row))
         reached("pause.marked")
-        await self._end_processes(slot)
-        reached("pause.ended")
-        await asyncio.to_thread(sync, self._context.data_dir.writable(slot.sandbox_id))
+        with self._context.operations.begin(slot.sandbox_id, "pause") as work:
+            work.phase = "finishing"
+            await self._end_processes(slot)
+            reached("pause.ended")
+            work.phase = "storing"
+            await asyncio.to_thread(sync, self._context.data_dir.writable(slot.sandbox_id))
         reached("pause.synced")
         await self._commit_paused(slot, "filesystem", why)
 

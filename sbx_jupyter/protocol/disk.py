@@ -73,8 +73,14 @@ class VolumeUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     own_bytes: int
 
 
-class CacheUse(StackUse, kw_only=True, frozen=True, rename="camel"):
-    """Things that are kept because they may be of use again; ``layers`` counts them."""
+class CacheUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """Things that are kept because they may be of use again."""
+
+    own_bytes: int
+    shared_bytes: int
+    """Of layers that templates or sandboxes stand on as well."""
+
+    count: int
 
 
 class DiskUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):

@@ -89,6 +89,12 @@ class SbxEngine(Application):
         config=True
     )
 
+    max_cached_steps = Int(500, min=0, help="How many steps of builds are remembered.").tag(
+        config=True
+    )
+    max_step_cache_gb = Float(
+        20.0, min=0, help="What the layers of steps may take that only the cache keeps, in GiB."
+    ).tag(config=True)
     _has_log = False
 
     aliases: ClassVar[Any] = {
@@ -250,6 +256,8 @@ class SbxEngine(Application):
         except OSError as error:
             raise InvalidArgumentError(
                 f"the data directory {self.data_path} cannot be made: {error.strerror}"
+            max_cached_steps=self.max_cached_steps,
+            max_step_cache_bytes=int(self.max_step_cache_gb * 1024**3),
             ) from None
         if not os.access(self.data_path, os.W_OK | os.X_OK):
             raise InvalidArgumentError(f"the data directory {self.data_path} is not writable")

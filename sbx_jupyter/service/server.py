@@ -12,6 +12,7 @@ from tornado.httpserver import HTTPServer
 from sbx_jupyter.service import (
     builds,
     diffs,
+    disk,
     lifetimes,
     sandboxes,
     secrets,
@@ -95,6 +96,10 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     ("/engine/info", telemetry.InfoHandler),
     ("/engine/metrics", telemetry.PrometheusHandler),
     ("/openapi.json", telemetry.DescriptionHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/operations", disk.OperationsHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/operations/{_SEGMENT}", disk.OperationHandler),
+    ("/engine/disk", disk.DiskHandler),
+    ("/engine/prune", disk.PruneHandler),
 )
 
 

@@ -1,0 +1,176 @@
+"""``jupyter sbx disk``, ``prune`` and ``storage``: what the engine keeps, and where."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.locations import default_data_dir
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer
+
+_KINDS: Final = ("steps", "images", "uploads", "layers")
+_WORDS: Final = {
+    "steps": "cached build steps",
+    "images": "pulled images and their parts",
+    "uploads": "uploaded files of builds",
+    "layers": "layers that nothing names",
+}
+_SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the commands."""
+
+    def command(
+        below: Any, name: str, text: str, run: Callable[[argparse.Namespace], int] | None
+    ) -> argparse.ArgumentParser:
+        parser = below.add_parser(name, help=text, description=text)
+        if run is not None:
+            parser.add_argument("--data-dir", type=Path, help="the state of the engine")
+            parser.set_defaults(run=run)
+        return parser
+
+    disk = command(commands, "disk", "say what takes how much of the disk", show_disk)
+    disk.add_argument("--json", action="store_true", help="for programs")
+    prune = command(commands, "prune", "remove what is only kept for later use", prune_disk)
+    prune.add_argument("kind", nargs="*", help=f"{', '.join(_KINDS)}; all if none is given")
+    prune.add_argument("--dry-run", action="store_true", help="say what it would free, only")
+    prune.add_argument("--yes", action="store_true", help="do not ask")
+    storage = command(commands, "storage", "give the engine a disk of its own", None)
+    below = storage.add_subparsers(required=True, metavar="action")
+    text = "make an image file with a file system that copies without copying, and mount it"
+    create = command(below, "create", text, create_storage)
+    create.add_argument("--size", type=parse_size, required=True, help="at most, such as 50G")
+    create.add_argument("--path", type=Path, help="the image file; beside the data directory")
+    create.add_argument("--filesystem", choices=("btrfs", "xfs"), default="btrfs")
+    create.add_argument("--no-mount", action="store_true", help="say how to mount it, only")
+
+
+def show_disk(options: argparse.Namespace) -> int:
+    """Print what templates, sandboxes, volumes and caches take."""
+    import msgspec
+
+    from sbx_jupyter.cli_commands import running_engine, with_platform
+
+    async def work(platform: PlatformClient) -> DiskUse:
+        return await platform.disk_use(max_age=0)
+
+    found: DiskUse = with_platform(running_engine(options), work)
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return 0
+    print(f"{'':10} {'NAME':36} {'OWN':>10} {'SHARED':>10} {'LAYERS':>6}")
+    for template in found.templates:
+        if template.kind != "stock":
+            name = template.names[0] if template.names else template.template_id
+            row = (template.own_bytes, template.shared_bytes, template.layers)
+            _print_line(template.kind, name, *row)
+    for sandbox in found.sandboxes:
+        row = (sandbox.own_bytes, sandbox.shared_bytes, sandbox.layers)
+        _print_line(sandbox.state, sandbox.sandbox_id, *row)
+    for volume in found.volumes:
+        _print_line("volume", volume.name, volume.own_bytes)
+    for name, cache in (
+        ("cached build steps", found.step_cache),
+        ("unpacked images", found.images),
+        ("parts of images", found.blobs),
+        ("uploads of builds", found.uploads),
+    ):
+        _print_line("cache", f"{name} ({cache.count})", cache.own_bytes, cache.shared_bytes)
+    _print_line("engine", "stock root file system", found.stock_bytes)
+    _print_line("engine", "database, logs, metrics", found.other_bytes)
+    free = f"{show_size(found.free_bytes)} of {show_size(found.disk_bytes)} free"
+    print(f"all together {show_size(found.total_bytes)}; {free}")
+    return 0
+
+
+def _print_line(
+    kind: str, name: str, own: int, shared: int | None = None, layers: int | None = None
+) -> None:
+    print(
+        f"{kind:10} {name[:36]:36} {show_size(own):>10} "
+        f"{'' if shared is None else show_size(shared):>10} {'' if layers is None else layers:>6}"
+    )
+
+
+def prune_disk(options: argparse.Namespace) -> int:
+    """Say what would be freed, ask, and remove it; 1 when the answer is no."""
+    from sbx_jupyter.cli_commands import running_engine, with_platform
+
+    for kind in options.kind:
+        if kind not in _KINDS:
+            raise InvalidArgumentError(f"'{kind}' is none of {', '.join(_KINDS)}")
+    engine = running_engine(options)
+
+    def ask(*, dry_run: bool) -> PruneAnswer:
+        async def work(platform: PlatformClient) -> PruneAnswer:
+            return await platform.prune(kinds=options.kind, dry_run=dry_run)
+
+        return with_platform(engine, work)
+
+    would = ask(dry_run=True)
+    for each in would.pruned:
+        print(f"{each.count:6} {_WORDS[each.kind]}: {show_size(each.freed_bytes)}")
+    if options.dry_run or not any(each.count for each in would.pruned):
+        return 0
+    if not options.yes and not _is_agreed(f"Remove them and free {show_size(would.freed_bytes)}?"):
+        return 1
+    print(f"Freed {show_size(ask(dry_run=False).freed_bytes)}")
+    return 0
+
+
+def _is_agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidArgumentError("nobody is there to be asked: use --yes or --dry-run")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def create_storage(options: argparse.Namespace) -> int:
+    """Make the image and mount it on the data directory, or say how root does."""
+    from sbx_jupyter import storage
+
+    data_dir = (options.data_dir or default_data_dir()).expanduser().absolute()
+    path = options.path or data_dir.with_name(f"{data_dir.name}.img")
+    plan = storage.Plan(
+        image=path.expanduser().absolute(),
+        data_dir=data_dir,
+        size=options.size,
+        kind=options.filesystem,
+    )
+    storage.make_image(plan)
+    print(f"Made {plan.image}: {plan.kind}, grows to {show_size(plan.size)} as it fills")
+    if not options.no_mount and storage.may_mount():
+        storage.mount(plan)
+        print(f"Mounted on {plan.data_dir}")
+    else:
+        print("Mount it as root, once:")
+        print(f"  {storage.mount_command(plan)}")
+    print("For every start of the machine, in /etc/fstab:")
+    print(f"  {storage.fstab_line(plan)}")
+    return 0
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as ``50G``; raises ``InvalidArgumentError``."""
+    number, suffix = text, 1
+    if text[-1:].upper() in _SUFFIXES:
+        number, suffix = text[:-1], _SUFFIXES[text[-1].upper()]
+    if not (number.isascii() and number.isdigit()):
+        raise InvalidArgumentError(f"'{text}' is no size: write 500M or 50G")
+    return int(number) * suffix
+
+
+def show_size(size: int) -> str:
+    """A size as people read it."""
+    for suffix, unit in reversed(_SUFFIXES.items()):
+        if size >= unit:
+            return f"{size / unit:.1f} {suffix}iB"
+    return f"{size} B"

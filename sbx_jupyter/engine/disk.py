@@ -1,0 +1,258 @@
+"""What the engine's data takes on the disk, and what of it may be removed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.records import now
+from sbx_jupyter.engine.references import full_name
+from sbx_jupyter.engine.stacks import with_merges
+from sbx_jupyter.protocol.disk import (
+    BuildUse,
+    CacheUse,
+    DiskUse,
+    SandboxUse,
+    TemplateUse,
+    VolumeUse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.layers import Size
+    from sbx_jupyter.engine.records import TemplateRow
+    from sbx_jupyter.isolation.fence import Fence
+
+MAX_AGE: Final = 30.0
+"""Seconds for which a report is given again, if nobody asks for a newer one."""
+
+_STEPS: Final = "the step cache"
+_IMAGES: Final = "the images"
+_BLOCK: Final = 512
+_MEASURED_APART: Final = frozenset(
+    {"layers", "sandboxes", "volumes", "volumes-removed", "stock", "blobs", "uploads", "run"}
+)
+
+
+class _Share(NamedTuple):
+    own: int
+    shared: int
+    layers: int
+
+
+class _Plain(NamedTuple):
+    """What was measured but the layers."""
+
+    written: dict[str, int]
+    volumes: dict[str, int]
+    stock: int
+    blobs: tuple[int, int]
+    uploads: tuple[int, int]
+    other: int
+
+
+class Disk:
+    """Measures, and remembers for a while what it found."""
+
+    def __init__(self, context: Context, fence: Fence) -> None:
+        self._context = context
+        self._store = context.store
+        self._fence = fence
+        self._folder = context.data_dir.path
+        self._one = asyncio.Lock()
+        self._known: DiskUse | None = None
+        self._known_at = 0.0
+
+    async def report(self, max_age: float = MAX_AGE) -> DiskUse:
+        """What everything takes, measured at most ``max_age`` seconds ago; raises ``SbxError``.
+
+        Blocks that a file system shares between files count for each of them.
+        """
+        async with self._one:
+            age = time.monotonic() - self._known_at
+            if self._known is not None and age <= max_age:
+                return replace(self._known, age_seconds=round(age, 3))
+            found = await self._measure()
+            self._known, self._known_at = found, time.monotonic()
+            return found
+
+    async def _measure(self) -> DiskUse:
+        at = now()
+        stacks = self._stacks()
+        names = set().union(*stacks.values())
+        sizes = await self._context.layers.sizes(names)
+        plain = await self._measure_plain()
+        status = await asyncio.to_thread(os.statvfs, self._folder)
+        shares = _shares(stacks, sizes)
+        layers = sum(sizes[name].bytes for name in names)
+        rest = (plain.stock, plain.blobs[0], plain.uploads[0], plain.other)
+        return DiskUse(
+            measured_at=at,
+            age_seconds=0.0,
+            total_bytes=layers
+            + sum(plain.written.values())
+            + sum(plain.volumes.values())
+            + sum(rest),
+            disk_bytes=status.f_blocks * status.f_frsize,
+            free_bytes=status.f_bavail * status.f_frsize,
+            templates=self._templates(stacks, sizes, shares),
+            sandboxes=self._sandboxes(shares, plain.written),
+            volumes=[
+                VolumeUse(
+                    volume_id=row.volume_id,
+                    name=row.name,
+                    own_bytes=plain.volumes.get(row.volume_id, 0),
+                )
+                for row in self._store.volumes
+            ],
+            step_cache=_cache(shares[_STEPS], len(self._store.steps)),
+            images=_cache(shares[_IMAGES], len(self._store.images)),
+            blobs=CacheUse(own_bytes=plain.blobs[0], shared_bytes=0, count=plain.blobs[1]),
+            uploads=CacheUse(own_bytes=plain.uploads[0], shared_bytes=0, count=plain.uploads[1]),
+            stock_bytes=plain.stock,
+            other_bytes=plain.other,
+        )
+
+    def _stacks(self) -> dict[str, set[str]]:
+        """The layers of each template, sandbox and cache, with those merged for it."""
+        merges = list(self._store.merges)
+        found: dict[str, set[str]] = {_STEPS: set(), _IMAGES: set()}
+        for template in self._store.templates:
+            found[template.template_id] = set()
+        for build in self._store.builds:
+            names = with_merges(build.layers, merges)
+            found.setdefault(build.template_id, set()).update(names)
+        for row in self._store.sandboxes:
+            found[row.sandbox_id] = with_merges(row.layers, merges)
+        for step in self._store.steps:
+            found[_STEPS] |= with_merges((*step.layers, *step.below), merges)
+        for image in self._store.images:
+            found[_IMAGES].update(image.layers)
+        return found
+
+    async def _measure_plain(self) -> _Plain:
+        sandboxes = [row.sandbox_id for row in self._store.sandboxes]
+        volumes = [row.volume_id for row in self._store.volumes]
+        data_dir = self._context.data_dir
+        trees = [data_dir.writable(sandbox_id) / "upper" for sandbox_id in sandboxes]
+        trees += [self._folder / "volumes" / volume_id for volume_id in volumes]
+        trees.append(self._folder / "stock")
+        measured = await self._fence.measure_trees(trees)
+        found = [0 if size is None else size[0] for size in measured]
+        blobs, uploads, other = await asyncio.to_thread(self._walk)
+        return _Plain(
+            written=dict(zip(sandboxes, found, strict=False)),
+            volumes=dict(zip(volumes, found[len(sandboxes) :], strict=False)),
+            stock=found[-1],
+            blobs=blobs,
+            uploads=uploads,
+            other=other,
+        )
+
+    def _walk(self) -> tuple[tuple[int, int], tuple[int, int], int]:
+        """What belongs to the engine itself; blocking."""
+        other = 0
+        for entry in os.scandir(self._folder):
+            if entry.name not in _MEASURED_APART:
+                other += _size_of(Path(entry.path))[0]
+        return _size_of(self._folder / "blobs"), _size_of(self._folder / "uploads"), other
+
+    def _templates(
+        self, stacks: dict[str, set[str]], sizes: Mapping[str, Size], shares: dict[str, _Share]
+    ) -> list[TemplateUse]:
+        merges = list(self._store.merges)
+        templates = {row.template_id: row for row in self._store.templates}
+        others = {name: stack for name, stack in stacks.items() if name not in templates}
+        by_build = {
+            build.build_id: with_merges(build.layers, merges) for build in self._store.builds
+        }
+        of_build = _shares({**others, **by_build}, sizes)
+        builds: dict[str, list[BuildUse]] = {}
+        for build in self._store.builds:
+            template = templates.get(build.template_id)
+            share = of_build[build.build_id]
+            use = BuildUse(
+                build_id=build.build_id,
+                tags=[] if template is None else _tags(template, build.build_id),
+                own_bytes=share.own,
+                shared_bytes=share.shared,
+                layers=len(build.layers),
+            )
+            builds.setdefault(build.template_id, []).append(use)
+        return [
+            TemplateUse(
+                template_id=row.template_id,
+                names=[full_name(alias) for alias in row.aliases],
+                kind="stock" if row.is_stock else "snapshot" if row.is_snapshot else "template",
+                own_bytes=shares[row.template_id].own,
+                shared_bytes=shares[row.template_id].shared,
+                layers=shares[row.template_id].layers,
+                builds=builds.get(row.template_id, []),
+            )
+            for row in templates.values()
+        ]
+
+    def _sandboxes(self, shares: dict[str, _Share], written: dict[str, int]) -> list[SandboxUse]:
+        found: list[SandboxUse] = []
+        for row in self._store.sandboxes:
+            share = shares.get(row.sandbox_id, _Share(0, 0, 0))
+            by_itself = written.get(row.sandbox_id, 0)
+            use = SandboxUse(
+                sandbox_id=row.sandbox_id,
+                state=row.state.reported,
+                written_bytes=by_itself,
+                own_bytes=share.own + by_itself,
+                shared_bytes=share.shared,
+                layers=len(row.layers),
+            )
+            found.append(use)
+        return found
+
+
+def _shares(stacks: Mapping[str, set[str]], sizes: Mapping[str, Size]) -> dict[str, _Share]:
+    """What of each stack nobody else has, and what others have as well."""
+    users = Counter(name for stack in stacks.values() for name in stack)
+    found: dict[str, _Share] = {}
+    for key, stack in stacks.items():
+        own = sum(sizes[name].bytes for name in stack if users[name] == 1)
+        total = sum(sizes[name].bytes for name in stack)
+        found[key] = _Share(own, total - own, len(stack))
+    return found
+
+
+def _cache(share: _Share, count: int) -> CacheUse:
+    return CacheUse(own_bytes=share.own, shared_bytes=share.shared, count=count)
+
+
+def _tags(template: TemplateRow, build_id: str) -> list[str]:
+    return [tag for tag, where in template.tags.items() if where.build_id == build_id]
+
+
+def _size_of(path: Path) -> tuple[int, int]:
+    """Bytes on the disk and number of the files of the engine's own at a path; blocking."""
+    size = count = 0
+    for status in _files(path):
+        size += status.st_blocks * _BLOCK
+        count += 1
+    return size, count
+
+
+def _files(path: Path) -> Iterable[os.stat_result]:
+    if not path.is_dir():
+        if path.exists():
+            yield path.stat()
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                yield os.lstat(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue

@@ -1,0 +1,146 @@
+"""Removes what is only kept because it may be of use again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.checkpoints import reached
+from sbx_jupyter.engine.records import ImageRow, Row, StepRow
+from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.protocol.disk import PruneAnswer, Pruned, PruneRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from sbx_jupyter.engine.context import Context
+
+_PULLED: Final = "pulled "
+_FRESH_SECONDS: Final = 3600.0
+"""A build may be about to use what was used so short a time ago."""
+
+_BLOCK: Final = 512
+
+
+class Prune:
+    """Looks for what is of no use now, and removes it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._store = context.store
+        self._folder = context.data_dir.path
+
+    async def run(self, request: PruneRequest) -> PruneAnswer:
+        """Remove what the request names, or say what that would be; raises ``SbxError``.
+
+        What a template, a sandbox or a build that runs stands on stays, and so do images that were
+        imported: no registry could give them again.
+        """
+        pruned: list[Pruned] = []
+        steps = self._idle_steps() if "steps" in request.kinds else []
+        images = self._idle_images() if "images" in request.kinds else []
+        rows = (*steps, *images)
+        if "steps" in request.kinds:
+            freed = await self._freed(steps, images)
+            pruned.append(Pruned(kind="steps", count=len(steps), freed_bytes=freed))
+        if "images" in request.kinds:
+            count, freed = await self._files("blobs", request)
+            freed += await self._freed(images, steps if pruned else [], count_shared=False)
+            total = count + len(images)
+            pruned.append(Pruned(kind="images", count=total, freed_bytes=freed))
+        if "uploads" in request.kinds:
+            count, freed = await self._files("uploads", request)
+            pruned.append(Pruned(kind="uploads", count=count, freed_bytes=freed))
+        if "layers" in request.kinds:
+            pruned.append(await self._lost_layers(request))
+        if rows and not request.dry_run:
+            await self._forget(steps, images)
+        freed_bytes = sum(each.freed_bytes for each in pruned)
+        return PruneAnswer(dry_run=request.dry_run, freed_bytes=freed_bytes, pruned=pruned)
+
+    async def _forget(self, steps: list[StepRow], images: list[ImageRow]) -> None:
+        batch = Batch()
+        for step in steps:
+            batch.remove(StepRow, step.key)
+        for image in images:
+            batch.remove(ImageRow, image.key)
+        await self._context.commit(batch)
+        reached("prune.forgotten")
+        await self._context.layers.collect(_names([*steps, *images]))
+
+    def _idle_steps(self) -> list[StepRow]:
+        layers = self._context.layers
+        return [row for row in self._store.steps if not layers.is_held((*row.layers, *row.below))]
+
+    def _idle_images(self) -> list[ImageRow]:
+        return [
+            row
+            for row in self._store.images
+            if all(name.startswith(_PULLED) for name in row.names)
+            and not self._context.layers.is_held(row.layers)
+        ]
+
+    async def _freed(
+        self,
+        rows: list[StepRow] | list[ImageRow],
+        also: Iterable[Row],
+        *,
+        count_shared: bool = True,
+    ) -> int:
+        """The bytes of the layers that only these rows name, or these and ``also``."""
+        layers = self._context.layers
+        gone = {id(row) for row in (*rows, *also)}
+        kept: set[str] = set()
+        for row in (*self._store.sandboxes, *self._store.builds):
+            kept.update(row.layers)
+        for row in (*self._store.steps, *self._store.images):
+            if id(row) not in gone:
+                kept |= _names([row])
+        names = _names(rows) - kept
+        if not count_shared:
+            names -= _names(also)
+        sizes = await layers.sizes(names)
+        return sum(size.bytes for size in sizes.values())
+
+    async def _lost_layers(self, request: PruneRequest) -> Pruned:
+        """Layers that no row names: a removal failed, or a restored store knows less."""
+        layers = self._context.layers
+        names = await layers.lost()
+        sizes = await layers.sizes(names)
+        if not request.dry_run:
+            await layers.collect(names)
+        freed = sum(size.bytes for size in sizes.values())
+        return Pruned(kind="layers", count=len(names), freed_bytes=freed)
+
+    async def _files(self, folder: str, request: PruneRequest) -> tuple[int, int]:
+        return await asyncio.to_thread(_prune_files, self._folder / folder, request.dry_run)
+
+
+def _names(rows: Iterable[Row]) -> set[str]:
+    found: set[str] = set()
+    for row in rows:
+        if isinstance(row, StepRow):
+            found.update(row.layers, row.below)
+        elif isinstance(row, ImageRow):
+            found.update(row.layers)
+    return found
+
+
+def _prune_files(folder: Path, dry_run: bool) -> tuple[int, int]:
+    """Number and bytes of the files that nobody used of late; blocking."""
+    count = freed = 0
+    for path in folder.iterdir() if folder.is_dir() else ():
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        if status.st_mtime > time.time() - _FRESH_SECONDS:
+            continue
+        if not dry_run:
+            path.unlink(missing_ok=True)
+        count += 1
+        freed += status.st_blocks * _BLOCK
+    return count, freed

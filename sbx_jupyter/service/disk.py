@@ -1,0 +1,68 @@
+"""Disk use, and work in progress on sandboxes: additions to the platform API."""
+
+from __future__ import annotations
+
+from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
+from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
+from sbx_jupyter.service.operations import Parameter, operation
+
+_DAY = 86400
+_MAX_AGE = Parameter(
+    "maxAge",
+    {"type": "integer", "minimum": 0, "maximum": _DAY, "default": 30},
+    "Seconds that the measurement may be old.",
+)
+
+
+class DiskHandler(PlatformHandler):
+    """``/engine/disk``."""
+
+    @operation(
+        "Say what templates, sandboxes, volumes and caches take on the disk",
+        answers={200: DiskUse},
+        errors=COMMON_ERRORS,
+        query=(_MAX_AGE,),
+    )
+    async def get(self) -> None:
+        max_age = self.query_int("maxAge", 30, minimum=0, maximum=_DAY)
+        self.answer(await self.service.engine.disk_use(max_age))
+
+
+class PruneHandler(PlatformHandler):
+    """``/engine/prune``."""
+
+    @operation(
+        "Remove what is only kept because it may be of use again",
+        body=PruneRequest,
+        is_body_optional=True,
+        answers={200: PruneAnswer},
+        errors=COMMON_ERRORS,
+    )
+    async def post(self) -> None:
+        request = self.read_body(PruneRequest, optional=True)
+        self.answer(await self.service.engine.prune(request))
+
+
+class OperationsHandler(PlatformHandler):
+    """``/engine/sandboxes/{id}/operations``."""
+
+    @operation(
+        "List the work in progress on a sandbox that may take long",
+        answers={200: list[SandboxOperation]},
+        errors=COMMON_ERRORS,
+    )
+    async def get(self, sandbox_id: str) -> None:
+        self.answer(self.service.engine.operations(self.sandbox_id(sandbox_id)))
+
+
+class OperationHandler(PlatformHandler):
+    """``/engine/sandboxes/{id}/operations/{operation}``."""
+
+    @operation(
+        "Cancel a snapshot or a fork while it copies",
+        answers={204: None},
+        errors=(*COMMON_ERRORS, 409),
+    )
+    async def delete(self, sandbox_id: str, operation_id: str) -> None:
+        self.service.engine.cancel_operation(self.sandbox_id(sandbox_id), operation_id)
+        self.answer(status=204)

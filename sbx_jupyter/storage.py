@@ -1,0 +1,126 @@
+"""Makes an image file with a file system that shares blocks between files, for the data directory.
+
+On such a file system a snapshot copies no data, and a running sandbox hardly stops for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from sbx_jupyter.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NoSpaceError,
+)
+
+Kind = Literal["btrfs", "xfs"]
+
+_PACKAGES: Final[dict[Kind, str]] = {"btrfs": "btrfs-progs", "xfs": "xfsprogs"}
+_LEAST: Final[dict[Kind, int]] = {"btrfs": 256 << 20, "xfs": 300 << 20}
+"""What the programs that make them accept."""
+
+_OPTIONS: Final[dict[Kind, str]] = {"btrfs": "loop,noatime,discard", "xfs": "loop,noatime,discard"}
+"""``discard``: what is deleted inside comes back to the disk that the image is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the image is, what is in it, and where it is mounted."""
+
+    image: Path
+    data_dir: Path
+    size: int
+    kind: Kind = "btrfs"
+
+
+def make_image(plan: Plan) -> None:
+    """Make a sparse file with an empty file system in it, owned by who makes it.
+
+    Raises ``InvalidArgumentError``, ``FailedPreconditionError`` when a program is missing or the
+    data directory is in use, ``NoSpaceError``.
+    """
+    if plan.size < _LEAST[plan.kind]:
+        raise InvalidArgumentError(f"{plan.kind} needs at least {_LEAST[plan.kind] >> 20} MiB")
+    program = _program(plan.kind)
+    if plan.data_dir.is_dir() and any(plan.data_dir.iterdir()):
+        raise FailedPreconditionError(
+            f"{plan.data_dir} is not empty: what is in it would be hidden; stop the engine and move"
+            " it away, or choose another --data-dir"
+        )
+    plan.image.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(plan.image, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise FailedPreconditionError(f"{plan.image} is there already") from None
+    try:
+        os.ftruncate(descriptor, plan.size)
+        os.close(descriptor)
+        _format(program, plan)
+    except BaseException:
+        plan.image.unlink()
+        raise
+
+
+def _format(program: str, plan: Plan) -> None:
+    if plan.kind == "xfs":
+        command = [program, "-q", "-m", "reflink=1", str(plan.image)]
+    else:
+        # One copy of the metadata: the disk below has its own ways to be safe. An ordinary user
+        # owns the root directory of what that user made.
+        command = [program, "-q", "-m", "single", str(plan.image)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()
+        if "No space left" in said:
+            raise NoSpaceError(said)
+        raise InternalError(f"{Path(program).name} failed: {said}")
+
+
+def _program(kind: Kind) -> str:
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    program = shutil.which(f"mkfs.{kind}", path=path)
+    if program is None:
+        raise FailedPreconditionError(
+            f"mkfs.{kind} is missing: apt-get install {_PACKAGES[kind]}, or choose the other"
+            " --filesystem"
+        )
+    return program
+
+
+def may_mount() -> bool:
+    """Whether this process may mount: it is the machine's root, or the container's with devices."""
+    return os.geteuid() == 0
+
+
+def mount(plan: Plan) -> None:
+    """Mount the image on the data directory; raises ``FailedPreconditionError``."""
+    plan.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = ["mount", "-o", _OPTIONS[plan.kind], str(plan.image), str(plan.data_dir)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise FailedPreconditionError(
+            f"{plan.image} is made, but cannot be mounted here: {done.stderr.strip()}"
+        )
+    plan.data_dir.chmod(0o700)
+
+
+def mount_command(plan: Plan) -> str:
+    """What root enters once; the data directory then belongs to who asked."""
+    where = shlex.quote(str(plan.data_dir))
+    image = shlex.quote(str(plan.image))
+    mounting = f"mkdir -p {where} && mount -o {_OPTIONS[plan.kind]} {image} {where}"
+    return f"sudo sh -c {shlex.quote(f'{mounting} && chown {os.getuid()}:{os.getgid()} {where}')}"
+
+
+def fstab_line(plan: Plan) -> str:
+    """What mounts the image at every start of the machine."""
+    fields = (str(plan.image), str(plan.data_dir))
+    image, where = (field.replace("\\", "\\134").replace(" ", "\\040") for field in fields)
+    return f"{image} {where} {plan.kind} {_OPTIONS[plan.kind]},nofail 0 0"
