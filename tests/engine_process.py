@@ -33,6 +33,8 @@ class EngineProcess:
     process: subprocess.Popen[bytes] | None = None
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    """A command that runs the engine's, such as one that enters a namespace."""
 
     @property
     def log(self) -> Path:
@@ -56,7 +58,7 @@ class EngineProcess:
         command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                command,
+                [*self.prefix, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -92,11 +94,16 @@ class EngineProcess:
 
 @contextlib.contextmanager
 def engine_process(
-    name: str, *options: str, environment: dict[str, str] | None = None
+    name: str,
+    *options: str,
+    environment: dict[str, str] | None = None,
+    prefix: tuple[str, ...] = (),
 ) -> Iterator[EngineProcess]:
     """A started engine on a directory of its own, which is removed at the end."""
     data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir="/tmp"))
-    engine = EngineProcess(data_dir, options=options, environment=environment or {})
+    engine = EngineProcess(
+        data_dir, options=options, environment=environment or {}, prefix=prefix
+    )
     try:
         engine.start()
         yield engine

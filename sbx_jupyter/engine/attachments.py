@@ -10,9 +10,14 @@ from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
 from sbx_jupyter.engine.secrets import Secrets
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.engine.volumes.volumes import Volumes
+from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,37 +29,71 @@ class Attachments:
     egress: EgressControl
 
     @classmethod
-    async def open(cls, context: Context, *, real_ids: bool, own_network: bool) -> Attachments:
+    async def open(cls, context: Context, *, real_ids: bool, tier: str) -> Attachments:
         """Take part in the life of the sandboxes of an engine that starts.
 
         Without a network of their own, sandboxes have no use for a proxy: they have the machine's
-        network, or none, as the report of the isolation says.
+        network, or none, and their log says so.
         """
         store, folder = context.store, context.data_dir.path
         volumes = Volumes(store, folder, real_ids=real_ids)
         await volumes.recover()
         secrets = Secrets(store, folder)
 
-        def log_refusal(sandbox_id: str, target: str, reason: str) -> None:
-            entry = logs.entry(sandbox_id, "warn", f"Egress refused: {reason}", target=target[:300])
+        def log(
+            sandbox_id: str, level: logs.Level, message: str, fields: Mapping[str, str]
+        ) -> None:
+            entry = logs.entry(sandbox_id, level, message, **fields)
             context.tasks.spawn(context.commit(Batch().log(entry)), "sbx-egress-log")
+
+        async def begin(row: SandboxRow, sandbox: Sandbox) -> None:
+            # A build's way out is the proxy alone: what it writes goes into the template.
+            is_build = context.slots.get(row.sandbox_id) is None
+            await egress.started(row, sandbox, proxy_only=is_build)
+
+        async def say_without(row: SandboxRow, sandbox: Sandbox) -> None:
+            log(row.sandbox_id, *_without_network(tier, row), {})
 
         egress = EgressControl(
             folder,
             exceptions=context.config.egress_exceptions,
             secret=secrets.reveal,
-            log=log_refusal,
+            log=log,
+            full=context.config.network == "full",
+            on_opened=lambda: context.meters.egress("allowed"),
+            on_refused=lambda: context.meters.egress("refused"),
         )
         hooks = context.hooks
         hooks.mounts = volumes.mounts
-        if own_network:
+        if tier == Tier.NAMESPACES:
             hooks.envs.update(PROXY_ENVS)
-            hooks.started.append(egress.started)
+            hooks.started.append(begin)
             hooks.network_changed.append(egress.changed)
+            hooks.paused.append(egress.paused)
+            hooks.resumed.append(egress.resumed)
             hooks.stopped.append(egress.stopped)
+        else:
+            hooks.started.append(say_without)
+            hooks.network_changed.append(say_without)
         return cls(volumes, secrets, egress)
 
     async def aclose(self) -> None:
         """Close the ways out and finish what runs."""
         await self.egress.aclose()
         await self.volumes.aclose()
+
+
+def network_of(tier: str, configured: str) -> str:
+    """How sandboxes reach the outside: ``proxy``, ``full``, ``none``, or as the ``host`` does."""
+    if tier == Tier.NAMESPACES:
+        return configured
+    return "none" if tier == Tier.LANDLOCK else "host"
+
+
+def _without_network(tier: str, row: SandboxRow) -> tuple[logs.Level, str]:
+    """What the log of a sandbox without a network of its own says."""
+    if network_of(tier, "") == "none":
+        return "info", "The sandbox has no network: Landlock gives it no sockets"
+    if row.network is None and row.allow_internet_access is not False:
+        return "warn", "The sandbox has the network of the machine"
+    return "warn", "The sandbox has the network of the machine: its network rules hold nothing"

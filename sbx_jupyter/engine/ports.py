@@ -63,6 +63,10 @@ class Ports:
             raise InternalError("the sandbox answered with a socket that does not listen")
         return sock
 
+    async def take(self) -> socket.socket:
+        """An unconnected TCP socket of the sandbox's network namespace, for the caller to keep."""
+        return await self._take(4)
+
     def hang_up(self) -> None:
         """End the connections that were made; whoever has them sees them closed."""
         for sock in list(self._given):

@@ -70,6 +70,8 @@ class Processes:
         self._ended: dict[int, Process] = {}
         self._unreleased: dict[int, None] = {}
         self._timers: dict[Process, asyncio.TimerHandle] = {}
+        self._time_left: dict[Process, float] = {}
+        """Of processes with a time limit, while the sandbox stands still."""
         self._starting = 1  # the agent may report exits from its first message on, until adopt()
         self._early_exits: dict[int, int] = {}
         self._tasks = BackgroundTasks()
@@ -131,9 +133,21 @@ class Processes:
             self._early_exits[pid] = status
 
     def hang_up(self, error: SbxError) -> None:
-        """End every subscription with ``error``; the processes stay."""
+        """End every subscription with ``error`` and stop time limits; the processes stay."""
         for process in (*self._alive.values(), *self._ended.values()):
             process.hang_up(error)
+        now = asyncio.get_running_loop().time()
+        for process in self._alive.values():
+            if (timer := self._timers.pop(process, None)) is not None:
+                timer.cancel()
+                self._time_left[process] = max(0.0, timer.when() - now)
+
+    def go_on(self) -> None:
+        """Let time limits run again from where they stood."""
+        left, self._time_left = self._time_left, {}
+        for process, seconds in left.items():
+            if not process.has_ended:
+                self._call_later(process, seconds, self._expire)
 
     def abandon(self, error: SbxError) -> None:
         """End every subscription with ``error`` and drop all descriptors and timers."""
@@ -141,6 +155,7 @@ class Processes:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._time_left.clear()
         for process in (*self._alive.values(), *self._ended.values()):
             process.abandon(error)
         self._alive.clear()

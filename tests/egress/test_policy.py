@@ -46,13 +46,13 @@ def test_everything_public_is_allowed_when_nothing_is_said() -> None:
 def test_denying_all_traffic_means_both_families(address: str) -> None:
     denied = policy(deny_out=["0.0.0.0/0"])
 
-    assert denied.denies_everything
+    assert denied.denies_all
     with pytest.raises(PermissionDeniedError, match="denied by the sandbox's network"):
         denied.check("example.com", ipaddress.ip_address(address))
 
 
 def test_no_internet_access_denies_all_traffic() -> None:
-    assert EgressPolicy.from_config(None, allow_internet_access=False).denies_everything
+    assert EgressPolicy.from_config(None, allow_internet_access=False).denies_all
 
 
 def test_allow_entries_win_over_deny_entries() -> None:

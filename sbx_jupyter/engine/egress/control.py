@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import ssl
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.addresses import own_addresses
 from sbx_jupyter.engine.egress.authority import CertificateAuthority
+from sbx_jupyter.engine.egress.full import FullNetworks, Wish
 from sbx_jupyter.engine.egress.intercept import Interceptor
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy import PROXY_PORT, EgressProxy
+from sbx_jupyter.engine.egress.refusals import RefusalLog
+from sbx_jupyter.engine.egress.resolver import Resolver
 from sbx_jupyter.engine.egress.upstream import UpstreamProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from sbx_jupyter.engine.egress.refusals import Log
     from sbx_jupyter.engine.records import SandboxRow
     from sbx_jupyter.engine.sandbox import Sandbox
 
@@ -33,6 +38,9 @@ PROXY_ENVS: Final = {
 """Names that pip, curl, git, npm, apt, requests and httpx obey. ``ALL_PROXY`` is left out: some
 clients fail on it without an extra package."""
 
+_ADDRESSES_EVERY: Final = 5.0
+"""Seconds between two looks at the addresses of this machine."""
+
 _BUNDLE: Final = "/run/sbx/ca-certificates.pem"
 _TRUST_ENVS: Final = dict.fromkeys(
     ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT",
@@ -45,7 +53,9 @@ class EgressControl:
     """The proxies of all running sandboxes.
 
     ``exceptions`` are networks that the operator opens although they are not public. ``secret``
-    gives the value of a secret by name. ``log(sandbox_id, target, reason)`` records a refusal.
+    gives the value of a secret by name. ``log(sandbox_id, level, message, fields)`` writes to the
+    log of a sandbox. ``full`` says that sandboxes have the whole network as well. ``on_opened``
+    and ``on_refused`` are told of each connection that the proxies made or refused.
     """
 
     def __init__(
@@ -54,27 +64,48 @@ class EgressControl:
         *,
         exceptions: Sequence[str] = (),
         secret: Callable[[str], str | None],
-        log: Callable[[str, str, str], None],
+        log: Log,
+        full: bool = False,
+        on_opened: Callable[[], None] = lambda: None,
+        on_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._data_dir = data_dir
         self._exceptions = tuple(ipaddress.ip_network(item) for item in exceptions)
         self._secret = secret
-        self._log = log
+        self._on_opened = on_opened
+        self._on_refused = on_refused
+        self._refusals = RefusalLog(log)
+        self._networks = FullNetworks(
+            data_dir / "networks", lambda sandbox_id, message: log(sandbox_id, "warn", message, {})
+        )
+        self._is_full = full
+        self._resolver = Resolver()
         self._proxies: dict[str, EgressProxy] = {}
+        self._rows: dict[str, SandboxRow] = {}
+        self._own = own_addresses()
+        self._watching: asyncio.Task[None] | None = None
         self._authority: CertificateAuthority | None = None
 
-    async def started(self, row: SandboxRow, sandbox: Sandbox) -> None:
+    async def started(self, row: SandboxRow, sandbox: Sandbox, *, proxy_only: bool = False) -> None:
         """Open the way out of a sandbox that has new processes or was adopted."""
         await self.stopped(row.sandbox_id)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch_addresses(), name="sbx-addresses")
         sandbox_id = row.sandbox_id
+        policy = self._policy(row)
         proxy = EgressProxy(
-            self._policy(row),
+            policy,
             upstream=self._upstream(row),
             interceptor=self._interceptor(row),
-            on_refused=lambda target, reason: self._log(sandbox_id, target, reason),
+            resolver=self._resolver,
+            on_refused=lambda target, reason: self._refused(sandbox_id, target, reason),
+            on_opened=self._on_opened,
         )
         await proxy.serve(await sandbox.listen_port(PROXY_PORT))
         self._proxies[sandbox_id] = proxy
+        self._rows[sandbox_id] = row
+        if self._is_full and not proxy_only:
+            await self._networks.started(sandbox, Wish.of(policy, row.network))
         if proxy.interceptor is not None:
             # The engine set the proxy's variables already; a second round trip only for these.
             await self._configure(row, sandbox, trusts_us=True)
@@ -84,26 +115,71 @@ class EgressControl:
         proxy = self._proxies.get(row.sandbox_id)
         if proxy is None:
             return
-        interceptor = self._interceptor(row)
-        proxy.update(self._policy(row), upstream=self._upstream(row), interceptor=interceptor)
+        self._rows[row.sandbox_id] = row
+        interceptor = await self._put_in_force(row, proxy)
         await self._configure(row, sandbox, trusts_us=interceptor is not None)
+
+    async def paused(self, sandbox_id: str) -> None:
+        """Drop what is connected, as a pause with memory does (interface 9.5)."""
+        if (proxy := self._proxies.get(sandbox_id)) is not None:
+            await proxy.hang_up()
+        await self._networks.paused(sandbox_id)
+
+    async def resumed(self, sandbox_id: str) -> None:
+        """Let a sandbox that goes on connect again."""
+        await self._networks.resumed(sandbox_id)
 
     async def stopped(self, sandbox_id: str) -> None:
         """Close the way out of a sandbox."""
+        self._rows.pop(sandbox_id, None)
+        self._refusals.forget(sandbox_id)
         if (proxy := self._proxies.pop(sandbox_id, None)) is not None:
             await proxy.aclose()
+        await self._networks.stopped(sandbox_id)
+
+    async def collect(self, known: set[str]) -> None:
+        """End what engines before left of sandboxes that are not in ``known``."""
+        await self._networks.collect(known if self._is_full else set())
 
     async def aclose(self) -> None:
-        """Close all."""
-        for sandbox_id in list(self._proxies):
-            await self.stopped(sandbox_id)
+        """Close all proxies, and let go of the networks: their sandboxes may live on."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        for proxy in self._proxies.values():
+            await proxy.aclose()
+        self._proxies.clear()
+        await self._networks.aclose()
+        self._resolver.close()
+
+    async def _put_in_force(self, row: SandboxRow, proxy: EgressProxy) -> Interceptor | None:
+        interceptor, policy = self._interceptor(row), self._policy(row)
+        proxy.update(policy, upstream=self._upstream(row), interceptor=interceptor)
+        await self._networks.changed(row.sandbox_id, Wish.of(policy, row.network))
+        return interceptor
+
+    def _refused(self, sandbox_id: str, target: str, reason: str) -> None:
+        self._on_refused()
+        self._refusals.note(sandbox_id, target, reason)
+
+    async def _watch_addresses(self) -> None:
+        """Deny the addresses of this machine as they come and go."""
+        while True:
+            await asyncio.sleep(_ADDRESSES_EVERY)
+            now = await asyncio.to_thread(own_addresses)
+            if now == self._own:
+                continue
+            self._own = now
+            for sandbox_id, row in list(self._rows.items()):
+                if (proxy := self._proxies.get(sandbox_id)) is not None:
+                    await self._put_in_force(row, proxy)
 
     def _policy(self, row: SandboxRow) -> EgressPolicy:
         return EgressPolicy.from_config(
             row.network,
             allow_internet_access=row.allow_internet_access,
             exceptions=self._exceptions,
-            own_addresses=own_addresses(),
+            own_addresses=self._own,
         )
 
     @staticmethod

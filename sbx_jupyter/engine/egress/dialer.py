@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.egress.policy import EgressPolicy
+from sbx_jupyter.engine.egress.resolver import PER_SANDBOX, Resolver
 from sbx_jupyter.engine.egress.upstream import UpstreamProxy, connect_through
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-RESOLVE_TIMEOUT = 10.0
 CONNECT_TIMEOUT = 15.0
 
 
@@ -38,6 +37,8 @@ class Dialer:
 
     policy: EgressPolicy = field(default_factory=EgressPolicy)
     upstream: UpstreamProxy | None = None
+    resolver: Resolver = field(default_factory=Resolver)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_SANDBOX))
 
     async def dial(
         self, host: str, port: int, *, tls: ssl.SSLContext | None = None
@@ -47,6 +48,7 @@ class Dialer:
         Raises ``PermissionDeniedError`` when the policy refuses every address of it,
         ``UnavailableError`` when none answers, ``DeadlineExceededError``.
         """
+        self.policy.check_name(host)
         name, addresses = await self.resolve(host, port)
         allowed = self._allowed(name, addresses)
         problem: Exception | None = None
@@ -70,17 +72,7 @@ class Dialer:
             return None, [ipaddress.ip_address(literal)]
         except ValueError:
             pass
-        try:
-            async with asyncio.timeout(RESOLVE_TIMEOUT):
-                found = await asyncio.get_running_loop().getaddrinfo(
-                    host, port, type=socket.SOCK_STREAM
-                )
-        except TimeoutError as error:
-            raise DeadlineExceededError(f"the name {host} was not resolved in time") from error
-        except (OSError, UnicodeError) as error:
-            raise UnavailableError(f"the name {host} cannot be resolved") from error
-        unique = dict.fromkeys(ipaddress.ip_address(item[4][0]) for item in found)
-        return host, list(unique)
+        return host, await self.resolver.look_up(host, port, self.turns)
 
     def _allowed(self, name: str | None, addresses: list[Address]) -> list[Address]:
         allowed: list[Address] = []

@@ -74,6 +74,14 @@ def is_public(address: Address) -> bool:
     return plain.is_global and not plain.is_multicast and plain not in _SHARED
 
 
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
     """The entries of one sandbox, parsed once."""
@@ -107,13 +115,19 @@ class EgressPolicy:
         )
 
     @property
-    def denies_everything(self) -> bool:
-        """Whether nothing outside can be reached, so that a proxy would be pointless."""
-        return (
-            not self.allow_networks
-            and not self.allow_domains
-            and any(net.prefixlen == 0 for net in self.deny_networks)
-        )
+    def denies_all(self) -> bool:
+        """Whether all is denied that no entry allows."""
+        return any(net.prefixlen == 0 for net in self.deny_networks)
+
+    def check_name(self, host: str) -> None:
+        """Raise ``PermissionDeniedError`` for a name whose address cannot matter.
+
+        Such a name is not even looked up: a question to a resolver can carry data away.
+        """
+        if not self.denies_all or self.allow_networks or _is_address(host):
+            return
+        if not any(matches_domain(host, item) for item in self.allow_domains):
+            raise PermissionDeniedError(f"{host} is denied by the sandbox's network")
 
     def check(self, name: str | None, address: Address) -> None:
         """Raise ``PermissionDeniedError`` unless ``address``, asked for as ``name``, is allowed."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress import http, socks
 from sbx_jupyter.engine.egress.dialer import Dialer
+from sbx_jupyter.engine.egress.pace import Pace
 from sbx_jupyter.engine.egress.relay import GREETING_TIMEOUT
+from sbx_jupyter.engine.egress.resolver import Resolver
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
@@ -27,6 +29,12 @@ PROXY_PORT: Final = 49982
 """Where the proxy listens inside a sandbox, on 127.0.0.1."""
 
 MAX_CONNECTIONS: Final = 256
+"""Of one sandbox at once."""
+
+_ACCEPTS_PER_SECOND: Final = 200.0
+_ACCEPT_BURST: Final = 500
+_RETRY_DELAY: Final = 0.1
+_LIMIT: Final = 64 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +42,8 @@ logger = logging.getLogger(__name__)
 class EgressProxy:
     """One sandbox's way out.
 
-    ``on_refused(target, reason)`` is told of each refusal, for the sandbox's logs.
+    ``on_refused(target, reason)`` is told of each refusal, for the sandbox's logs, ``on_opened`` of
+    each connection that was made.
     """
 
     def __init__(
@@ -43,17 +52,23 @@ class EgressProxy:
         *,
         upstream: UpstreamProxy | None = None,
         interceptor: Interceptor | None = None,
+        resolver: Resolver | None = None,
         on_refused: Callable[[str, str], None] = lambda target, reason: None,
+        on_opened: Callable[[], None] = lambda: None,
     ) -> None:
-        self.dialer = Dialer(policy, upstream)
+        self.dialer = Dialer(policy, upstream, resolver or Resolver())
         self.interceptor = interceptor
         self._on_refused = on_refused
-        self._server: asyncio.Server | None = None
+        self._on_opened = on_opened
+        self._accepting: asyncio.Task[None] | None = None
+        self._room = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._pace = Pace(_ACCEPTS_PER_SECOND, _ACCEPT_BURST)
         self._tunnels: dict[asyncio.Task[None], tuple[str | None, Address] | None] = {}
 
     async def serve(self, listener: socket.socket) -> None:
         """Start to accept on a listening socket, which the proxy owns from here on."""
-        self._server = await asyncio.start_server(self._accept, sock=listener, limit=64 * 1024)
+        listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept_all(listener), name="sbx-egress")
 
     def update(
         self,
@@ -75,8 +90,13 @@ class EgressProxy:
 
     async def aclose(self) -> None:
         """Stop accepting and close every tunnel."""
-        if self._server is not None:
-            self._server.close()
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+        await self.hang_up()
+
+    async def hang_up(self) -> None:
+        """Close every tunnel; new ones can be opened."""
         tasks = list(self._tunnels)
         for task in tasks:
             task.cancel()
@@ -91,13 +111,28 @@ class EgressProxy:
         task = asyncio.current_task()
         assert task is not None
         self._tunnels[task] = (name, address)
+        self._on_opened()
+
+    async def _accept_all(self, listener: socket.socket) -> None:
+        """Accept while there is room; others wait in the sandbox, where they cost us nothing."""
+        loop = asyncio.get_running_loop()
+        with listener:
+            while True:
+                await self._room.acquire()
+                try:
+                    await self._pace.turn()
+                    sock, _ = await loop.sock_accept(listener)
+                    reader = asyncio.StreamReader(limit=_LIMIT)
+                    protocol = asyncio.StreamReaderProtocol(reader, self._accept)
+                    await loop.connect_accepted_socket(lambda made=protocol: made, sock)
+                except OSError as error:
+                    self._room.release()
+                    logger.warning("a connection cannot be accepted: %s", error)
+                    await asyncio.sleep(_RETRY_DELAY)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._tunnels) >= MAX_CONNECTIONS:
-            writer.close()
-            return
         self._tunnels[task] = None
         try:
             await self._serve(reader, writer)
@@ -106,6 +141,7 @@ class EgressProxy:
             pass
         finally:
             del self._tunnels[task]
+            self._room.release()
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,0 +1,126 @@
+"""The inside of a sandbox's network, set up from outside: address, state and routes.
+
+A socket keeps the network namespace that it was made in, and the engine owns the user namespace
+above it. So one socket of the sandbox's agent is enough to set up its interface, at any time and
+without entering it. The routes lead to what may be reached and nowhere else, so that programs hear
+at once that they may not; the packet filter holds those that go around the routes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import ipaddress
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.engine.egress.ranges import prefixes
+from sbx_jupyter.errors import InternalError
+from sbx_jupyter.isolation import tap
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.egress.ranges import Range
+
+GATEWAY: Final = ipaddress.IPv4Address("10.0.2.2")
+RESOLVER: Final = ipaddress.IPv4Address("10.0.2.3")
+MTU: Final = 65520
+_ADDRESS: Final = ipaddress.IPv4Address("10.0.2.100")
+_MASK: Final = ipaddress.IPv4Address("255.255.255.0")
+_MAX_ROUTES: Final = 1024
+
+_SIOCGSKNS: Final = 0x894C
+_NS_GET_USERNS: Final = 0xB701
+_SIOCADDRT: Final = 0x890B
+_SIOCSIFFLAGS: Final = 0x8914
+_SIOCSIFADDR: Final = 0x8916
+_SIOCSIFNETMASK: Final = 0x891C
+_SIOCSIFMTU: Final = 0x8922
+_IFF_UP: Final = 0x1
+_RTF_UP: Final = 0x1
+_RTF_GATEWAY: Final = 0x2
+
+
+class Link:
+    """The interface of one sandbox, from its own side."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """``sock`` is of the sandbox's namespace and belongs to the link from here on.
+
+        Raises ``InternalError`` when it is of our own, ``OSError`` when we may not use it.
+        """
+        self._sock = sock
+        self.network = self.users = -1
+        try:
+            # Python's ioctl returns what the kernel does: new descriptors here.
+            self.network = fcntl.ioctl(sock, _SIOCGSKNS)
+            os.set_inheritable(self.network, False)
+            own = os.stat("/proc/self/ns/net")
+            if os.fstat(self.network).st_ino == own.st_ino:
+                raise InternalError("the sandbox answered with a socket that is not its own")
+            self.users = fcntl.ioctl(self.network, _NS_GET_USERNS)
+            os.set_inheritable(self.users, False)
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, ranges: list[Range]) -> None:
+        """Set the interface up, with routes to the ranges. Raises ``OSError``."""
+        self.shut()
+        self._set_address(_SIOCSIFADDR, _ADDRESS)
+        self._set_address(_SIOCSIFNETMASK, _MASK)
+        self._request(_SIOCSIFMTU, struct.pack("i12x", MTU))
+        self._request(_SIOCSIFFLAGS, struct.pack("h14x", _IFF_UP))
+        networks = list(prefixes(ranges))
+        if len(networks) > _MAX_ROUTES:
+            networks = [ipaddress.IPv4Network("0.0.0.0/0")]
+        for network in networks:
+            self._add_route(network)
+
+    def shut(self) -> None:
+        """Set the interface down; its routes go with that. Raises ``OSError``."""
+        self._request(_SIOCSIFFLAGS, struct.pack("h14x", 0))
+
+    def close(self) -> None:
+        """Let go of it, and leave it as it is."""
+        self._sock.close()
+        for fd in (self.network, self.users):
+            if fd >= 0:
+                os.close(fd)
+        self.network = self.users = -1
+
+    def _set_address(self, what: int, address: ipaddress.IPv4Address) -> None:
+        self._request(what, _sockaddr(address))
+
+    def _request(self, what: int, value: bytes) -> None:
+        fcntl.ioctl(self._sock, what, struct.pack("16s24s", tap.NAME.encode(), value))
+
+    def _add_route(self, network: ipaddress.IPv4Network) -> None:
+        route = struct.pack(
+            "Q16s16s16sHhxxxxQQhxxxxxxQQQHxxxxxx",
+            0,
+            _sockaddr(network.network_address),
+            _sockaddr(GATEWAY),
+            _sockaddr(network.netmask),
+            _RTF_UP | _RTF_GATEWAY,
+            0, 0, 0, 0, 0, 0, 0, 0,
+        )  # fmt: skip
+        try:
+            fcntl.ioctl(self._sock, _SIOCADDRT, route)
+        except OSError as error:
+            if error.errno != errno.EEXIST:
+                raise
+
+
+def _sockaddr(address: ipaddress.IPv4Address) -> bytes:
+    return struct.pack("HH4s8x", socket.AF_INET, 0, address.packed)
+
+
+def has_interface(sock: socket.socket) -> bool:
+    """Whether the namespace of a socket has the interface that a full network needs."""
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(sock, 0x8913, struct.pack("16s24x", tap.NAME.encode()))  # SIOCGIFFLAGS
+        return True
+    return False

@@ -1,0 +1,91 @@
+"""The IPv4 addresses that a policy allows, as ranges, for what judges packets one by one."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sbx_jupyter.engine.egress.policy import EgressPolicy, Network
+
+Range = tuple[int, int]
+"""First and last address."""
+
+_EVERYTHING: Final[list[Range]] = [(0, 0xFFFFFFFF)]
+_NOT_PUBLIC: Final = tuple(
+    ipaddress.IPv4Network(text)
+    for text in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+        "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
+        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+    )
+)  # fmt: skip
+
+
+def reachable(policy: EgressPolicy) -> list[Range]:
+    """What may be reached by address, in order and without overlaps; names play no part."""
+    own = [ipaddress.IPv4Network(item) for item in policy.own_addresses if item.version == 4]
+    base = _union(_without(_EVERYTHING, [*_NOT_PUBLIC, *own]), _spans(policy.exceptions))
+    allowed = _intersection(base, _union([], _spans(policy.allow_networks)))
+    if policy.denies_all:
+        return allowed
+    return _union(_without(base, policy.deny_networks), allowed)
+
+
+def prefixes(ranges: Iterable[Range]) -> Iterator[ipaddress.IPv4Network]:
+    """The networks that make up the ranges."""
+    for first, last in ranges:
+        yield from ipaddress.summarize_address_range(
+            ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
+        )
+
+
+def covers(ranges: Iterable[Range], other: Iterable[Range]) -> bool:
+    """Whether every address of ``other`` is in ``ranges``."""
+    others = list(other)
+    return _intersection(list(ranges), others) == others
+
+
+def _spans(networks: Iterable[Network]) -> list[Range]:
+    return [
+        (int(network.network_address), int(network.broadcast_address))
+        for network in networks
+        if network.version == 4
+    ]
+
+
+def _union(left: list[Range], right: list[Range]) -> list[Range]:
+    joined: list[Range] = []
+    for first, last in sorted([*left, *right]):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _without(ranges: list[Range], networks: Iterable[Network]) -> list[Range]:
+    gaps: list[Range] = []
+    start = 0
+    for first, last in _union([], _spans(networks)):
+        if first > start:
+            gaps.append((start, first - 1))
+        start = last + 1
+    if start <= 0xFFFFFFFF:
+        gaps.append((start, 0xFFFFFFFF))
+    return _intersection(ranges, gaps)
+
+
+def _intersection(left: list[Range], right: list[Range]) -> list[Range]:
+    common: list[Range] = []
+    at = 0
+    for first, last in left:
+        while at < len(right) and right[at][1] < first:
+            at += 1
+        here = at
+        while here < len(right) and right[here][0] <= last:
+            common.append((max(first, right[here][0]), min(last, right[here][1])))
+            here += 1
+    return common
