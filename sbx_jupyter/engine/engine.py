@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slot
     from sbx_jupyter.isolation.tiers import IsolationReport
+    from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
     from sbx_jupyter.protocol.platform import (
         NetworkConfig,
-    from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
         NewSandbox,
         SandboxLogEntry,
         SandboxMetric,
@@ -422,19 +422,6 @@ class Engine:
         """What sandboxes changed."""
         return self._running().diffs
 
-    @property
-    def store(self) -> Store:
-        """The rows, for the parts that keep templates."""
-        return self._running().context.store
-
-    async def wait_ready(self) -> None:
-        """Wait until the pool of ready sandboxes is full."""
-        await self._running().pool.wait_filled()
-
-    def _running(self) -> Parts:
-        if self._parts is None:
-            raise UnavailableError("the engine is not running")
-        return self._parts
     async def disk_use(self, max_age: float = MAX_AGE) -> DiskUse:
         """What everything takes on the disk; see ``Disk.report``."""
         return await self._running().disk.report(max_age)
@@ -457,3 +444,16 @@ class Engine:
         context.slots.find(sandbox_id)
         context.operations.cancel(sandbox_id, operation_id)
 
+    @property
+    def store(self) -> Store:
+        """The rows, for the parts that keep templates."""
+        return self._running().context.store
+
+    async def wait_ready(self) -> None:
+        """Wait until the pool of ready sandboxes is full."""
+        await self._running().pool.wait_filled()
+
+    def _running(self) -> Parts:
+        if self._parts is None:
+            raise UnavailableError("the engine is not running")
+        return self._parts

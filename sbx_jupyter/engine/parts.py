@@ -42,9 +42,9 @@ class Parts(NamedTuple):
     layers: Layers
     snapshots: Snapshots
     diffs: Diffs
-    fence: Fence
     disk: Disk
     prune: Prune
+    fence: Fence
 
 
 def assemble(
@@ -81,7 +81,7 @@ def assemble(
         layers=layers,
         snapshots=Snapshots(context, layers, supervisor, catalog, creation),
         diffs=Diffs(context, catalog, fence),
-        fence=fence,
-    )
         disk=Disk(context, fence),
         prune=Prune(context),
+        fence=fence,
+    )

@@ -83,18 +83,18 @@ class SbxEngine(Application):
     build_step_timeout = Float(3600.0, min=1, help="Seconds for one step of a build.").tag(
         config=True
     )
-    metrics_interval = Float(5.0, min=0.5, help="Seconds between two readings.").tag(config=True)
-    log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
-    features = List(Unicode(), help="Names that GET /engine/info lists for clients.").tag(
-        config=True
-    )
-
     max_cached_steps = Int(500, min=0, help="How many steps of builds are remembered.").tag(
         config=True
     )
     max_step_cache_gb = Float(
         20.0, min=0, help="What the layers of steps may take that only the cache keeps, in GiB."
     ).tag(config=True)
+    metrics_interval = Float(5.0, min=0.5, help="Seconds between two readings.").tag(config=True)
+    log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
+    features = List(Unicode(), help="Names that GET /engine/info lists for clients.").tag(
+        config=True
+    )
+
     _has_log = False
 
     aliases: ClassVar[Any] = {
@@ -248,6 +248,8 @@ class SbxEngine(Application):
             max_builds=self.max_builds,
             parallel_builds=self.parallel_builds,
             build_step_timeout=self.build_step_timeout,
+            max_cached_steps=self.max_cached_steps,
+            max_step_cache_bytes=int(self.max_step_cache_gb * 1024**3),
         )
 
     def _make_data_dir(self) -> None:
@@ -256,8 +258,6 @@ class SbxEngine(Application):
         except OSError as error:
             raise InvalidArgumentError(
                 f"the data directory {self.data_path} cannot be made: {error.strerror}"
-            max_cached_steps=self.max_cached_steps,
-            max_step_cache_bytes=int(self.max_step_cache_gb * 1024**3),
             ) from None
         if not os.access(self.data_path, os.W_OK | os.X_OK):
             raise InvalidArgumentError(f"the data directory {self.data_path} is not writable")

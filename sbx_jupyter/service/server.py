@@ -93,13 +93,13 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     (f"/engine/sandboxes/{_SEGMENT}", lifetimes.MetadataHandler),
     (f"/engine/sandboxes/{_SEGMENT}/diff", diffs.DiffHandler),
     (f"/engine/sandboxes/{_SEGMENT}/diff\\.tar", diffs.DiffArchiveHandler),
-    ("/engine/info", telemetry.InfoHandler),
-    ("/engine/metrics", telemetry.PrometheusHandler),
-    ("/openapi.json", telemetry.DescriptionHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations", disk.OperationsHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations/{_SEGMENT}", disk.OperationHandler),
     ("/engine/disk", disk.DiskHandler),
     ("/engine/prune", disk.PruneHandler),
+    ("/engine/info", telemetry.InfoHandler),
+    ("/engine/metrics", telemetry.PrometheusHandler),
+    ("/openapi.json", telemetry.DescriptionHandler),
 )
 
 
