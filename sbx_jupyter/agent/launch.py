@@ -18,6 +18,7 @@ from . import system
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from .supervision import Supervision
     from .users import User
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -37,7 +38,7 @@ class Launch:
     user: User
     virtual: bool
     open_files: tuple[int, int]
-    filter_program: bytes
+    supervision: Supervision | None
 
 
 def launch(program: Launch, stdio: tuple[int, int, int]) -> int:
@@ -61,7 +62,7 @@ def _spawn(launch: Launch, stdio: tuple[int, int, int]) -> int | None:
     drop the effective ones for the real ones, so the user's are our real ones meanwhile. That lets
     the user's other processes stop it just then, and us with it, until the engine kills it.
     """
-    if launch.virtual or launch.filter_program or (program := _find_program(launch)) is None:
+    if launch.virtual or launch.supervision or (program := _find_program(launch)) is None:
         return None
     user, own_groups = launch.user, os.getgroups()
     try:
@@ -133,14 +134,17 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         resource.setrlimit(resource.RLIMIT_NOFILE, launch.open_files)
-        system.close_from(3)
+        if launch.supervision:
+            launch.supervision.keep_only_door()
+        else:
+            system.close_from(3)
         if not launch.virtual:
             os.setgroups(launch.user.groups)
             os.setresgid(launch.user.gid, launch.user.gid, launch.user.gid)
             os.setresuid(launch.user.uid, launch.user.uid, launch.user.uid)
         os.chdir(launch.cwd)
-        if launch.filter_program:
-            system.install_filter(launch.filter_program)
+        if launch.supervision:
+            launch.supervision.enter()
     except OSError as error:
         _complain(os.fsencode(f"cannot start: {error.strerror}"), _NOT_EXECUTABLE)
     _execute(launch.argv, launch.environment)

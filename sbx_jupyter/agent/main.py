@@ -36,6 +36,7 @@ from . import network, paths, wire, workers
 from .files import Files
 from .outbox import Outbox
 from .spawn import Spawner, encode_environment
+from .supervision import Supervision
 from .usage import Census
 from .users import Users
 from .watch import Watches
@@ -83,7 +84,11 @@ class Agent:
         self._patience = Patience()
         self._files = Files(self._users, root, patience=self._patience)
         self._spawner = Spawner(
-            self._users, self._files, root, setup.get("terminals"), setup.get("filter", b"")
+            self._users,
+            self._files,
+            root,
+            setup.get("terminals"),
+            Supervision.from_setup(setup),
         )
         self._watches = Watches(self._users, self._files, self._patience)
         self._workers = Workers(self._perform_apart, self._watches.descriptor_of)

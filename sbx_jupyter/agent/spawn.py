@@ -18,6 +18,7 @@ from .launch import DEFAULT_PATH, Launch, launch, launch_on_terminal
 if TYPE_CHECKING:
     from .files import Files
     from .operation import Answer, Body
+    from .supervision import Supervision
     from .users import User, Users
 
 _SHORTAGE: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
@@ -68,12 +69,12 @@ class Spawner:
         files: Files,
         root: str = "",
         terminals: list[list[int]] | None = None,
-        filter_program: bytes = b"",
+        supervision: Supervision | None = None,
     ) -> None:
         """``terminals`` are pairs that were opened beforehand, where ``/dev/pts`` is out of reach;
-        ``root`` is the directory that stands for ``/`` there, and ``filter_program`` a system call
-        filter for every program beside that of the agent."""
-        self._filter = filter_program
+        ``root`` is the directory that stands for ``/`` there, and ``supervision`` what holds every
+        program beside the filter of the agent."""
+        self._supervision = supervision
         self._users = users
         self._files = files
         self._root = root
@@ -99,7 +100,7 @@ class Spawner:
             user=user,
             virtual=self._users.virtual,
             open_files=self._open_files,
-            filter_program=self._filter,
+            supervision=self._supervision,
         )
         try:
             if body.get("pty"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import struct
 from typing import Final
 
@@ -11,8 +12,10 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _CLOSE_RANGE: Final = 436
-_PR_SET_SECCOMP: Final = 22
-_SECCOMP_MODE_FILTER: Final = ctypes.c_ulong(2)
+_SECCOMP: Final = 317 if platform.machine() == "x86_64" else 277
+_SET_MODE_FILTER: Final = 1
+_NEW_LISTENER: Final = 8
+_WAIT_KILLABLE_RECV: Final = 32
 _CLOSE_RANGE_CLOEXEC: Final = 4
 _IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -50,12 +53,17 @@ def close_on_exec_from(first: int) -> None:
     _checked(_libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), flags))
 
 
-def install_filter(program: bytes) -> None:
-    """Put a system call filter on this process; needs no_new_privs. Raises ``OSError``."""
+def install_filter(program: bytes) -> int:
+    """Put a system call filter on this process; gives its listener. Needs no_new_privs.
+
+    Raises ``OSError``.
+    """
     buffer = ctypes.create_string_buffer(program, len(program))
     record = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
-    unused = ctypes.c_ulong(0)
-    _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, record, unused, unused))
+    # A call that the listener works on ends by its answer or by a kill, not by any signal.
+    flags = ctypes.c_ulong(_NEW_LISTENER | _WAIT_KILLABLE_RECV)
+    mode = ctypes.c_long(_SET_MODE_FILTER)
+    return _checked(_libc.syscall(ctypes.c_long(_SECCOMP), mode, flags, record))
 
 
 def file_system_kind(path: str) -> int:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from . import landlock, namespaces, rootfs, seccomp, syscalls
+from . import landlock, namespaces, rootfs, seccomp, shared_ids, syscalls
 
 if TYPE_CHECKING:
     from .namespaces import Order
@@ -30,31 +31,44 @@ _TERMINALS: Final = 16
 the terminals of the same id are there too."""
 
 
+def root_of(order: Order, data: str) -> str:
+    """The directory that is all a sandbox may change."""
+    return os.path.join(data, order.writable, "upper")
+
+
 def enter(order: Order, data: str, stock: str, plan: StockPlan) -> dict[str, Any]:
     """Confine this process to its directory; gives what the agent must know.
 
     Raises ``namespaces.SetupError``.
     """
     os.umask(0o022)
-    root = os.path.join(data, order.writable, "upper")
+    root = root_of(order, data)
     try:
         _fill(root, [os.path.join(data, layer) for layer in order.layers], stock, plan)
         terminals = [os.openpty() for _ in range(_TERMINALS)]
-        namespaces.limit(order)
+        # The keeper counts the processes of this sandbox; the kernel those of the id.
+        namespaces.limit(replace(order, limit_processes=not order.confine))
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
         if order.confine:
-            _confine(root, plan)
+            _confine(root, plan, hold_processors=bool(order.processors))
         os.chdir(os.path.join(root, "home/user"))
     except (OSError, subprocess.SubprocessError) as error:
         raise namespaces.SetupError(str(error)) from error
     return {
         "root": root,
         "terminals": [list(pair) for pair in terminals],
-        "filter": seccomp.build_for_shared_ids() if order.confine else b"",
+        "filter": _filter_of_programs(order) if order.confine else b"",
     }
 
 
-def _confine(root: str, plan: StockPlan) -> None:
+def _filter_of_programs(order: Order) -> bytes:
+    return shared_ids.build(
+        count_processes=order.limit_processes and order.processes > 0,
+        hold_processors=bool(order.processors),
+    )
+
+
+def _confine(root: str, plan: StockPlan, *, hold_processors: bool) -> None:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     trees = [tree.path for tree in plan.trees]
     etc = [f"/etc/{name}" for name in (*rootfs.ETC, *_READABLE_ETC)]
@@ -62,7 +76,9 @@ def _confine(root: str, plan: StockPlan) -> None:
         writable=[root, *(f"/dev/{name}" for name in _DEVICES)],
         readable=[*trees, *_READABLE, *etc],
     )
-    seccomp.install(seccomp.build(virtual_users=True, deny_sockets=True))
+    seccomp.install(
+        seccomp.build(virtual_users=True, deny_sockets=True, hold_processors=hold_processors)
+    )
 
 
 def _fill(root: str, layers: list[str], stock: str, plan: StockPlan) -> None:

@@ -28,17 +28,37 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 def descendants(pid: int) -> list[int]:
     """Every process below ``pid``, parents first."""
+    return _walk(pid)[0]
+
+
+def count_tasks(pid: int) -> int:
+    """How many threads all processes below ``pid`` have."""
+    return _walk(pid)[1]
+
+
+def _walk(pid: int) -> tuple[list[int], int]:
     found: list[int] = []
+    count = 0
     todo = [pid]
     while todo:
         parent = todo.pop()
         with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{parent}/task"):
-                text = Path(f"/proc/{parent}/task/{task}/children").read_text()
-                children = [int(word) for word in text.split()]
-                found += children
-                todo += children
-    return found
+            tasks = os.listdir(f"/proc/{parent}/task")
+            count += len(tasks) if parent != pid else 0
+            for task in tasks:
+                # A thread that ended meanwhile must not hide those after it.
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    text = Path(f"/proc/{parent}/task/{task}/children").read_text()
+                    children = [int(word) for word in text.split()]
+                    found += children
+                    todo += children
+    return found, count
+
+
+def members(pid: int, *, kept: bool) -> list[int]:
+    """The processes of a sandbox but its agent; ``pid`` is its keeper if ``kept``, else its agent."""
+    below = descendants(pid)
+    return below[1:] if kept else below
 
 
 def stop(keeper: int) -> None:
@@ -66,12 +86,8 @@ def usage(keeper: int) -> Usage:
     return Usage(ticks * _TICK_NS, pages * _PAGE, 0, count)
 
 
-def keep(agent: int) -> NoReturn:
-    """Be the keeper: reap, and end with the agent or on SIGTERM, after everything below."""
-    wanted = {signal.SIGCHLD, signal.SIGTERM}
-    while True:
-        if signal.sigwait(wanted) == signal.SIGTERM or agent in _reap():
-            break
+def end_all() -> NoReturn:
+    """End everything below this process, then this process."""
     own = os.getpid()
     while True:
         _settle(own, signal.SIGSTOP, spare_agent=False)  # so that nothing forks meanwhile
@@ -83,7 +99,8 @@ def keep(agent: int) -> NoReturn:
             os._exit(0)
 
 
-def _reap() -> set[int]:
+def reap() -> set[int]:
+    """Collect the children that ended."""
     ended: set[int] = set()
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,9 @@ from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 
 from . import rootfs, users
 from .cage import Cage
+from .census import OpenFiles
 from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
+from .processors import AFFINITY, Spread
 from .records import CageRecords, boot_id, start_time_of
 from .tiers import Tier
 from .zygote_process import ZygoteProcess, read_outcome, start_zygote
@@ -88,6 +91,8 @@ class Fence:
         self._zygote: ZygoteProcess | None = None
         self._starting = asyncio.Lock()
         self._cages = CageRecords(self._data_dir / "cages")
+        self._spread = Spread()
+        self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
         name = hashlib.sha256(os.fsencode(self._data_dir)).hexdigest()[:8]
         self._groups = ControlGroups(find_hierarchies(), name)
         self.stock: Path | None = None
@@ -167,7 +172,7 @@ class Fence:
 
     def _cage(self, spec: FenceSpec, reply: Reply, group: SandboxGroup) -> Cage:
         pid = reply.body["pid"]
-        return Cage(
+        cage = Cage(
             spec.sandbox_id,
             pid=pid,
             pidfd=reply.fds[0],
@@ -177,6 +182,8 @@ class Fence:
             records=self._cages,
             kept=self._tier != Tier.NAMESPACES,
         )
+        self._living.add(cage)
+        return cage
 
     async def _finish(self, cage: Cage, outcome: int) -> None:
         """Wait until the sandbox is set up and in its groups; no code of it has run before."""
@@ -217,12 +224,19 @@ class Fence:
             "disk_mb": limits.disk_mb,
             "limit_memory": not self._groups.limits("memory"),
             "limit_processes": not self._groups.limits("pids"),
+            "processors": self._processors(limits.cpu_count),
             "without": sorted(self._without),
             "confine": self._tier == Tier.LANDLOCK,
             "tap": self._tap,
             "real_users": self._report.users != users.VIRTUAL,
             "machine_root": self._report.id_base == 0 and self._report.users == users.ROOT_MAPPED,
         }
+
+    def _processors(self, count: int) -> list[int]:
+        """The processors to bind a sandbox to; none where a control group does better."""
+        if self._report.limits.get("cpu") != AFFINITY or not count or "limits" in self._without:
+            return []
+        return self._spread.choose(count, [cage.pid for cage in self._living if cage.pidfd >= 0])
 
     def _relative(self, path: Path) -> str:
         try:
@@ -259,7 +273,7 @@ class Fence:
         if start_time_of(pid) != start_time:
             os.close(pidfd)
             return None
-        return Cage(
+        cage = Cage(
             sandbox_id,
             pid=pid,
             pidfd=pidfd,
@@ -269,6 +283,8 @@ class Fence:
             records=self._cages,
             kept=state["kept"],
         )
+        self._living.add(cage)
+        return cage
 
     async def remove_writable(self, writable: Path) -> None:
         """Delete a writable directory, whatever ids own what is in it. Raises ``SbxError``."""
@@ -298,6 +314,16 @@ class Fence:
         paths = [str(self._data_dir / self._relative(tree)) for tree in trees]
         reply = await zygote.call("measure", paths=paths, timeout=600)
         return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
+
+    async def open_files(self, cage: Cage) -> OpenFiles:
+        """What the processes of a sandbox hold open, whatever ids they have.
+
+        The zygote looks, since an ordinary user may not look into the subordinate ids of its own
+        sandboxes. Raises ``SbxError``.
+        """
+        zygote = await self._live_zygote()
+        reply = await zygote.call("open_files", pid=cage.pid, kept=cage.kept, timeout=30)
+        return OpenFiles(reply.body["unnamed_bytes"], tuple(reply.body["writers"]))
 
     async def copy_tree(
         self,

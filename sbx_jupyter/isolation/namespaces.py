@@ -71,6 +71,8 @@ _REMOUNT_READ_ONLY: Final = (
 )
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _PID_MAX: Final = "/proc/sys/kernel/pid_max"
+_NICE: Final = 5
+"""Where processor time is not shared out, so that the engine comes first."""
 _SHM_SIZE: Final = "size=64m"
 _PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -109,6 +111,9 @@ class Order:
     limit_memory: bool
     """By rlimit, for want of a control group."""
     limit_processes: bool
+    processors: tuple[int, ...]
+    """Those that it is bound to, for want of a control group; empty where there is one."""
+
     real_users: bool
     machine_root: bool
     """The sandbox's root is the machine's root, for want of other ids."""
@@ -131,6 +136,7 @@ class Order:
                 **raw,
                 "layers": tuple(raw["layers"]),
                 "volumes": volumes,
+                "processors": tuple(raw["processors"]),
                 "without": tuple(raw["without"]),
             }
         )
@@ -339,6 +345,9 @@ def _replace(path: str, text: str) -> None:
 
 def limit(order: Order) -> None:
     """Set the resource limits of this process. Raises ``OSError``."""
+    if order.processors:
+        os.sched_setaffinity(0, order.processors)
+        os.nice(_NICE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     files = min(order.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
@@ -368,7 +377,8 @@ def _drop_privileges(order: Order) -> None:
     if not order.real_users:
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     if "seccomp" not in order.without:
-        seccomp.install(seccomp.build(virtual_users=not order.real_users))
+        virtual, held = not order.real_users, bool(order.processors)
+        seccomp.install(seccomp.build(virtual_users=virtual, hold_processors=held))
     mask = sum(1 << capability for capability in _KEPT_CAPABILITIES)
     low, high = mask & 0xFFFFFFFF, mask >> 32
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)

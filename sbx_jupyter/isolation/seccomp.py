@@ -12,9 +12,9 @@ import errno
 import struct
 from typing import Final
 
-from . import syscalls
+from . import bpf, syscalls
 
-_DENIED: Final = {
+_DENIED: Final[dict[str, bpf.Numbers]] = {
     # name: (x86-64, AArch64); None where the machine does not have it
     "mount": (165, 40),
     "umount2": (166, 39),
@@ -71,7 +71,7 @@ _DENIED: Final = {
     "lsm_set_self_attr": (460, 460),
 }
 
-_PRETEND: Final = {
+_PRETEND: Final[dict[str, bpf.Numbers]] = {
     # Success without effect, for ids that all are one: useradd, su, dpkg and tar go through.
     "chown": (92, None),
     "lchown": (94, None),
@@ -88,49 +88,11 @@ _PRETEND: Final = {
     "setfsgid": (123, 152),
 }
 
-_OF_ALL_OF_ONE_ID: Final[dict[str, tuple[int | None, int | None]]] = {
-    # What Landlock leaves open between processes of one id: memory by number, queues, watching.
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "semget": (64, 190),
-    "msgget": (68, 186),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-    "inotify_add_watch": (254, 27),
-}
-
-_ATTRIBUTES_BY_PATH: Final[dict[str, tuple[int | None, int | None]]] = {
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "getxattr": (191, 8),
-    "lgetxattr": (192, 9),
-    "listxattr": (194, 11),
-    "llistxattr": (195, 12),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "setxattrat": (463, 463),
-    "getxattrat": (464, 464),
-    "listxattrat": (465, 465),
-    "removexattrat": (466, 466),
-}
-
-_OWN_PROCESS_ONLY: Final = (
-    # (number, argument, the only value that is let through)
-    ((302, 261), 0, 0),  # prlimit64
-    ((203, 122), 0, 0),  # sched_setaffinity
-    ((144, 119), 0, 0),  # sched_setscheduler
-    ((142, 118), 0, 0),  # sched_setparam
-    ((314, 274), 0, 0),  # sched_setattr
-    ((141, 140), 0, 0),  # setpriority: of a process ...
-    ((141, 140), 1, 0),  # ... which is the caller
-    ((251, 30), 0, 1),  # ioprio_set: of a process ...
-    ((251, 30), 1, 0),  # ... which is the caller
-)
-
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
 _IOCTL: Final = (16, 29)
+_SET_AFFINITY: Final = (203, 122)
 
 _NEW_NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* flag that clone(2) knows
 _AUDIT_ARCH: Final = 0xC000003E if syscalls.X86_64 else 0xC00000B7
@@ -138,63 +100,43 @@ _X32_BIT: Final = 0x40000000
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 
-_ALLOW: Final = 0x7FFF0000
-_KILL_PROCESS: Final = 0x80000000
-_ERRNO: Final = 0x00050000
-
-_LOAD: Final = 0x20
-_JUMP: Final = 0x05
-_JUMP_EQUAL: Final = 0x15
-_JUMP_GREATER_EQUAL: Final = 0x35
-_JUMP_SET: Final = 0x45
-_RETURN: Final = 0x06
-
 _SET_MODE_FILTER: Final = 1
-_DENY: Final = _ERRNO | errno.EPERM
-_ABSENT: Final = _ERRNO | errno.ENOSYS
+_DENY: Final = bpf.ERRNO | errno.EPERM
+_ABSENT: Final = bpf.ERRNO | errno.ENOSYS
+_DONE: Final = bpf.ERRNO
+"""Success without effect."""
 
 
-def build(*, virtual_users: bool = False, deny_sockets: bool = False) -> bytes:
+def build(
+    *, virtual_users: bool = False, deny_sockets: bool = False, hold_processors: bool = False
+) -> bytes:
     """The filter program.
 
-    ``virtual_users`` lets changes of owner and id succeed without effect. ``deny_sockets``
+    ``virtual_users`` lets changes of owner and id succeed without effect, ``hold_processors`` the
+    choice of processors, so that a sandbox stays on those that it was given. ``deny_sockets``
     is for sandboxes without a network namespace: only socketpair works there.
     """
     code = [
-        _op(_LOAD, 4),  # the architecture
-        _op(_JUMP_EQUAL, _AUDIT_ARCH, 1, 0),
-        _op(_RETURN, _KILL_PROCESS),
-        _op(_LOAD, 0),  # the number
+        bpf.op(bpf.LOAD, 4),  # the architecture
+        bpf.op(bpf.JUMP_EQUAL, _AUDIT_ARCH, 1, 0),
+        bpf.op(bpf.RETURN, bpf.KILL_PROCESS),
+        bpf.load_number(),
     ]
     if syscalls.X86_64:
-        code += [_op(_JUMP_GREATER_EQUAL, _X32_BIT, 0, 1), _op(_RETURN, _ABSENT)]
-    code += _when_flags(_here(_CLONE), 0, _NEW_NAMESPACES, _DENY)
+        code += [bpf.op(bpf.JUMP_GREATER_EQUAL, _X32_BIT, 0, 1), bpf.op(bpf.RETURN, _ABSENT)]
+    code += bpf.when_flags(bpf.here(_CLONE), 0, _NEW_NAMESPACES, _DENY)
     for request in (_TIOCSTI, _TIOCLINUX):  # typing into another's terminal
-        code += _when_equal(_here(_IOCTL), 1, request, _DENY)
+        code += bpf.when_equal(bpf.here(_IOCTL), 1, request, _DENY)
     for family in _denied_families(deny_sockets):
-        code += _when_equal(_here(_SOCKET), 0, family, _ERRNO | errno.EAFNOSUPPORT)
+        code += bpf.when_equal(bpf.here(_SOCKET), 0, family, bpf.ERRNO | errno.EAFNOSUPPORT)
     # The filter cannot look into clone3's record; ENOSYS makes libc use clone instead.
-    code += _when_in([_here(_CLONE3)], _ABSENT)
-    code += _when_in(_all_here(_DENIED), _DENY)
+    code += bpf.when_in([bpf.here(_CLONE3)], _ABSENT)
+    code += bpf.when_in(bpf.all_here(_DENIED), _DENY)
     if virtual_users:
-        code += _when_in(_all_here(_PRETEND), _ERRNO)
-    code.append(_op(_RETURN, _ALLOW))
-    return b"".join(code)
-
-
-def build_for_shared_ids() -> bytes:
-    """A second filter, for programs whose id other programs of the machine have too.
-
-    Landlock does not keep them from the limits, the priority and the shared memory of those, from
-    watching directories, and from attributes of files whose path they know. Attributes of open
-    files go on working.
-    """
-    code = [_op(_LOAD, 0)]
-    for numbers, argument, allowed in _OWN_PROCESS_ONLY:
-        code += _when_not_equal(_here(numbers), argument, allowed, _DENY)
-    code += _when_in(_all_here(_OF_ALL_OF_ONE_ID), _DENY)
-    code += _when_in(_all_here(_ATTRIBUTES_BY_PATH), _ERRNO | errno.ENOTSUP)
-    code.append(_op(_RETURN, _ALLOW))
+        code += bpf.when_in(bpf.all_here(_PRETEND), _DONE)
+    if hold_processors:
+        code += bpf.when_in([bpf.here(_SET_AFFINITY)], _DONE)
+    code.append(bpf.op(bpf.RETURN, bpf.ALLOW))
     return b"".join(code)
 
 
@@ -212,55 +154,3 @@ def _denied_families(every: bool) -> list[int]:
     # packet, vsock (reaches the hypervisor), alg, xdp, smc, tipc, rds, can, bluetooth
     # and where every one is: unix, inet, inet6, netlink
     return [*([1, 2, 10, 16] if every else []), 17, 40, 38, 44, 43, 30, 21, 29, 31]
-
-
-def _here(numbers: tuple[int | None, int | None]) -> int:
-    value = numbers[0 if syscalls.X86_64 else 1]
-    if value is None:
-        raise KeyError(numbers)
-    return value
-
-
-def _all_here(table: dict[str, tuple[int | None, int | None]]) -> list[int]:
-    column = 0 if syscalls.X86_64 else 1
-    return sorted(value for row in table.values() if (value := row[column]) is not None)
-
-
-def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    return struct.pack("HBBI", code, if_true, if_false, value)
-
-
-def _when_flags(nr: int, argument: int, mask: int, action: int) -> list[bytes]:
-    return [
-        _op(_JUMP_EQUAL, nr, 0, 4),
-        _op(_LOAD, 16 + 8 * argument),
-        _op(_JUMP_SET, mask, 0, 1),
-        _op(_RETURN, action),
-        _op(_LOAD, 0),
-    ]
-
-
-def _when_equal(nr: int, argument: int, value: int, action: int) -> list[bytes]:
-    return [
-        _op(_JUMP_EQUAL, nr, 0, 4),
-        _op(_LOAD, 16 + 8 * argument),
-        _op(_JUMP_EQUAL, value, 0, 1),
-        _op(_RETURN, action),
-        _op(_LOAD, 0),
-    ]
-
-
-def _when_not_equal(nr: int, argument: int, value: int, action: int) -> list[bytes]:
-    return [
-        _op(_JUMP_EQUAL, nr, 0, 4),
-        _op(_LOAD, 16 + 8 * argument),
-        _op(_JUMP_EQUAL, value, 1, 0),
-        _op(_RETURN, action),
-        _op(_LOAD, 0),
-    ]
-
-
-def _when_in(numbers: list[int], action: int) -> list[bytes]:
-    """``action`` for each of the numbers; a jump reaches 255 instructions."""
-    code = [_op(_JUMP_EQUAL, nr, len(numbers) - index, 0) for index, nr in enumerate(numbers)]
-    return [*code, _op(_JUMP, 1), _op(_RETURN, action)]

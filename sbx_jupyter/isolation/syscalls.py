@@ -34,6 +34,9 @@ _NUMBERS: Final = {
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),
+    "process_vm_readv": (310, 270),
+    "utimensat": (280, 88),
+    "fchmodat2": (452, 452),
 }
 
 CLONE_NEWNS: Final = 0x00020000
@@ -67,6 +70,7 @@ AT_RECURSIVE: Final = 0x8000
 _OPEN_TREE_CLONE: Final = 1
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 
+RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 RESOLVE_IN_ROOT: Final = 0x10

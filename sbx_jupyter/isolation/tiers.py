@@ -17,6 +17,7 @@ from sbx_jupyter.errors import IsolationError
 
 from . import landlock, rootfs, users
 from .cgroups import Hierarchies, find_hierarchies
+from .processors import AFFINITY
 
 _PROBE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -290,14 +291,15 @@ def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
     if "none" in (memory, cpu, pids):
         missing.append(
             Missing(
-                "no control group can be made for every limit, so limits are per process",
+                "no control group can be made for every limit, so memory is watched, processes are "
+                "counted per user, and each sandbox is bound to as many processors as it may use",
                 "start the engine with: systemd-run --user --scope -p Delegate=yes "
                 "jupyter sbx engine",
             )
         )
     return {
         "memory": "watchdog" if memory == "none" else memory,
-        "cpu": cpu,
+        "cpu": AFFINITY if cpu == "none" else cpu,
         "processes": "rlimit" if pids == "none" else pids,
         "disk": "watchdog",
     }

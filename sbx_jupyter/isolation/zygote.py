@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
 
-from . import confined, family, namespaces, places, records, rootfs, syscalls, tap, users, worker
+from . import confined, keeper, namespaces, places, records, rootfs, syscalls, tap, users, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,19 +214,22 @@ class Zygote:
                 os._exit(1)
             os.close(mapped)
             os.setsid()
-            family.prepare_keeper()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            root = keeper.prepare(order, setting.places.data)
+            door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             agent = os.fork()
             if agent == 0:
-                self._become_confined(setting, order, report, listener)
-            syscalls.close_range(3, 0xFFFFFFFF)
-            family.keep(agent)
+                door.close()
+                self._become_confined(setting, order, report, listener, inside.detach())
+            inside.close()
+            (kept,) = _keep_only(door.detach())
+            keeper.keep(order, agent, kept, root)
         except BaseException:
             _last_words(report, traceback.format_exc())
         os._exit(1)
 
     def _become_confined(
-        self, setting: Setting, order: namespaces.Order, report: int, listener: int
+        self, setting: Setting, order: namespaces.Order, report: int, listener: int, door: int
     ) -> NoReturn:
         try:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
@@ -235,7 +238,7 @@ class Zygote:
             os.write(report, b"ok")
             os.close(report)
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
-            self._run_agent(listener, who | more)
+            self._run_agent(listener, who | more | {"keeper": door})
         except namespaces.SetupError as error:
             os.write(report, str(error).encode()[:4000])
         except BaseException:
@@ -245,8 +248,9 @@ class Zygote:
     def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
         """Work on files whatever ids own them, in a process of its own that answers itself."""
         setting = self._need_setting()
-        # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace.
-        nested = setting.users == users.VIRTUAL
+        # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace; over
+        # the processes of a sandbox this one has them as the owner of their namespaces.
+        nested = setting.users == users.VIRTUAL and body["op"] != "open_files"
         parent = os.getpid()
         mapped, release = os.pipe2(os.O_CLOEXEC)
         pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER if nested else 0)

@@ -1,0 +1,155 @@
+"""The keeper of a sandbox without a pid namespace: its parent, which stays outside.
+
+It reaps, ends everything when the agent ends, and answers the calls that the programs' filter hands
+to it: it makes changes of attributes in their place (``attributes``) and counts their processes.
+What it does for one call is short and bounded, and between two calls it looks at everything else,
+so a flood of calls slows down nobody but the sandbox, on whose processors the keeper runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING, Final
+
+from . import bpf, confined, family, notifications, shared_ids
+from .attributes import Attributes
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .namespaces import Order
+
+_RECOUNT: Final = 0.005
+"""Seconds between two looks at all processes of a sandbox that has as many as it may."""
+_ADMITTED: Final = b"1"
+_TOO_MANY: Final = 11  # EAGAIN
+
+
+class Headcount:
+    """How many processes and threads a sandbox has, known exactly only where that matters.
+
+    What is let through is added; only when the sum reaches the limit everybody is counted anew.
+    Forks that were let through and have not happened yet are not found then, so for moments there
+    may be twice as many, never more: each such fork waits in a process that was counted.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """0 is no limit."""
+        self._limit = limit
+        self._count = 0
+        self._counted_at = 0.0
+
+    def admit(self) -> bool:
+        """Whether there may be one more; it is counted then."""
+        if not self._limit:
+            return True
+        if self._count >= self._limit:
+            now = time.monotonic()
+            if now - self._counted_at < _RECOUNT:
+                return False
+            self._count = family.count_tasks(os.getpid())
+            self._counted_at = time.monotonic()
+            if self._count >= self._limit:
+                return False
+        self._count += 1
+        return True
+
+
+class Keeper:
+    """Watches over one agent and its programs."""
+
+    def __init__(self, agent: int, door: int, root: str, processes: int) -> None:
+        """``door`` is where new programs hand in their listeners; ``root`` what they may change."""
+        self._agent = agent
+        self._attributes = Attributes(root)
+        self._headcount = Headcount(processes)
+        self._counted = frozenset(bpf.all_here(shared_ids.COUNTED))
+        self._poll = select.poll()
+        self._door = socket.socket(fileno=door)
+        self._poll.register(self._door, select.POLLIN)
+        self._signals, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._poll.register(self._signals, select.POLLIN)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGTERM})
+
+    def serve(self) -> None:
+        """Answer until the agent ends or SIGTERM comes."""
+        while not self._is_over():
+            for fd, events in self._poll.poll():
+                if fd == self._signals:
+                    continue
+                if fd == self._door.fileno():
+                    self._open_door(events)
+                elif events & select.POLLIN:
+                    self._answer(fd)
+                else:  # the last program of that filter ended
+                    self._poll.unregister(fd)
+                    os.close(fd)
+
+    def _is_over(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while told := os.read(self._signals, 512):
+                if signal.SIGTERM in told:
+                    return True
+        return self._agent in family.reap()
+
+    def _open_door(self, events: int) -> None:
+        """Take the listener of a new program, if there may be one more."""
+        if not events & select.POLLIN:  # the agent is gone
+            self._poll.unregister(self._door)
+            return
+        fds: list[int] = []
+        try:
+            _, fds, _, _ = socket.recv_fds(self._door, 1, 2)
+            if len(fds) == 2 and self._headcount.admit():
+                os.write(fds[1], _ADMITTED)
+                listener = fds.pop(0)
+                self._poll.register(listener, select.POLLIN)
+        except OSError:
+            pass  # it ended, or there is no room for descriptors: it is told by the pipe's end
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _answer(self, listener: int) -> None:
+        asked = notifications.receive(listener)
+        if asked is None:
+            return
+        if asked.call not in self._counted:
+            asked.answer(self._attributes.perform(asked))
+        elif self._headcount.admit():
+            asked.let_through()
+        else:
+            asked.answer(_TOO_MANY)
+
+
+def prepare(order: Order, data: str) -> str:
+    """Make this process a keeper, before it forks the agent; gives the sandbox's directory.
+
+    Raises ``OSError``.
+    """
+    family.prepare_keeper()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if order.processors:
+        os.sched_setaffinity(0, order.processors)
+    os.umask(0o022)
+    root = confined.root_of(order, data)
+    os.makedirs(root, exist_ok=True)
+    return root
+
+
+def keep(order: Order, agent: int, door: int, root: str) -> NoReturn:
+    """Be the keeper of an agent; whatever happens, nothing below outlives this process."""
+    try:
+        Keeper(agent, door, root, order.processes if order.limit_processes else 0).serve()
+    finally:
+        family.end_all()

@@ -1,0 +1,94 @@
+"""System calls that a filter hands to a listener: receive one, look at its caller, answer it.
+
+The caller sleeps meanwhile and may be killed, so everything read from it counts only if its call
+``is_pending`` afterwards: its process id may have been given away. See seccomp_unotify(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from . import syscalls
+
+_RECEIVE: Final = 0xC0502100
+_SEND: Final = 0xC0182101
+_IS_VALID: Final = 0x40082102
+_LAYOUT: Final = "=QIIiIQ6Q"
+_CONTINUE: Final = 1
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_MAX_PATH: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One call that waits; ``pid`` is the calling thread."""
+
+    listener: int
+    number: int
+    pid: int
+    call: int
+    arguments: tuple[int, ...]
+
+    def is_pending(self) -> bool:
+        """Whether the caller still waits, so that ``pid`` is still it."""
+        try:
+            fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", self.number))
+        except OSError:
+            return False
+        return True
+
+    def answer(self, code: int) -> None:
+        """Let the call end: with 0, or with an error number."""
+        self._send(struct.pack("=QqiI", self.number, 0, -code, 0))
+
+    def let_through(self) -> None:
+        """Let the kernel perform the call; only for calls whose arguments do not matter."""
+        self._send(struct.pack("=QqiI", self.number, 0, 0, _CONTINUE))
+
+    def _send(self, record: bytes) -> None:
+        try:
+            fcntl.ioctl(self.listener, _SEND, record)
+        except OSError as error:
+            if error.errno != errno.ENOENT:  # the caller was killed
+                raise
+
+
+def receive(listener: int) -> Notification | None:
+    """The next waiting call of a listener that polls readable; None when its caller is gone."""
+    record = bytearray(struct.calcsize(_LAYOUT))
+    try:
+        fcntl.ioctl(listener, _RECEIVE, record, True)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINTR):
+            return None
+        raise
+    number, pid, _, call, _, _, *arguments = struct.unpack(_LAYOUT, record)
+    return Notification(listener, number, pid, call, tuple(arguments))
+
+
+def read_memory(pid: int, address: int, size: int) -> bytes:
+    """What a process has at an address; less where its memory ends. Raises ``OSError``."""
+    buffer = ctypes.create_string_buffer(size)
+    first = min(size, _PAGE - address % _PAGE)
+    # Whole pieces are read or nothing of them, so none may cross the end of a page.
+    rest = range(first, size, _PAGE)
+    pieces = [(address, first), *((address + start, min(_PAGE, size - start)) for start in rest)]
+    there = b"".join(struct.pack("=QQ", *piece) for piece in pieces)
+    here = struct.pack("=QQ", ctypes.addressof(buffer), size)
+    count = syscalls.call("process_vm_readv", pid, here, 1, there, len(pieces), 0)
+    return buffer.raw[:count]
+
+
+def read_string(pid: int, address: int) -> bytes:
+    """A path or a name at an address of a process. Raises ``OSError``."""
+    text, end, _ = read_memory(pid, address, _MAX_PATH).partition(b"\0")
+    if not end:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+    return text
