@@ -77,6 +77,22 @@ class TemplateRequest(Record, frozen=True):
     min_free_disk_mb: int | None = field(name="minFreeDiskMb", default=None)
 
 
+class DockerfileRequest(Record, frozen=True):
+    """The body of the older announcements (T19)."""
+
+    dockerfile: str
+    alias: str | None = None
+    team_id: str | None = field(name="teamID", default=None)
+    start_cmd: str | None = field(name="startCmd", default=None)
+    ready_cmd: str | None = field(name="readyCmd", default=None)
+    cpu_count: int | None = field(name="cpuCount", default=None)
+    memory_mb: int | None = field(name="memoryMB", default=None)
+
+    def to_request(self) -> TemplateRequest:
+        """The same as a request of today."""
+        return TemplateRequest(alias=self.alias, cpu_count=self.cpu_count, memory_mb=self.memory_mb)
+
+
 class TemplateAnswer(msgspec.Struct, kw_only=True, frozen=True):
     """What T1 answers."""
 

@@ -128,6 +128,17 @@ class BuildStartHandler(PlatformHandler):
         self.answer(status=202)
 
 
+class DockerfileStartHandler(PlatformHandler):
+    """``/templates/{id}/builds/{id}``."""
+
+    @operation(
+        "Start a build of a Dockerfile (T19)", answers={202: None}, errors=(*COMMON_ERRORS, 409)
+    )
+    async def post(self, reference: str, build_id: str) -> None:
+        await self.service.engine.templates.builder.start_announced(reference, build_id)
+        self.answer(status=202)
+
+
 class BuildStatusHandler(PlatformHandler):
     """``/templates/{id}/builds/{id}/status``."""
 
@@ -142,7 +153,7 @@ class BuildStatusHandler(PlatformHandler):
         ),
     )
     async def get(self, reference: str, build_id: str) -> None:
-        info = await self.service.engine.templates.builder.status(
+        info = await self.service.engine.templates.builder.reports.status(
             reference,
             build_id,
             self.query_int("logsOffset", 0, minimum=0),
@@ -173,10 +184,10 @@ class BuildLogsHandler(PlatformHandler):
         level = self.query_choice("level", LEVELS, None) or LEVELS[0]
         backward = self.query_choice("direction", ("forward", "backward"), None) == "backward"
         self.query_choice("source", ("temporary", "persistent"), None)
-        builder = self.service.engine.templates.builder
+        reports = self.service.engine.templates.builder.reports
         entries = [
             entry
-            for entry in await builder.entries(reference, build_id)
+            for entry in await reports.entries(reference, build_id)
             if LEVELS.index(entry.level) >= LEVELS.index(level)
         ]
         if backward:

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.engine.builds.requests import plan_dockerfile
 from sbx_jupyter.protocol.templates import (
     AliasAnswer,
+    DockerfileRequest,
     Template,
     TemplateNames,
+    TemplateRequest,
     TemplateUpdate,
     TemplateWithBuilds,
 )
 from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
 from sbx_jupyter.service.operations import Parameter, operation
 
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.builds.templates import Templates
+
 _TEAM = Parameter("teamID", {"type": "string"}, "There is one team; the value means nothing.")
+_ANNOUNCEMENT_ERRORS = (*COMMON_ERRORS, 403, 409)
+
+
+async def _announce(
+    templates: Templates, request: DockerfileRequest, template_id: str | None
+) -> Template:
+    answer = await templates.builder.request(
+        request.to_request(), template_id=template_id, start=plan_dockerfile(request)
+    )
+    return templates.views.announced(answer)
 
 
 class AliasHandler(PlatformHandler):
@@ -39,6 +57,16 @@ class TemplatesHandler(PlatformHandler):
     async def get(self) -> None:
         self.answer(self.service.engine.templates.views.own())
 
+    @operation(
+        "Announce a build of a Dockerfile (T19)",
+        body=DockerfileRequest,
+        answers={202: Template},
+        errors=_ANNOUNCEMENT_ERRORS,
+    )
+    async def post(self) -> None:
+        request = self.read_body(DockerfileRequest)
+        self.answer(await _announce(self.service.engine.templates, request, None), 202)
+
 
 class TemplatesV2Handler(PlatformHandler):
     """``/v2/templates``."""
@@ -57,6 +85,17 @@ class TemplatesV2Handler(PlatformHandler):
         if token:
             self.set_header("X-Next-Token", token)
         self.answer(page)
+
+    @operation(
+        "Announce a build (T19)",
+        body=TemplateRequest,
+        answers={202: Template},
+        errors=_ANNOUNCEMENT_ERRORS,
+    )
+    async def post(self) -> None:
+        templates = self.service.engine.templates
+        answer = await templates.builder.request(self.read_body(TemplateRequest))
+        self.answer(templates.views.announced(answer), 202)
 
 
 class DefaultTemplatesHandler(PlatformHandler):
@@ -86,6 +125,16 @@ class TemplateHandler(PlatformHandler):
         if token:
             self.set_header("X-Next-Token", token)
         self.answer(found)
+
+    @operation(
+        "Announce a build of a Dockerfile for a template (T19)",
+        body=DockerfileRequest,
+        answers={202: Template},
+        errors=_ANNOUNCEMENT_ERRORS,
+    )
+    async def post(self, reference: str) -> None:
+        request = self.read_body(DockerfileRequest)
+        self.answer(await _announce(self.service.engine.templates, request, reference), 202)
 
     @operation(
         "Remove a template or snapshot (T16)", answers={204: None}, errors=(*COMMON_ERRORS, 409)

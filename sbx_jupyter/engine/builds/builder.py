@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.builds import output
 from sbx_jupyter.engine.builds.build import BuildError, BuildRun
+from sbx_jupyter.engine.builds.reports import Reports
 from sbx_jupyter.engine.builds.requests import check_start, check_template_request
 from sbx_jupyter.engine.builds.tags import with_tags
 from sbx_jupyter.engine.layers import sync
@@ -30,23 +30,19 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.access import random_id
 from sbx_jupyter.protocol.templates import (
-    BuildInfo,
     BuildLogEntry,
-    BuildReason,
     TemplateAnswer,
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sbx_jupyter.engine.builds.build import Outcome, Tools
-    from sbx_jupyter.protocol.templates import BuildStart, Level, TemplateRequest
+    from sbx_jupyter.engine.builds.output import BuildLog
+    from sbx_jupyter.engine.references import Reference
+    from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
 
 _log = logging.getLogger(__name__)
 
 _MAX_WAITING: Final = 1000
-_KEPT_LOGS: Final = 16
-_MAX_REASON_ENTRIES: Final = 100
 _RETRIES: Final = 30
 _STOPPED: Final = "the engine stopped"
 
@@ -56,7 +52,7 @@ class _Job:
     """A build that runs or waits for its turn."""
 
     template_id: str
-    log: output.BuildLog
+    log: BuildLog
     task: asyncio.Task[None] | None = None
     why: str = _STOPPED
     """What is said when the task is cancelled."""
@@ -74,7 +70,7 @@ class Builder:
         self._turns = asyncio.Semaphore(context.config.parallel_builds)
         self._starting = asyncio.Lock()
         self._jobs: dict[str, _Job] = {}
-        self._logs: dict[str, list[BuildLogEntry]] = {}
+        self.reports = Reports(context.store, tools.catalog, self._folder)
 
     async def open(self) -> None:
         """End the builds that an engine before this one did not finish."""
@@ -90,28 +86,28 @@ class Builder:
 
     # T1
 
-    async def request(self, request: TemplateRequest) -> TemplateAnswer:
+    async def request(
+        self,
+        request: TemplateRequest,
+        *,
+        template_id: str | None = None,
+        start: BuildStart | None = None,
+    ) -> TemplateAnswer:
         """Announce a build of a new template or of one that there is (T1).
 
-        Raises ``InvalidArgumentError``, ``AlreadyExistsError`` for the name of a stock template,
-        ``ResourceExhaustedError`` when there are too many builds.
+        The older ways (T19) say which template they mean by its id, or give no name at all, and
+        say at once what is to be built. Raises ``InvalidArgumentError``, ``AlreadyExistsError``
+        for the name of a stock template, ``ResourceExhaustedError`` when there are too many builds,
+        ``NotFoundError`` for an unknown id.
         """
-        wanted = check_template_request(request, self._context.config)
+        wanted = check_template_request(request, self._context.config, is_named=start is None)
         self._check_room()
         if sum(build.status == "waiting" for build in self._store.builds) >= _MAX_WAITING:
             raise ResourceExhaustedError("too many builds wait to be started")
-        at = now()
-        try:
-            template = self._tools.catalog.find(wanted.reference)
-        except NotFoundError:
-            template = TemplateRow(
-                template_id=random_id(20),
-                aliases=(wanted.reference.name,),
-                created_at=at,
-                updated_at=at,
-            )
+        template = self._wanted_template(wanted.reference, template_id)
         if template.is_stock:
-            raise AlreadyExistsError(f"'{wanted.reference.name}' is the name of a stock template")
+            raise AlreadyExistsError(f"'{template.aliases[0]}' is the name of a stock template")
+        at = template.updated_at
         build = BuildRow(
             build_id=str(uuid.uuid4()),
             template_id=template.template_id,
@@ -121,8 +117,8 @@ class Builder:
             memory_mb=wanted.memory_mb,
             disk_size_mb=wanted.disk_size_mb,
             tags=wanted.tags,
+            announced=start,
         )
-        template = replace(template, is_snapshot=False, updated_at=at)
         await self._context.commit(Batch().put(template).put(build))
         return TemplateAnswer(
             template_id=template.template_id,
@@ -132,6 +128,24 @@ class Builder:
             tags=list(wanted.tags),
             aliases=list(template.aliases),
         )
+
+    def _wanted_template(self, reference: Reference | None, template_id: str | None) -> TemplateRow:
+        """The template that a build is announced for, as of now."""
+        at = now()
+        if template_id is not None:
+            found = self._tools.catalog.find(parse_reference(template_id))
+            if reference is not None and reference.name not in found.aliases:
+                raise InvalidArgumentError(f"'{reference}' is not a name of this template")
+            return replace(found, is_snapshot=False, updated_at=at)
+        if reference is not None:
+            try:
+                found = self._tools.catalog.find(reference)
+            except NotFoundError:
+                pass
+            else:
+                return replace(found, is_snapshot=False, updated_at=at)
+        aliases = () if reference is None else (reference.name,)
+        return TemplateRow(template_id=random_id(20), aliases=aliases, created_at=at, updated_at=at)
 
     def _check_room(self) -> None:
         maximum = self._context.config.max_builds
@@ -151,20 +165,29 @@ class Builder:
         async with self._starting:
             await self._start(template_id, build_id, request)
 
+    async def start_announced(self, template_id: str, build_id: str) -> None:
+        """Start a build that was announced with its Dockerfile (T19); raises as ``start``."""
+        async with self._starting:
+            request = self.reports.find(template_id, build_id)[1].announced
+            if request is None:
+                raise InvalidArgumentError("the build was not announced with a Dockerfile")
+            await self._start(template_id, build_id, request)
+
     async def _start(self, template_id: str, build_id: str, request: BuildStart) -> None:
-        template, build = self.find(template_id, build_id)
+        template, build = self.reports.find(template_id, build_id)
         if build.status != "waiting" or build_id in self._jobs:
             raise InvalidArgumentError("build is not in waiting state")
         others = [job for job in self._jobs.values() if job.template_id == template.template_id]
         if not others:
             self._check_room()
-        job = _Job(template.template_id, output.BuildLog(self._path(build_id)))
+        job = _Job(template.template_id, self.reports.begin(build_id))
         self._jobs[build_id] = job
-        build = replace(build, status="building", updated_at=now())
+        build = replace(build, status="building", updated_at=now(), announced=None)
         try:
             await self._context.commit(Batch().put(build))
         except BaseException:
             del self._jobs[build_id]
+            self.reports.end(build_id)
             raise
         work = self._run(job, template, build, request)
         job.task = asyncio.create_task(work, name=f"sbx-build-{build_id}")
@@ -183,8 +206,7 @@ class Builder:
         await self._cancel(jobs, "cancelled: the template is removed")
         await self._tools.catalog.remove(reference)
         for build_id in builds:
-            self._logs.pop(build_id, None)
-            await asyncio.to_thread(self._path(build_id).unlink, missing_ok=True)
+            await asyncio.to_thread(self.reports.forget, build_id)
 
     async def _cancel(self, jobs: list[_Job], why: str) -> None:
         tasks = []
@@ -217,12 +239,14 @@ class Builder:
                 meters.operation_failed("build", "failed_precondition")
                 await whole(self._settle_failed(build, error, run))
             except Exception:
+                # Whatever it is, a fault of ours: nobody awaits this task, and a build that did
+                # not end would be asked about for ever. It is told in the log, with its trace.
                 _log.exception("build %s failed", build.build_id)
                 meters.operation_failed("build", "internal")
                 error = BuildError("internal error", run.phase)
                 await whole(self._settle_failed(build, error, run))
             finally:
-                self._keep_log(build.build_id, job.log.entries)
+                self.reports.end(build.build_id)
                 self._jobs.pop(build.build_id, None)
         await asyncio.to_thread(self._tools.uploads.prune)
         await self._tools.cache.trim()
@@ -269,7 +293,7 @@ class Builder:
                 await run.log.save()
                 await asyncio.to_thread(sync, self._context.data_dir.layers)
             else:
-                await asyncio.to_thread(output.append, self._path(build.build_id), [entry])
+                await self.reports.end_interrupted(build, entry)
         except OSError:
             _log.exception("the log of build %s could not be written", build.build_id)
         build = replace(
@@ -292,72 +316,3 @@ class Builder:
                 if run is not None:
                     await run.held.aclose()
                 await asyncio.sleep(1)
-
-    # T5 and T6
-
-    async def status(
-        self, template_id: str, build_id: str, offset: int, limit: int, level: Level | None
-    ) -> BuildInfo:
-        """Where a build is, and a page of its log (T5); raises ``NotFoundError``."""
-        template, build = self.find(template_id, build_id)
-        entries = await self._entries(build)
-        # Read again: the last entries are there before the row says that the build has ended.
-        build = self._store.builds.get(build_id) or build
-        if build_id not in self._jobs and build.status != "waiting":
-            entries = await self._entries(build)
-        page = output.at_least(entries, level)[offset : offset + limit]
-        info = BuildInfo(
-            template_id=template.template_id,
-            build_id=build_id,
-            status=build.status,
-            logs=[],
-            log_entries=page,
-        )
-        if build.status == "error":
-            info = replace(info, reason=_reason(build, entries))
-        return info
-
-    async def entries(self, template_id: str, build_id: str) -> list[BuildLogEntry]:
-        """The whole log of a build (T6); raises ``NotFoundError``."""
-        return await self._entries(self.find(template_id, build_id)[1])
-
-    def find(self, template_id: str, build_id: str) -> tuple[TemplateRow, BuildRow]:
-        """A build of a template, which may also be named; raises ``NotFoundError``."""
-        template = self._tools.catalog.find(parse_reference(template_id))
-        build = self._store.builds.get(build_id)
-        if build is None or build.template_id != template.template_id:
-            raise NotFoundError(f"build '{build_id}' not found")
-        return template, build
-
-    async def _entries(self, build: BuildRow) -> list[BuildLogEntry]:
-        job = self._jobs.get(build.build_id)
-        if job is not None:
-            return job.log.entries
-        known = self._logs.get(build.build_id)
-        if known is None:
-            known = await asyncio.to_thread(output.load, self._path(build.build_id))
-            if build.status in ("ready", "error"):
-                self._keep_log(build.build_id, known)
-        return known
-
-    def _keep_log(self, build_id: str, entries: list[BuildLogEntry]) -> None:
-        self._logs.pop(build_id, None)
-        self._logs[build_id] = entries
-        while len(self._logs) > _KEPT_LOGS:
-            del self._logs[next(iter(self._logs))]
-
-    def _path(self, build_id: str) -> Path:
-        return self._folder / f"{build_id}.jsonl"
-
-
-def _reason(build: BuildRow, entries: list[BuildLogEntry]) -> BuildReason:
-    grave = [
-        entry
-        for entry in output.at_least(entries, "warn")
-        if build.reason_step is None or entry.step == build.reason_step
-    ]
-    return BuildReason(
-        message=build.reason or "the build failed",
-        step=build.reason_step,
-        log_entries=grave[-_MAX_REASON_ENTRIES:],
-    )

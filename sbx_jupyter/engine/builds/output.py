@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
+import os
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from sbx_jupyter.engine.records import now
+from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.protocol.templates import LEVELS, BuildLogEntry
 
 if TYPE_CHECKING:
@@ -22,16 +25,60 @@ _MAX_LINES: Final = 10_000
 _MAX_CHARACTERS: Final = 4 * 1024 * 1024
 
 
-class BuildLog:
-    """Entries in memory while the build runs; ``save`` brings them to the disk."""
+class LogFile:
+    """The entries of one build on the disk, a line each; every method blocks."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._size = 0
+        """Where the last whole line ends."""
+
+    def append(self, entries: Iterable[BuildLogEntry]) -> None:
+        """Add entries, in place of what an earlier attempt left incomplete. Raises ``OSError``."""
+        raw = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.truncate(self._size)
+            file.seek(self._size)
+            file.write(raw)
+        self._size += len(raw)
+
+    def load(self) -> list[BuildLogEntry]:
+        """What is there; a last line that a crash cut off is left out, and written over."""
+        entries: list[BuildLogEntry] = []
+        self._size = 0
+        with contextlib.suppress(FileNotFoundError):
+            for line in self._path.read_bytes().splitlines(keepends=True):
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    entries.append(msgspec.json.decode(line, type=BuildLogEntry))
+                except msgspec.DecodeError:
+                    break
+                self._size += len(line)
+        return entries
+
+
+class BuildLog:
+    """Entries in memory while the build runs; ``save`` brings them to the disk.
+
+    Only what is saved is shown: a client counts the entries that it has seen, and after a crash of
+    the engine each of them has to be in its place.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = LogFile(path)
         self.entries: list[BuildLogEntry] = []
         self._saved = 0
+        self._saving = asyncio.Lock()
         self._lines_left = _MAX_LINES
         self._characters_left = _MAX_CHARACTERS
         self._is_cut = False
+
+    @property
+    def saved(self) -> list[BuildLogEntry]:
+        """The entries on the disk."""
+        return self.entries[: self._saved]
 
     def add(self, message: str, step: str | None = None, level: Level = "info") -> None:
         """Say something about the build itself."""
@@ -52,31 +99,14 @@ class BuildLog:
 
     async def save(self) -> None:
         """Write new entries to the file. Raises ``OSError``."""
+        async with self._saving:
+            await whole(self._save())
+
+    async def _save(self) -> None:
         new = self.entries[self._saved :]
         if new:
+            await asyncio.to_thread(self._file.append, new)
             self._saved += len(new)
-            await asyncio.to_thread(append, self._path, new)
-
-
-def append(path: Path, entries: Iterable[BuildLogEntry]) -> None:
-    """Add entries to the file of a log; blocking."""
-    with path.open("ab") as file:
-        file.writelines(msgspec.json.encode(entry) + b"\n" for entry in entries)
-
-
-def load(path: Path) -> list[BuildLogEntry]:
-    """The entries in a file; a last line that a crash cut off is left out. Blocking."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    entries: list[BuildLogEntry] = []
-    for line in lines:
-        try:
-            entries.append(msgspec.json.decode(line, type=BuildLogEntry))
-        except msgspec.DecodeError:
-            break
-    return entries
 
 
 def at_least(entries: list[BuildLogEntry], level: Level | None) -> list[BuildLogEntry]:

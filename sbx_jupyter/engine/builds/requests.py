@@ -12,11 +12,17 @@ from sbx_jupyter.engine.references import (
     parse_tag,
 )
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.templates import DEFAULT_CPU_COUNT, DEFAULT_MEMORY_MB, MAX_NAME
+from sbx_jupyter.protocol.dockerfile import parse_dockerfile
+from sbx_jupyter.protocol.templates import (
+    DEFAULT_CPU_COUNT,
+    DEFAULT_MEMORY_MB,
+    MAX_NAME,
+    BuildStart,
+)
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import EngineConfig
-    from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
+    from sbx_jupyter.protocol.templates import DockerfileRequest, TemplateRequest
 
 _MAX_CPUS: Final = 32
 _MIN_MEMORY: Final = 128
@@ -28,22 +34,20 @@ _MAX_TAGS: Final = 100
 class Wanted(NamedTuple):
     """A build request, checked."""
 
-    reference: Reference
+    reference: Reference | None
+    """Without a tag; ``None`` for a template without a name."""
+
     tags: tuple[str, ...]
     cpu_count: int
     memory_mb: int
     disk_size_mb: int
 
 
-def check_template_request(request: TemplateRequest, config: EngineConfig) -> Wanted:
+def check_template_request(
+    request: TemplateRequest, config: EngineConfig, *, is_named: bool = True
+) -> Wanted:
     """The checked form of a request; raises ``InvalidArgumentError`` with the texts of 1.5."""
-    name = request.name or request.alias
-    if not name or not name.strip():
-        raise InvalidArgumentError("Name is required")
-    if len(name) > MAX_NAME:
-        raise InvalidArgumentError(f"Name must be at most {MAX_NAME} characters")
-    reference = own_reference(name)
-    tags = [reference.tag or DEFAULT_TAG] if ":" in name else []
+    reference, tags = _check_name(request.name or request.alias or "", is_named)
     tags += check_tags(request.tags or [])
     if len(tags) > _MAX_TAGS:
         raise InvalidArgumentError(f"Invalid tag: there can be {_MAX_TAGS} tags")
@@ -64,7 +68,38 @@ def check_template_request(request: TemplateRequest, config: EngineConfig) -> Wa
         raise InvalidArgumentError(f"minFreeDiskMb must be between 0 and {_MAX_DISK}")
     disk = max(config.default_limits.disk_mb, free)
     unique = tuple(dict.fromkeys(tags)) or (DEFAULT_TAG,)
-    return Wanted(reference.without_tag, unique, cpus, memory, disk)
+    plain = None if reference is None else reference.without_tag
+    return Wanted(plain, unique, cpus, memory, disk)
+
+
+def _check_name(name: str, is_named: bool) -> tuple[Reference | None, list[str]]:
+    if not name.strip():
+        if is_named:
+            raise InvalidArgumentError("Name is required")
+        return None, []
+    if len(name) > MAX_NAME:
+        raise InvalidArgumentError(f"Name must be at most {MAX_NAME} characters")
+    reference = own_reference(name)
+    return reference, [reference.tag or DEFAULT_TAG] if ":" in name else []
+
+
+def plan_dockerfile(request: DockerfileRequest) -> BuildStart:
+    """What the Dockerfile of an older client is to be built to (T19).
+
+    Its files would have come with an image that is pushed to a registry; here nothing is pushed, so
+    one that needs files is refused. Raises ``InvalidArgumentError``.
+    """
+    found = parse_dockerfile(request.dockerfile)
+    if any(step.type == "COPY" for step in found.steps):
+        raise InvalidArgumentError(
+            "files for COPY and ADD cannot come this way: announce the build at /v3/templates"
+        )
+    return BuildStart(
+        from_image=found.image,
+        steps=found.steps,
+        start_cmd=request.start_cmd or found.start_command,
+        ready_cmd=request.ready_cmd or found.ready_command,
+    )
 
 
 def own_reference(text: str) -> Reference:

@@ -15,6 +15,7 @@ from sbx_jupyter.protocol.platform import RUNTIME_VERSION
 from sbx_jupyter.protocol.templates import (
     AliasAnswer,
     Template,
+    TemplateAnswer,
     TemplateBuild,
     TemplateNames,
     TemplateWithBuilds,
@@ -50,6 +51,20 @@ class Views:
     def stock(self) -> list[Template]:
         """The templates that are always there (T14)."""
         return [self._shown(template) for template in self._sorted(is_stock=True)]
+
+    def announced(self, answer: TemplateAnswer) -> Template:
+        """A template as the older announcements of its builds describe it (T19)."""
+        template = self._catalog.find(parse_reference(answer.template_id))
+        build = self._store.builds.get(answer.build_id)
+        if build is None:
+            raise NotFoundError(f"build '{answer.build_id}' not found")
+        return replace(
+            self._shown(template),
+            build_id=build.build_id,
+            cpu_count=build.cpu_count,
+            memory_mb=build.memory_mb,
+            disk_size_mb=build.disk_size_mb,
+        )
 
     def page(self, limit: int, token: str | None) -> tuple[list[Template], str | None]:
         """One page of ``own`` and the cursor of the next (T13)."""

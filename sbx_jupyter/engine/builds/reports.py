@@ -1,0 +1,139 @@
+"""What is told of builds: where they are, why they failed and what they wrote (T5 and T6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from sbx_jupyter.engine.builds import output
+from sbx_jupyter.engine.references import parse_reference
+from sbx_jupyter.errors import NotFoundError
+from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sbx_jupyter.engine.records import BuildRow, TemplateRow
+    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.protocol.templates import Level
+
+_log = logging.getLogger(__name__)
+
+_KEPT_LOGS: Final = 16
+_MAX_REASON_ENTRIES: Final = 100
+
+
+class Reports:
+    """The logs of builds: of those that run in memory, of the others on the disk."""
+
+    def __init__(self, store: Store, catalog: Catalog, folder: Path) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._folder = folder
+        self._running: dict[str, output.BuildLog] = {}
+        self._logs: dict[str, list[BuildLogEntry]] = {}
+
+    def path(self, build_id: str) -> Path:
+        """Where the log of a build is."""
+        return self._folder / f"{build_id}.jsonl"
+
+    def begin(self, build_id: str) -> output.BuildLog:
+        """The log of a build that starts."""
+        log = output.BuildLog(self.path(build_id))
+        self._running[build_id] = log
+        return log
+
+    def end(self, build_id: str) -> None:
+        """The build has ended, and its log with it."""
+        log = self._running.pop(build_id, None)
+        if log is not None:
+            self._keep(build_id, log.entries)
+
+    def forget(self, build_id: str) -> None:
+        """Remove the log of a build; blocking."""
+        self._running.pop(build_id, None)
+        self._logs.pop(build_id, None)
+        self.path(build_id).unlink(missing_ok=True)
+
+    async def end_interrupted(self, build: BuildRow, entry: BuildLogEntry) -> None:
+        """Add the last entry to the log of a build of an engine before. Raises ``OSError``."""
+        await asyncio.to_thread(_add_last, self.path(build.build_id), entry)
+
+    async def status(
+        self, template_id: str, build_id: str, offset: int, limit: int, level: Level | None
+    ) -> BuildInfo:
+        """Where a build is, and a page of its log (T5); raises ``NotFoundError``."""
+        template, build = self.find(template_id, build_id)
+        entries = await self._entries(build)
+        # Read again: the last entries are there before the row says that the build has ended.
+        build = self._store.builds.get(build_id) or build
+        if build_id not in self._running and build.status != "waiting":
+            entries = await self._entries(build)
+        page = output.at_least(entries, level)[offset : offset + limit]
+        info = BuildInfo(
+            template_id=template.template_id,
+            build_id=build_id,
+            status=build.status,
+            logs=[],
+            log_entries=page,
+        )
+        if build.status == "error":
+            info = replace(info, reason=_reason(build, entries))
+        return info
+
+    async def entries(self, template_id: str, build_id: str) -> list[BuildLogEntry]:
+        """The whole log of a build (T6); raises ``NotFoundError``."""
+        return await self._entries(self.find(template_id, build_id)[1])
+
+    async def _entries(self, build: BuildRow) -> list[BuildLogEntry]:
+        log = self._running.get(build.build_id)
+        if log is not None:
+            try:
+                await log.save()
+            except OSError:
+                _log.warning("the log of build %s cannot be saved", build.build_id)
+            return log.saved
+        known = self._logs.get(build.build_id)
+        if known is None:
+            known = await asyncio.to_thread(output.LogFile(self.path(build.build_id)).load)
+            if build.status in ("ready", "error"):
+                self._keep(build.build_id, known)
+        return known
+
+    def _keep(self, build_id: str, entries: list[BuildLogEntry]) -> None:
+        self._logs.pop(build_id, None)
+        self._logs[build_id] = entries
+        while len(self._logs) > _KEPT_LOGS:
+            del self._logs[next(iter(self._logs))]
+
+    def find(self, template_id: str, build_id: str) -> tuple[TemplateRow, BuildRow]:
+        """A build of a template, which may also be named; raises ``NotFoundError``."""
+        template = self._catalog.find(parse_reference(template_id))
+        build = self._store.builds.get(build_id)
+        if build is None or build.template_id != template.template_id:
+            raise NotFoundError(f"build '{build_id}' not found")
+        return template, build
+
+
+def _add_last(path: Path, entry: BuildLogEntry) -> None:
+    """End the log of a build that an engine before this one began; blocking."""
+    file = output.LogFile(path)
+    file.load()
+    file.append([entry])
+
+
+def _reason(build: BuildRow, entries: list[BuildLogEntry]) -> BuildReason:
+    grave = [
+        entry
+        for entry in output.at_least(entries, "warn")
+        if build.reason_step is None or entry.step == build.reason_step
+    ]
+    return BuildReason(
+        message=build.reason or "the build failed",
+        step=build.reason_step,
+        log_entries=grave[-_MAX_REASON_ENTRIES:],
+    )
