@@ -21,6 +21,7 @@ from sbx_jupyter.protocol.platform import (
     VolumeMount,
 )
 from sbx_jupyter.protocol.secrets import Secret
+from sbx_jupyter.protocol.templates import BuildStart
 
 EVENTS_ADDRESS: Final = "http://192.0.2.1"
 """``E2B_EVENTS_ADDRESS`` as hosted sandboxes have it; nobody listens there."""
@@ -224,6 +225,9 @@ class BuildRow(Row, frozen=True, kw_only=True):
 
     source_sandbox_id: str | None = None
     """The sandbox that a snapshot was made of."""
+
+    announced: BuildStart | None = None
+    """What is to be built, where that was said before the start."""
 
 
 class StepRow(Row, frozen=True, kw_only=True):
