@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbx_jupyter.engine.flatten import Flattener
 from sbx_jupyter.engine.logs import Journal
+from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.operations import Operations
 from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.isolation.fence import Limits
@@ -131,6 +132,7 @@ class Context:
     layers: Layers
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
+    meters: Meters = field(default_factory=Meters)
     tasks: Tasks = field(default_factory=Tasks)
     guards: Tasks = field(default_factory=Tasks)
     """Those that wait for the death of a sandbox; they end when it ends or is let go."""

@@ -14,6 +14,7 @@ from sbx_jupyter.engine.admission import check_request, check_request_network, i
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.idempotency import Keys
 from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.placement import limits_for, plan_for
 from sbx_jupyter.engine.records import Row, SandboxRow, now
 from sbx_jupyter.engine.slots import Slot
@@ -56,6 +57,7 @@ class Creation:
         self._keys = Keys(context.store)
         self.spawns = Spawns({})
 
+    @metered("create")
     async def create(
         self, request: NewSandbox, *, version: int = 2, idempotency_key: str | None = None
     ) -> SandboxRow:

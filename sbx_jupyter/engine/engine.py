@@ -18,9 +18,11 @@ from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.datadir import DataDir
 from sbx_jupyter.engine.disk import MAX_AGE
 from sbx_jupyter.engine.gate import WakeCredential
+from sbx_jupyter.engine.gauges import Gauges, look
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.logs import LogFilter
+from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.networks import replace_egress
 from sbx_jupyter.engine.parts import Parts, assemble
 from sbx_jupyter.engine.records import SandboxRow, now
@@ -79,6 +81,7 @@ class Engine:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.hooks = Hooks()
+        self.meters = Meters()
         self._parts: Parts | None = None
         self._exit = contextlib.AsyncExitStack()
 
@@ -100,7 +103,7 @@ class Engine:
         data_dir.open()
         self._exit.callback(data_dir.close)
         reached("recovery.locked")
-        store = Store(data_dir.database)
+        store = Store(data_dir.database, on_commit=self.meters.commit_seconds.observe)
         await store.open()
         self._exit.push_async_callback(store.close)
         self.report = await asyncio.to_thread(detect, data_dir.path)
@@ -108,7 +111,7 @@ class Engine:
         fence = Fence(data_dir.path, self.report, self.tier)
         await fence.start()
         self._exit.push_async_callback(fence.stop)
-        parts = assemble(self.config, self.hooks, data_dir, store, fence)
+        parts = assemble(self.config, self.hooks, self.meters, data_dir, store, fence)
         self.attachments = await Attachments.open(
             parts.context,
             real_ids=self.report.users != "virtual",
@@ -412,6 +415,10 @@ class Engine:
             if token is not None and slot.state.is_shown and check(token):
                 return slot.sandbox_id
         return None
+
+    def gauges(self) -> Gauges:
+        """How much there is of everything now."""
+        return look(self._running())
 
     def rows(self) -> builtins.list[SandboxRow]:
         """Every sandbox in any state, also those that clients are not shown."""

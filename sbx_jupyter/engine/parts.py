@@ -24,6 +24,7 @@ from sbx_jupyter.engine.templates import Catalog
 from sbx_jupyter.engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from sbx_jupyter.engine.meters import Meters
     from sbx_jupyter.engine.store import Store
     from sbx_jupyter.isolation.fence import Fence
 
@@ -48,7 +49,12 @@ class Parts(NamedTuple):
 
 
 def assemble(
-    config: EngineConfig, hooks: Hooks, data_dir: DataDir, store: Store, fence: Fence
+    config: EngineConfig,
+    hooks: Hooks,
+    meters: Meters,
+    data_dir: DataDir,
+    store: Store,
+    fence: Fence,
 ) -> Parts:
     """Make the parts; nothing runs yet."""
     layers = Layers(data_dir, store, fence)
@@ -64,6 +70,7 @@ def assemble(
         boot_id=boot_id(),
         layers=layers,
         hooks=hooks,
+        meters=meters,
     )
     supervisor = Supervisor(context)
     catalog = Catalog(store, layers)

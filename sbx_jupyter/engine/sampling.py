@@ -81,6 +81,7 @@ class Sampler:
     async def _note_oom(self, slot: Slot, kills: int) -> None:
         if kills <= slot.oom_kills:
             return
+        self._context.meters.oom_kills.inc(kills - slot.oom_kills)
         slot.oom_kills = kills
         entry = logs.entry(
             slot.sandbox_id, "warn", "A process was killed: out of memory", kills=str(kills)

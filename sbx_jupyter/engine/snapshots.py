@@ -20,6 +20,7 @@ from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
+from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.records import (
     BuildRow,
     SandboxRow,
@@ -135,6 +136,7 @@ class Snapshots:
         """Take up what the engine before did not finish."""
         self._context.flattener.consider_all()
 
+    @metered("snapshot")
     async def create(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Keep what a running sandbox has written as a template build (S19).
 
@@ -150,6 +152,7 @@ class Snapshots:
                 reached("snapshot.thawed")
                 return await self._store(slot.row, captured, reference)
 
+    @metered("fork")
     async def fork(self, sandbox_id: str, timeout: int, count: int) -> list[SandboxRow | SbxError]:
         """Start copies of a running sandbox (S11); each is a row or the error that stopped it."""
         config = self._context.config

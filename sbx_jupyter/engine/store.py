@@ -41,7 +41,7 @@ from sbx_jupyter.errors import (
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 R = TypeVar("R", bound=Row)
@@ -114,8 +114,12 @@ class _Pending:
 class Store:
     """Rows of sandboxes, templates, builds and idempotency keys, and the log."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, on_commit: Callable[[float], None] = lambda seconds: None
+    ) -> None:
+        """``on_commit`` is told how long each commit took for who waited for it."""
         self.path = path
+        self._on_commit = on_commit
         self.sandboxes = Table(SandboxRow)
         self.templates = Table(TemplateRow)
         self.builds = Table(BuildRow)
@@ -173,10 +177,12 @@ class Store:
         if self._writer is None:
             raise UnavailableError("the engine's store is closed")
         loop = asyncio.get_running_loop()
+        started = loop.time()
         pending = _Pending(batch, loop, loop.create_future())
         self._inbox.put(pending)
         # A caller that goes away must not undo what the writer is doing.
         await asyncio.shield(pending.done)
+        self._on_commit(loop.time() - started)
 
     async def read_logs(self, since: dt.datetime, limit: int) -> list[LogRow]:
         """The newest ``limit`` log rows since then, oldest first; once, at start."""

@@ -13,6 +13,7 @@ from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.lifecycle import State, unknown
+from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.placement import Placed, limits_for, plan_for
 from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
 from sbx_jupyter.engine.startup import run_start_command
@@ -83,6 +84,7 @@ class Supervisor:
 
     # Pause
 
+    @metered("pause")
     async def pause(self, slot: Slot, *, memory: bool, why: str = "Sandbox paused") -> None:
         """Pause a running sandbox, with its memory or as files only."""
         slot.move(State.PAUSING)
@@ -146,6 +148,7 @@ class Supervisor:
 
     # Resume
 
+    @metered("resume")
     async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
         """Let a paused sandbox run again for ``timeout`` seconds; without memory it boots."""
         self._context.slots.check_room(0 if slot.occupies else 1)
@@ -244,12 +247,14 @@ class Supervisor:
 
     # End
 
+    @metered("kill")
     async def end(self, slot: Slot, reason: Reason, detail: str = "") -> None:
         """End a sandbox whatever its state, and forget it."""
         if slot.state is not State.KILLING:
             slot.move(State.KILLING)
         self._context.expiry.cancel(slot.sandbox_id)
         reached("kill.decided")
+        self._context.meters.sandbox_ended(reason)
         await self._end_processes(slot)
         reached("kill.ended")
         level, message = _ENDED[reason]
@@ -332,6 +337,9 @@ class Supervisor:
     async def _guard(self, slot: Slot, placed: Placed) -> None:
         """Wait for the death of the processes, then clean up after them."""
         why = await _wait_dead(placed)
+        if (kills := placed.cage.oom_kills() - slot.oom_kills) > 0:
+            slot.oom_kills += kills
+            self._context.meters.oom_kills.inc(kills)
         async with slot.lock:
             if slot.placed is not placed:
                 return

@@ -108,6 +108,7 @@ class Watchdog:
     async def _hold_memory(self, slot: Slot, cage: Cage, limit: int) -> None:
         killed = await asyncio.to_thread(_kill_largest, cage, limit)
         if killed:
+            self._context.meters.killed_by_watchdog("memory")
             await self._tell(slot, "A process was killed: out of memory", process=killed)
 
     async def _hold_disk(self, slot: Slot, placed: Placed, limit_mb: int) -> None:
@@ -138,6 +139,8 @@ class Watchdog:
             return
         watched.pause = min(watched.pause, INTERVAL)
         killed = await asyncio.to_thread(_kill_writers, placed.cage, files.writers)
+        if killed:
+            self._context.meters.killed_by_watchdog("disk")
         if killed or not was_over:
             used = f"{size // _MIB} MiB in {inodes} files of {limit_mb} MiB"
             text = "The sandbox uses more than its disk, who writes is killed"

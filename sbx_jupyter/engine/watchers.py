@@ -242,6 +242,9 @@ class Watchers:
         self._orphans: list[int] = []
         self._named: dict[str, Watch] = {}
 
+    def __len__(self) -> int:
+        return len(self._named) + sum(not watch._is_closed for watch in self._streams)
+
     async def watch(self, request: WatchDirRequest, user: str | None = None) -> Watch:
         """Watch a directory; the watch is armed on return, and must be closed.
 

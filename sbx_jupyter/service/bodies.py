@@ -32,7 +32,8 @@ class BodyHandler(RequestHandler):
     swallowed within bounds, since closing at once would destroy the answer on its way.
     """
 
-    surface: ClassVar[str] = "platform"
+    surface: str = "platform"
+    """Who answers, for the log and the counters."""
     max_body_size: ClassVar[int] = 16 * 1024 * 1024
 
     def initialize(self) -> None:

@@ -88,7 +88,7 @@ class StreamCall(Call):
 class RpcHandler(RuntimeHandler):
     """``/<package>.<Service>/<Method>``."""
 
-    surface: ClassVar[str] = "rpc"
+    surface = "rpc"
     max_body_size: ClassVar[int] = connect.MAX_MESSAGE_SIZE + connect.HEADER_SIZE
 
     def initialize(self, methods: dict[str, Method] | None = None) -> None:
@@ -111,6 +111,8 @@ class RpcHandler(RuntimeHandler):
         if self.request.method == "OPTIONS":
             return
         self._method = self._table.get(self.path_args[0])
+        if self.is_stream:
+            self.surface = "stream"
         await super().admit()
         if self._method is None:
             raise HttpError(404, f"no method {self.request.path[:200]}")

@@ -1,73 +1,128 @@
-"""Counts of what the service does, written out for Prometheus."""
+"""What the service counts of itself, for Prometheus to collect."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections import Counter as Tally
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BUCKETS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+    from prometheus_client.metrics_core import Metric
+
+    from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.service.lag import LoopLag
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REFUSED: Final = (401, 403)
+_ROUTES: Final = ("platform", "runtime", "rpc", "stream", "port", "gateway")
 
 
-class Counters:
-    """Requests, streams and bytes since the start of the service; bounded in size."""
+class Counters(Collector):
+    """Requests, streams and bytes since the start of the service; bounded in size.
+
+    The plain numbers are added to on paths where every microsecond counts, and read only when
+    somebody collects them.
+    """
 
     def __init__(self) -> None:
-        self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._buckets: Counter[tuple[str, float]] = Counter()
-        self._seconds: Counter[str] = Counter()
         self.open_streams = 0
         self.open_tunnels = 0
         self.received_bytes = 0
         self.sent_bytes = 0
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        ProcessCollector(namespace="sbx_engine", registry=self.registry)
+        self._requests = Counter(
+            "sbx_requests",
+            "Answered requests, by who answers them.",
+            ["surface", "method", "status"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "sbx_request_seconds",
+            "From the head of a request to the end of its answer.",
+            ["surface"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._auth_failures = Counter(
+            "sbx_auth_failures",
+            "Requests that were refused for want of a right key, token or signature.",
+            ["surface"],
+            registry=self.registry,
+        )
+        self._answered: dict[tuple[str, str, int], Counter] = {}
+        self._timed = {name: self._seconds.labels(name) for name in _ROUTES}
+        for name in _ROUTES:
+            self._auth_failures.labels(name)
 
     def count_request(self, surface: str, method: str, status: int, seconds: float) -> None:
         """Note one answered request."""
-        verb = method if method in _METHODS else "OTHER"
-        self._requests[surface, verb, status] += 1
-        self._seconds[surface] += seconds  # type: ignore[assignment]
-        for bound in _BUCKETS:
-            if seconds <= bound:
-                self._buckets[surface, bound] += 1
+        key = (surface, method if method in _METHODS else "OTHER", status)
+        counter = self._answered.get(key)
+        if counter is None:
+            counter = self._answered[key] = self._requests.labels(*key)
+        counter.inc()
+        self._timed[surface].observe(seconds)
+        if status in _REFUSED:
+            self._auth_failures.labels(surface).inc()
 
-    def lines(self) -> Iterator[str]:
-        """The counters in Prometheus' text format."""
-        yield "# TYPE sbx_requests_total counter"
-        for (surface, method, status), count in sorted(self._requests.items()):
-            labels = f'surface="{surface}",method="{method}",status="{status}"'
-            yield f"sbx_requests_total{{{labels}}} {count}"
-        yield "# TYPE sbx_request_seconds histogram"
-        totals: Counter[str] = Counter()
-        for (surface, _, _), count in self._requests.items():
-            totals[surface] += count
-        for surface, total in sorted(totals.items()):
-            for bound in _BUCKETS:
-                count = self._buckets[surface, bound]
-                yield f'sbx_request_seconds_bucket{{surface="{surface}",le="{bound}"}} {count}'
-            yield f'sbx_request_seconds_bucket{{surface="{surface}",le="+Inf"}} {total}'
-            yield f'sbx_request_seconds_sum{{surface="{surface}"}} {self._seconds[surface]:.6f}'
-            yield f'sbx_request_seconds_count{{surface="{surface}"}} {total}'
-        yield from _plain("sbx_open_streams", "gauge", self.open_streams)
-        yield from _plain("sbx_open_tunnels", "gauge", self.open_tunnels)
-        yield from _plain("sbx_received_bytes_total", "counter", self.received_bytes)
-        yield from _plain("sbx_sent_bytes_total", "counter", self.sent_bytes)
+    def collect(self) -> Iterator[Metric]:
+        """The plain numbers."""
+        yield _gauge("sbx_open_streams", "Server streams that are open.", self.open_streams)
+        yield _gauge("sbx_open_tunnels", "Connections to ports of sandboxes.", self.open_tunnels)
+        yield CounterMetricFamily(
+            "sbx_received_bytes", "Bytes of bodies that clients sent.", self.received_bytes
+        )
+        yield CounterMetricFamily(
+            "sbx_sent_bytes", "Bytes of streams and files that clients got.", self.sent_bytes
+        )
 
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+class EngineCollector(Collector):
+    """How much there is of everything in an engine at the moment of asking."""
+
+    def __init__(self, engine: Engine, lag: LoopLag) -> None:
+        self._engine = engine
+        self._lag = lag
+
+    def collect(self) -> Iterator[Metric]:
+        found = self._engine.gauges()
+        states = GaugeMetricFamily("sbx_sandboxes", "Sandboxes by state.", labels=["state"])
+        for state, count in sorted(found.sandboxes.items()):
+            states.add_metric([state], count)
+        yield states
+        running = found.sandboxes["running"]
+        yield _gauge("sbx_sandboxes_running", "Sandboxes that run.", running)
+        yield _gauge("sbx_pool_ready", "Sandboxes that wait to be given out.", found.ready)
+        size = self._engine.config.pool_size
+        yield _gauge("sbx_pool_size", "How many the pool is to hold.", size)
+        yield _gauge(
+            "sbx_processes", "Processes that clients started and that run.", found.processes
+        )
+        yield _gauge("sbx_watchers", "Watches of directories.", found.watchers)
+        yield _gauge(
+            "sbx_event_loop_lag_seconds",
+            "The longest that the event loop was late within the last 15 seconds.",
+            self._lag.worst,
+        )
 
 
-def _plain(name: str, kind: str, value: float) -> Iterator[str]:
-    yield f"# TYPE {name} {kind}"
-    yield f"{name} {value}"
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value)
 
 
 class ConnectionLimits:
     """How many requests each sandbox's ports are serving."""
 
     def __init__(self) -> None:
-        self._open: Counter[str] = Counter()
+        self._open: Tally[str] = Tally()
 
     def take(self, sandbox_id: str, limit: int) -> bool:
         """Count one more, unless there are ``limit`` already."""

@@ -31,7 +31,7 @@ NEXT_TOKEN: Final = Parameter("nextToken", {"type": "string"}, "Where the page b
 class PlatformHandler(BodyHandler):
     """Serves one route of the platform API (interface 1)."""
 
-    surface: ClassVar[str] = "platform"
+    surface = "platform"
     max_body_size: ClassVar[int] = platform.MAX_BODY_SIZE
     needs_key: ClassVar[bool] = True
 

@@ -26,7 +26,7 @@ EXPOSED_HEADERS: Final = (
 class RuntimeHandler(BodyHandler):
     """Serves one runtime route of one sandbox."""
 
-    surface: ClassVar[str] = "runtime"
+    surface = "runtime"
     needs_token: ClassVar[bool] = True
     sandbox: Sandbox
 

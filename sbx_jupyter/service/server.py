@@ -24,8 +24,10 @@ from sbx_jupyter.service import (
     volumes,
 )
 from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
+from sbx_jupyter.service.counters import EngineCollector
 from sbx_jupyter.service.front import FrontDoor
 from sbx_jupyter.service.handlers import UnknownRouteHandler
+from sbx_jupyter.service.lag import LoopLag
 from sbx_jupyter.service.records import note_request
 from sbx_jupyter.service.runtime_routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
 
@@ -109,6 +111,9 @@ class Server:
     def __init__(self, engine: Engine, api_key: str, settings: ServiceSettings) -> None:
         self.version = settings.version
         self.service = Service(engine=engine, api_key=api_key, settings=settings)
+        registry = self.service.counters.registry
+        self._lag = LoopLag(registry)
+        registry.register(EngineCollector(engine, self._lag))
         platform = SbxApplication(
             PLATFORM_ROUTES,
             self.service,
@@ -131,10 +136,12 @@ class Server:
     def start(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections; needs a running event loop."""
         self._http.add_sockets(sockets)
+        self._lag.start()
 
     async def stop(self) -> None:
         """Take no new connections and end those there are."""
         self._http.stop()
+        self._lag.stop()
         for task in list(self.service.tasks):
             task.cancel()
         await asyncio.gather(*self.service.tasks, return_exceptions=True)

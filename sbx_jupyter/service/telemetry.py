@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import resource
-from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
+from prometheus_client import generate_latest
 
-from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import SandboxFilter
 from sbx_jupyter.service.handlers import PlatformHandler
 from sbx_jupyter.service.operations import operation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class HealthHandler(PlatformHandler):
@@ -32,6 +27,7 @@ class EngineInfo(msgspec.Struct, kw_only=True, frozen=True):
 
     version: str
     tier: str
+    network: str
     isolation: dict[str, Any]
     limits: dict[str, int]
     features: list[str]
@@ -57,6 +53,7 @@ class InfoHandler(PlatformHandler):
         info = EngineInfo(
             version=self.service.settings.version,
             tier=engine.tier,
+            network=engine.network,
             isolation=engine.report.to_json(),
             limits=limits,
             features=["terminal-replay", *self.service.settings.features],
@@ -75,19 +72,9 @@ class PrometheusHandler(PlatformHandler):
         errors=(401,),
     )
     async def get(self) -> None:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        lines = [
-            *self.service.counters.lines(),
-            "# TYPE sbx_sandboxes_running gauge",
-            f"sbx_sandboxes_running {_running(self)}",
-            *_by_state(self),
-            "# TYPE sbx_engine_cpu_seconds_total counter",
-            f"sbx_engine_cpu_seconds_total {usage.ru_utime + usage.ru_stime:.3f}",
-            "# TYPE sbx_engine_max_resident_bytes gauge",
-            f"sbx_engine_max_resident_bytes {usage.ru_maxrss * 1024}",
-        ]
+        registries = (self.service.engine.meters.registry, self.service.counters.registry)
         self.set_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        self.finish("\n".join(lines) + "\n")
+        self.finish(b"".join(map(generate_latest, registries)))
 
 
 class DescriptionHandler(PlatformHandler):
@@ -100,19 +87,6 @@ class DescriptionHandler(PlatformHandler):
         from sbx_jupyter.service.openapi import describe
 
         self.answer(describe(self.service.settings.version))
-
-
-def _by_state(handler: PlatformHandler) -> Iterator[str]:
-    """How many sandboxes are in each state; those that keep their memory are told apart."""
-    counts = Counter(
-        f"paused_{row.pause_mode}" if row.state is State.PAUSED else row.state.value
-        for row in handler.service.engine.rows()
-    )
-    yield "# TYPE sbx_sandboxes gauge"
-    for state in ("running", "paused_full", "paused_filesystem"):
-        counts.setdefault(state, 0)
-    for state, count in sorted(counts.items()):
-        yield f'sbx_sandboxes{{state="{state}"}} {count}'
 
 
 def _running(handler: PlatformHandler) -> int:

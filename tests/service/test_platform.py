@@ -364,7 +364,7 @@ def test_the_engine_describes_itself(api: httpx.Client) -> None:
     assert info["tier"] in ("namespaces", "landlock", "none")
     assert "terminal-replay" in info["features"]
     text = api.get("/engine/metrics").text
-    assert 'sbx_requests_total{surface="platform",method="GET",status="200"}' in text
+    assert 'sbx_requests_total{method="GET",status="200",surface="platform"}' in text
     assert "sbx_sandboxes_running" in text
     check_error(api.get("/engine/info", headers={"X-API-Key": "x"}), 401)
 

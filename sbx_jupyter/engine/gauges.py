@@ -1,0 +1,46 @@
+"""How much there is of everything at this moment, for who watches over the engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.engine.lifecycle import State
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.parts import Parts
+    from sbx_jupyter.engine.records import SandboxRow
+
+_ALWAYS: tuple[str, ...] = ("running", "paused_full", "paused_filesystem")
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """One look at an engine."""
+
+    sandboxes: dict[str, int]
+    """By state; those that are paused with their memory are told apart."""
+    ready: int
+    """Sandboxes that wait in the pool."""
+    processes: int
+    """Processes in sandboxes that were started by clients and run."""
+    watchers: int
+
+
+def look(parts: Parts) -> Gauges:
+    """Count what there is; cheap enough to be asked every second."""
+    slots = list(parts.context.slots)
+    states: Counter[str] = Counter(dict.fromkeys(_ALWAYS, 0))
+    states.update(_state(slot.row) for slot in slots)
+    open_ones = [slot.placed.sandbox for slot in slots if slot.placed and slot.placed.sandbox]
+    return Gauges(
+        sandboxes=dict(states),
+        ready=len(parts.pool),
+        processes=sum(len(sandbox.processes.list()) for sandbox in open_ones),
+        watchers=sum(len(sandbox.watchers) for sandbox in open_ones),
+    )
+
+
+def _state(row: SandboxRow) -> str:
+    return f"paused_{row.pause_mode}" if row.state is State.PAUSED else row.state.value

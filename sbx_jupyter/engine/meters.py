@@ -1,0 +1,153 @@
+"""What the engine counts and times of its own work, for Prometheus to collect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from sbx_jupyter.errors import SbxError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+
+    from sbx_jupyter.engine.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Owner = TypeVar("Owner", bound="_Owner")
+
+# A second series for each counter that says when it began helps nobody here.
+prometheus_client.disable_created_metrics()
+
+OPERATIONS: Final = ("create", "resume", "pause", "kill", "snapshot", "fork", "build")
+_LONG: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 1800)
+_SHORT: Final = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+
+
+class Meters:
+    """The counters and histograms of one engine, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "sbx_operation_seconds",
+            "How long what was asked for took, where it succeeded.",
+            ["operation"],
+            buckets=_LONG,
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            "sbx_operation_failures",
+            "What was asked for and failed, by the code of the error.",
+            ["operation", "reason"],
+            registry=self.registry,
+        )
+        self.commit_seconds = Histogram(
+            "sbx_store_commit_seconds",
+            "From asking for a change of the store to its being on the disk.",
+            buckets=_SHORT,
+            registry=self.registry,
+        )
+        self.oom_kills = Counter(
+            "sbx_oom_kills",
+            "Processes that the kernel killed for the memory limit of their sandbox.",
+            registry=self.registry,
+        )
+        self._watchdog_kills = Counter(
+            "sbx_watchdog_kills",
+            "Times that the engine killed processes which went over a limit.",
+            ["limit"],
+            registry=self.registry,
+        )
+        self._egress = Counter(
+            "sbx_egress_connections",
+            "Connections out of sandboxes, by what became of them.",
+            ["decision"],
+            registry=self.registry,
+        )
+        self._ended = Counter(
+            "sbx_sandboxes_ended",
+            "Sandboxes that ended, by why.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        """Show what has not happened yet as 0: a rate needs a first value."""
+        for operation in OPERATIONS:
+            self._seconds.labels(operation)
+        for limit in ("disk", "memory"):
+            self._watchdog_kills.labels(limit)
+        for decision in ("allowed", "refused"):
+            self._egress.labels(decision)
+        for reason in ("killed", "timeout", "lost", "stopped"):
+            self._ended.labels(reason)
+
+    @contextlib.contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Time the block as one operation, or count its failure."""
+        started = time.perf_counter()
+        try:
+            yield
+        except BaseException as error:
+            self.operation_failed(name, _reason(error))
+            raise
+        self._seconds.labels(name).observe(time.perf_counter() - started)
+
+    def operation_took(self, name: str, seconds: float) -> None:
+        """Note an operation that succeeded."""
+        self._seconds.labels(name).observe(seconds)
+
+    def operation_failed(self, name: str, reason: str) -> None:
+        """Note an operation that failed."""
+        self._failures.labels(name, reason).inc()
+
+    def killed_by_watchdog(self, limit: str) -> None:
+        """Note that processes were killed for ``disk`` or ``memory``."""
+        self._watchdog_kills.labels(limit).inc()
+
+    def egress(self, decision: str) -> None:
+        """Note a connection to the outside that was ``allowed`` or ``refused``."""
+        self._egress.labels(decision).inc()
+
+    def sandbox_ended(self, reason: str) -> None:
+        """Note the end of a sandbox."""
+        self._ended.labels(reason).inc()
+
+
+class _Owner(Protocol):
+    _context: Context
+
+
+def metered(
+    name: str,
+) -> Callable[
+    [Callable[Concatenate[Owner, P], Awaitable[R]]],
+    Callable[Concatenate[Owner, P], Coroutine[Any, Any, R]],
+]:
+    """Time a method of a part that has the context as one operation, or count its failures."""
+
+    def wrap(
+        method: Callable[Concatenate[Owner, P], Awaitable[R]],
+    ) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, R]]:
+        @functools.wraps(method)
+        async def timed(self: Owner, *args: P.args, **kwargs: P.kwargs) -> R:
+            with self._context.meters.operation(name):
+                return await method(self, *args, **kwargs)
+
+        return timed
+
+    return wrap
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SbxError):
+        return error.code
+    return "canceled" if isinstance(error, asyncio.CancelledError) else "internal"
