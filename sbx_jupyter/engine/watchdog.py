@@ -126,7 +126,7 @@ class Watchdog:
             return
         started = time.monotonic()
         size, inodes = await self._fence.measure(placed.cage.writable)
-        files = await asyncio.to_thread(lambda: census.open_files(placed.cage.members()))
+        files = await self._fence.open_files(placed.cage)
         size += files.unnamed_bytes
         watched.at = time.monotonic()
         watched.pause = min((watched.at - started) / _SHARE_OF_TIME, _LONGEST_TRUST)

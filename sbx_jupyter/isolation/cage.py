@@ -41,11 +41,11 @@ class Cage:
         self.sandbox_id = sandbox_id
         self.pid = pid
         self.pidfd = pidfd
+        self.kept = kept
         self.writable = writable
         self._start_time = start_time
         self._group = group
         self._records = records
-        self._kept = kept
         self._dead: asyncio.Future[None] | None = None
 
     def to_state(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Cage:
             "boot_id": boot_id(),
             "writable": str(self.writable),
             "group": self._group.to_state(),
-            "kept": self._kept,
+            "kept": self.kept,
         }
 
     async def wait_dead(self) -> None:
@@ -76,7 +76,7 @@ class Cage:
         """Kill every process of the sandbox, wait until they are gone, drop its control group."""
         with contextlib.suppress(ProcessLookupError):
             # A keeper must live until it has ended everything else.
-            ending = signal.SIGTERM if self._kept else signal.SIGKILL
+            ending = signal.SIGTERM if self.kept else signal.SIGKILL
             signal.pidfd_send_signal(self.pidfd, ending)
         await self._group.release_frozen()
         await self.wait_dead()
@@ -92,21 +92,21 @@ class Cage:
 
         Raises ``UnimplementedError`` where there is no freezer; the agent must do it then.
         """
-        if self._kept:
+        if self.kept:
             await asyncio.to_thread(family.stop, self.pid)
         else:
             await self._group.freeze()
 
     async def thaw(self) -> None:
         """Let a frozen sandbox go on. Raises ``UnimplementedError`` as ``freeze``."""
-        if self._kept:
+        if self.kept:
             await asyncio.to_thread(family.go_on, self.pid)
         else:
             await self._group.thaw()
 
     def usage(self) -> Usage | None:
         """What the sandbox uses now; None without control groups: ask the agent."""
-        return self._group.usage() or (family.usage(self.pid) if self._kept else None)
+        return self._group.usage() or (family.usage(self.pid) if self.kept else None)
 
     @property
     def holds_memory(self) -> bool:
@@ -115,12 +115,11 @@ class Cage:
 
     def members(self) -> list[int]:
         """The processes of the sandbox but its agent, by their ids outside; blocking."""
-        below = family.descendants(self.pid)
-        return below[1:] if self._kept else below
+        return family.members(self.pid, kept=self.kept)
 
     def free_agent(self) -> bool:
         """End what somebody inside has stopped so that the agent waits for it; blocking."""
-        return not self._kept and unborn.kill_unborn(self.pid)
+        return not self.kept and unborn.kill_unborn(self.pid)
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

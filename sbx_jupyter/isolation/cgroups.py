@@ -22,6 +22,9 @@ _CONTROLLERS: Final = ("memory", "cpu", "pids")
 _PERIOD_US: Final = 100_000
 _FREEZE_TIMEOUT: Final = 10.0
 _REMOVE_TIMEOUT: Final = 5.0
+_PREFIX: Final = "sbx-"
+_LEAF: Final = "-engine"
+"""Where an engine goes that hands controllers down, since such a group may hold no processes."""
 
 V2: Final = "v2"
 """The name of the version 2 hierarchy beside those of the version 1 controllers."""
@@ -67,6 +70,9 @@ def find_hierarchies() -> Hierarchies:
         if (path := own.get(controller)) is not None and _can_make(path)
     }
     v2 = own.get(V2)
+    if v2 is not None and _is_leaf(v2):
+        # An earlier start in this process, or in the one that started it, went there.
+        v2 = v2.parent
     if v2 is None or not (v2 / "cgroup.procs").exists() or not _can_make(v2):
         return Hierarchies(v1, None, frozenset())
     return Hierarchies(v1, v2, _grantable(v2))
@@ -95,8 +101,12 @@ def _own_paths() -> dict[str, Path]:
     return paths
 
 
+def _is_leaf(path: Path) -> bool:
+    return path.name.startswith(_PREFIX) and path.name.endswith(_LEAF)
+
+
 def _can_make(parent: Path) -> bool:
-    probe = parent / f"sbx-probe-{os.getpid()}"
+    probe = parent / f"{_PREFIX}probe-{os.getpid()}"
     try:
         probe.mkdir()
         probe.rmdir()
@@ -122,7 +132,7 @@ class ControlGroups:
     def __init__(self, hierarchies: Hierarchies, name: str) -> None:
         """``name`` tells this engine's groups from those of others."""
         self._hierarchies = hierarchies
-        self._name = f"sbx-{name}"
+        self._name = f"{_PREFIX}{name}"
         v1 = {c: p for c, p in hierarchies.v1.items() if c not in hierarchies.v2_controllers}
         if hierarchies.v2 is not None:
             v1 = {c: p for c, p in v1.items() if c in _CONTROLLERS}  # freezes and counts itself
@@ -135,8 +145,7 @@ class ControlGroups:
         v2, controllers = self._hierarchies.v2, self._hierarchies.v2_controllers
         grant = " ".join(f"+{controller}" for controller in sorted(controllers))
         if v2 is not None and not controllers <= set(_words(v2 / "cgroup.subtree_control")):
-            # A group that hands controllers down may not hold processes itself.
-            leaf = v2 / f"{self._name}-engine"
+            leaf = v2 / f"{self._name}{_LEAF}"
             leaf.mkdir(exist_ok=True)
             _write(leaf / "cgroup.procs", str(os.getpid()))
             _write(v2 / "cgroup.subtree_control", grant)

@@ -56,7 +56,7 @@ def _walk(pid: int) -> tuple[list[int], int]:
 
 
 def members(pid: int, *, kept: bool) -> list[int]:
-    """The processes of a sandbox but its agent; ``pid`` is its keeper if ``kept``, else its agent."""
+    """The processes of a sandbox but its agent, which is ``pid``, or below it if ``kept``."""
     below = descendants(pid)
     return below[1:] if kept else below
 

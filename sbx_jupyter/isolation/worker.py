@@ -23,10 +23,12 @@ from .progress import Cancelled, Progress
 if TYPE_CHECKING:
     import socket
 
-OPERATIONS: Final = frozenset({"copy", "measure", "merge", "remove", "unpack"})
+OPERATIONS: Final = frozenset({"copy", "measure", "merge", "open_files", "remove", "unpack"})
 
 _DEPTH: Final = 100_000
 """Directories in directories that are followed; the descriptors end before that."""
+
+_LOOK_TIMEOUT: Final = 20
 
 
 def work(
@@ -81,6 +83,8 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
             _remove(body["path"], kind)
         case "measure":
             return {"sizes": [_measure(path) for path in body["paths"]]}
+        case "open_files":
+            return _open_files(body["pid"], body["kept"])
     return {}
 
 
@@ -90,6 +94,18 @@ def _remove(path: str, kind: str) -> None:
         subprocess.run(["chmod", "-R", "u+rwX", "--", path], capture_output=True, check=False)
     command = ["rm", "-rf", "--one-file-system", "--", path]
     subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def _open_files(pid: int, kept: bool) -> dict[str, Any]:
+    """What the processes of a sandbox hold open; ``pid`` as ``Cage`` has it.
+
+    The tree of processes is walked here and now, so that nobody else has come to their numbers.
+    """
+    from . import census, family
+
+    signal.alarm(_LOOK_TIMEOUT)  # a file may be on a disk that does not answer
+    found = census.open_files(family.members(pid, kept=kept))
+    return {"unnamed_bytes": found.unnamed_bytes, "writers": found.writers}
 
 
 def _measure(path: str) -> list[int] | None:

@@ -248,8 +248,8 @@ class Zygote:
     def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
         """Work on files whatever ids own them, in a process of its own that answers itself."""
         setting = self._need_setting()
-        # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace; over
-        # the processes of a sandbox this one has them as the owner of their namespaces.
+        # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace;
+        # into the sandbox's processes this one may look as the owner of theirs.
         nested = setting.users == users.VIRTUAL and body["op"] != "open_files"
         parent = os.getpid()
         mapped, release = os.pipe2(os.O_CLOEXEC)

@@ -36,6 +36,8 @@ COMMANDS = {
     "pids": ("user", "ls /proc | grep -c '^[0-9]*$'"),
 }
 
+HOLD = "cd; exec 3>gone; rm gone; head -c 8M /dev/zero >&3; exec sleep 99"
+
 
 async def main(data_dir: Path) -> None:
     """Make a sandbox, run the commands, remove it."""
@@ -47,6 +49,11 @@ async def main(data_dir: Path) -> None:
         for name, (user, command) in COMMANDS.items():
             ran = await inside.run(command, user=user)
             seen[name] = ran.out.strip() or ran.err.strip()
+        await inside.start(HOLD)
+        async with asyncio.timeout(20):
+            while (held := await fence.open_files(inside.cage)).unnamed_bytes < 8 << 20:
+                await asyncio.sleep(0.1)
+        seen["held"] = held.unnamed_bytes
         writable = inside.cage.writable
     seen["left"] = writable.exists()
     await fence.stop()

@@ -141,5 +141,6 @@ def assert_sound(seen: dict[str, Any]) -> None:
     assert seen["mount"] == seen["userns"] == seen["agent"] == "denied"
     assert seen["home"] == "user"
     assert 10 < int(seen["bomb"]) < 96
+    assert 8 << 20 <= seen["held"] < 9 << 20
     assert int(seen["pids"]) < 12
     assert seen["left"] is False
