@@ -35,6 +35,7 @@ class EngineProcess:
     environment: dict[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     """A command that runs the engine's, such as one that enters a namespace."""
+    python: str = sys.executable
 
     @property
     def log(self) -> Path:
@@ -53,7 +54,7 @@ class EngineProcess:
 
     def launch(self) -> None:
         """Start it and do not wait until it serves."""
-        command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
+        command = [self.python, "-P", "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
         command += ["--data-dir", str(self.data_dir)]
         command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
         with self.log.open("ab") as output:
@@ -98,11 +99,15 @@ def engine_process(
     *options: str,
     environment: dict[str, str] | None = None,
     prefix: tuple[str, ...] = (),
+    python: str = sys.executable,
+    uid: int | None = None,
 ) -> Iterator[EngineProcess]:
     """A started engine on a directory of its own, which is removed at the end."""
     data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir="/tmp"))
+    if uid is not None:
+        os.chown(data_dir, uid, uid)
     engine = EngineProcess(
-        data_dir, options=options, environment=environment or {}, prefix=prefix
+        data_dir, options=options, environment=environment or {}, prefix=prefix, python=python
     )
     try:
         engine.start()

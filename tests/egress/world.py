@@ -29,6 +29,14 @@ MACHINE = "20.0.0.1"
 PRIVATE = ("10.99.0.1", "172.20.0.1", "192.168.77.1", "100.64.7.1", "169.254.169.254", "198.18.0.1")
 """Of servers that no sandbox may reach."""
 
+UID = 1489
+"""Of the ordinary user."""
+
+PYTHON = "/usr/bin/python3"
+"""One that every user may execute."""
+
+_ACCOUNTS = ("passwd", "subuid", "subgid")
+
 MISSING = next(
     (
         reason
@@ -51,15 +59,37 @@ class World:
     """What a test needs to know of it."""
 
     engine_ip: str
-    prefix: tuple[str, ...]
-    """Before a command: it runs on the machine of this world."""
-    services: Path
-    """A file with a line for each connection and datagram that a server got."""
-    authority: Path
-    """Certificates of the servers' authority and the system's, as PEM."""
+    machine: str
+    """The namespace of the machine."""
+    folder: Path
+
+    @property
+    def authority(self) -> Path:
+        """Certificates of the servers' authority and the system's, as PEM."""
+        return self.folder / "trust.pem"
 
     def hits(self) -> list[str]:
-        return self.services.read_text().splitlines()
+        """A line for each connection, request and datagram that a server got."""
+        return (self.folder / "hits").read_text().splitlines()
+
+    def enter(self, user: str = "root") -> tuple[str, ...]:
+        """Goes before a command that is to run on the machine of this world.
+
+        ``user`` may also be ``virtual``, without ids to give away, or ``subordinate``, with a range
+        of them. The machine has its own resolver, and a device for interfaces that is open to all.
+        """
+        steps = [
+            f"mount --bind {self.folder}/resolv.conf /etc/resolv.conf",
+            f"mknod -m 666 {self.folder}/tun c 10 200",
+            f"mount --bind {self.folder}/tun /dev/net/tun",
+            f"rm {self.folder}/tun",
+        ]
+        become = "" if user == "root" else f"setpriv --reuid {UID} --regid {UID} --clear-groups "
+        if user == "subordinate":
+            steps += [f"mount --bind {self.folder}/{name} /etc/{name}" for name in _ACCOUNTS]
+        steps.append(f'exec nsenter --net=/run/netns/{self.machine} {become}"$@"')
+        script = " && ".join(steps)
+        return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "world")
 
 
 def _ip(*arguments: str) -> None:
@@ -94,9 +124,9 @@ def open_world() -> Iterator[World]:
         for name in (machine, internet):
             _ip("-n", name, "link", "set", "wan", "up")
         _ip("-n", machine, "route", "add", "default", "via", SERVER)
-        world = World(inside, _enter(folder, machine), folder / "hits", folder / "trust.pem")
+        _write_settings(folder)
         server = _serve(folder, internet)
-        yield world
+        yield World(inside, machine, folder)
     finally:
         if server is not None:
             server.kill()
@@ -107,16 +137,12 @@ def open_world() -> Iterator[World]:
         shutil.rmtree(folder)
 
 
-def _enter(folder: Path, machine: str) -> tuple[str, ...]:
-    """Run in the machine's namespace, with its own resolver and a device that everybody may open."""
+def _write_settings(folder: Path) -> None:
     (folder / "resolv.conf").write_text(f"nameserver {RESOLVER}\noptions timeout:1 attempts:1\n")
-    script = (
-        f"mount --bind {folder}/resolv.conf /etc/resolv.conf"
-        f" && if mknod -m 666 {folder}/tun c 10 200 2>/dev/null;"
-        f" then mount --bind {folder}/tun /dev/net/tun; fi"
-        f' && rm -f {folder}/tun && exec nsenter --net=/run/netns/{machine} "$@"'
-    )
-    return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "world")
+    account = f"sbxworld:x:{UID}:{UID}::/nonexistent:/bin/sh\n"
+    (folder / "passwd").write_text(Path("/etc/passwd").read_text() + account)
+    for name in ("subuid", "subgid"):
+        (folder / name).write_text("sbxworld:300000:65536\n")
 
 
 def _serve(folder: Path, internet: str) -> subprocess.Popen[bytes]:

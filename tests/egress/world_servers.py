@@ -94,6 +94,9 @@ class Resolver(Datagrams):
     """A records of ``NAMES``; ``rebind.test`` has another address each time."""
 
     def datagram_received(self, data: bytes, addr) -> None:
+        if len(data) < 17:
+            super().datagram_received(data, addr)
+            return
         name, end = self.read_name(data)
         self.servers.hits.write(f"dns {name}\n")
         (kind,) = struct.unpack(">H", data[end : end + 2])
@@ -137,12 +140,8 @@ async def main(folder: Path) -> None:
         (ECHO, servers.echo, None), (SILENT, servers.silent, None), (FLOOD, servers.flood, None),
         (HTTP, servers.http, None), (HTTPS, servers.http, secure), (80, servers.http, None),
     ):  # fmt: skip
-        kept.append(
-            await asyncio.start_server(servers.guarded(handler), "0.0.0.0", port, ssl=tls)
-        )
-    await loop.create_datagram_endpoint(
-        lambda: Resolver(servers, "20.0.0.53"), ("20.0.0.53", 53)
-    )
+        kept.append(await asyncio.start_server(servers.guarded(handler), "0.0.0.0", port, ssl=tls))
+    await loop.create_datagram_endpoint(lambda: Resolver(servers, "20.0.0.53"), ("20.0.0.53", 53))
     for address in ("20.0.0.10", "20.0.0.11", "20.0.0.53", "10.99.0.1", "169.254.169.254",
                     "172.20.0.1", "192.168.77.1", "100.64.7.1", "198.18.0.1"):  # fmt: skip
         await loop.create_datagram_endpoint(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_INSTRUCTIONS: Final = 4096
 _TUNATTACHFILTER: Final = 0x401054D5
+_TUN_DEVICE: Final = os.makedev(10, 200)
 
 _ARP: Final = 0x0806
 _IPV4: Final = 0x0800
@@ -89,7 +90,7 @@ def take_tap(pid: int) -> int:
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):
         try:
-            is_tap = os.readlink(f"{folder}/{name}") == "/dev/net/tun"
+            is_tap = os.stat(f"{folder}/{name}").st_rdev == _TUN_DEVICE
         except FileNotFoundError:
             continue
         if is_tap:
