@@ -60,6 +60,8 @@ class Tools:
     """What tells the stock root file systems of different machines and versions apart."""
 
     virtual: bool
+    has_roots: bool
+    """Whether a sandbox has a file system of its own, which steps could change."""
 
 
 @dataclass(slots=True)

@@ -53,6 +53,7 @@ class Templates:
             images=images,
             stock="" if fence.stock is None else fence.stock.name,
             virtual=report.users == users.VIRTUAL or not has_namespaces,
+            has_roots=has_namespaces,
         )
         builder = Builder(tools)
         await builder.open()

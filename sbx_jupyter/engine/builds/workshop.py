@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -193,6 +194,7 @@ async def open_bench(
     )
     limits = limits_for(row, context.config.default_limits)
     plan = plan_for(row, context.data_dir, limits, context.envs_of(row))
+    plan = dataclasses.replace(plan, is_sealed=True)
     placing = asyncio.create_task(_place(context, row, plan))
     try:
         bench = await asyncio.shield(placing)
