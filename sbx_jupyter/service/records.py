@@ -6,10 +6,11 @@ import datetime as dt
 import logging
 import secrets
 import time
-from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from sbx_jupyter.service.log_file import LogFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
 _requests = logging.getLogger("sbx_jupyter.requests")
 
-_MAX_SIZE: Final = 16 * 1024 * 1024
-_KEPT_FILES: Final = 4
 _MAX_PATH: Final = 512
+_MAX_MESSAGE: Final = 8 * 1024
+_MAX_TRACE: Final = 32 * 1024
 
 
 class JsonLines(logging.Formatter):
@@ -31,24 +32,20 @@ class JsonLines(logging.Formatter):
             "time": dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.getMessage()[:_MAX_MESSAGE],
         }
+        if (sandbox_id := getattr(record, "sandbox_id", None)) is not None:
+            line["sandbox"] = sandbox_id
         line.update(getattr(record, "fields", {}))
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = self.formatException(record.exc_info)[-_MAX_TRACE:]
         return msgspec.json.encode(line).decode()
 
 
 def open_log(directory: Path, level: int) -> logging.Handler:
-    """The rotating log file of an engine; raises ``OSError``."""
+    """The log file of an engine; raises ``OSError``."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = RotatingFileHandler(
-        directory / "engine.jsonl",
-        maxBytes=_MAX_SIZE,
-        backupCount=_KEPT_FILES,
-        encoding="utf-8",
-        errors="backslashreplace",
-    )
+    handler = LogFile(directory / "engine.jsonl", deferred=_requests.name)
     handler.setFormatter(JsonLines())
     handler.setLevel(level)
     return handler

@@ -211,7 +211,8 @@ def test_gauges_follow_what_there_is(own: httpx.Client) -> None:
             content=rpc.envelope(rpc.start_request("sleep 60")),
             headers={"Content-Type": rpc.STREAM},
         ) as answer:
-            next(answer.iter_bytes())
+            pieces = answer.iter_bytes()  # it closes the stream when it is dropped
+            next(pieces)
             during = scrape(own)
     own.post(f"/sandboxes/{sandbox.id}/pause").raise_for_status()
     paused = scrape(own)
