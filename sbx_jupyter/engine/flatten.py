@@ -53,7 +53,7 @@ class Flattener:
         async with self._one:
             while len(short := layers.shorten(stack)) >= TOO_MANY:
                 with layers.hold(short):
-                    if not layers.used(but_held=True).issuperset(short):
+                    if not layers.are_named(short):
                         break
                     run = await self._merge(short)
                 await layers.collect(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import logging
 import os
 import uuid
@@ -17,6 +18,7 @@ from sbx_jupyter.engine.records import MergeRow
 from sbx_jupyter.engine.stacks import Stack, shorten, stacks_of, used_merges
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import SbxError
+from sbx_jupyter.isolation import subvolumes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -67,11 +69,12 @@ class Layers:
     @contextlib.contextmanager
     def hold(self, names: tuple[str, ...]) -> Iterator[None]:
         """Keep layers that there are from collection until the context ends."""
-        self._held.update(names)
+        roots = [_root(name) for name in names]
+        self._held.update(roots)
         try:
             yield
         finally:
-            self._held.subtract(names)
+            self._held.subtract(roots)
 
     async def measure(self, sandbox_id: str) -> int:
         """The bytes that a sandbox has written; raises ``SbxError``."""
@@ -101,9 +104,32 @@ class Layers:
         source = self._data_dir.writable(sandbox_id) / "upper"
         try:
             await asyncio.to_thread(source.rename, self._data_dir.path / name)
-        except PermissionError:
+        except OSError as error:
+            if not isinstance(error, PermissionError) and error.errno != errno.EXDEV:
+                raise
             # Its owner inside shut us out: the helper that acts as that owner can still copy it.
+            # And nothing can be moved out of a subvolume.
             await self.capture(sandbox_id, name)
+
+    async def is_instant(self, sandbox_id: str) -> bool:
+        """Whether ``take`` can capture the sandbox."""
+        return await asyncio.to_thread(subvolumes.is_subvolume, self._data_dir.writable(sandbox_id))
+
+    async def take(self, sandbox_id: str, name: str) -> str:
+        """Capture a frozen sandbox at once, whatever it has written; the name of the layer.
+
+        It is on the disk when this returns. Raises ``NoSpaceError`` and ``SbxError``.
+        """
+        source, target = self._data_dir.writable(sandbox_id), self._data_dir.path / name
+        try:
+            await asyncio.to_thread(subvolumes.take_snapshot, source, target)
+        except OSError as error:
+            raise translate(error, "taking a snapshot of the files of the sandbox") from error
+        return f"{name}/upper"
+
+    async def flush(self, sandbox_id: str) -> None:
+        """Bring what a sandbox has written to the disk."""
+        await asyncio.to_thread(sync, self._data_dir.writable(sandbox_id))
 
     async def capture(
         self,
@@ -158,7 +184,7 @@ class Layers:
         candidates = [*candidates, *await self._forget_merges()]
         used = self.used()
         removed = 0
-        for name in dict.fromkeys(candidates):
+        for name in dict.fromkeys(map(_root, candidates)):
             path = self._data_dir.path / name
             if name in used or not path.exists():
                 continue
@@ -168,7 +194,8 @@ class Layers:
             except SbxError:
                 _log.exception("the layer %s could not be removed", name)
                 continue
-            self._sizes.pop(name, None)
+            for known in (name, f"{name}/upper"):
+                self._sizes.pop(known, None)
             removed += 1
             reached("layers.removed")
         return removed
@@ -197,7 +224,8 @@ class Layers:
 
     def is_held(self, names: Iterable[str]) -> bool:
         """Whether somebody is at work with one of these layers."""
-        return any(self._held[name] > 0 or name in self._reserved for name in names)
+        roots = {_root(name) for name in names}
+        return any(self._held[root] > 0 or root in self._reserved for root in roots)
 
     def used_by_others_than_steps(self) -> set[str]:
         """The layers that would stay if no build step were remembered."""
@@ -209,9 +237,18 @@ class Layers:
         used = set() if but_held else {name for name, count in self._held.items() if count > 0}
         used |= self._reserved
         for stack in stacks_of(self._store):
-            used.update(stack)
-        used.update(row.key for row in self._store.merges)
+            used.update(map(_root, stack))
+        used.update(_root(row.key) for row in self._store.merges)
         return used
+
+    def are_named(self, names: Iterable[str]) -> bool:
+        """Whether rows name all of these layers."""
+        return self.used(but_held=True).issuperset(map(_root, names))
+
+
+def _root(name: str) -> str:
+    """The directory below ``layers`` that a layer is in: itself, or the subvolume around it."""
+    return "/".join(name.split("/")[:2])
 
 
 def sync(directory: Path) -> None:

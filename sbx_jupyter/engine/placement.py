@@ -17,6 +17,7 @@ from sbx_jupyter.engine.records import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.sandbox import Sandbox
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import SbxError
+from sbx_jupyter.isolation import subvolumes
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Plan:
     default_user: str = "user"
     default_cwd: str = ""
     volumes: tuple[tuple[Path, str], ...] = ()
+    is_sealed: bool = False
+    """What it writes becomes a layer when it ends; no snapshot is taken of it before."""
 
 
 @dataclass(slots=True)
@@ -102,7 +105,7 @@ class LocalPlacement:
     async def _place(self, plan: Plan, fresh: bool) -> Placed:
         cage: Cage | None = None
         try:
-            with await asyncio.to_thread(self._prepare, plan.sandbox_id) as listener:
+            with await asyncio.to_thread(self._prepare, plan) as listener:
                 reached("create.prepared")
                 cage = await self._fence.create(self._spec(plan), listener)
             reached("create.caged")
@@ -173,12 +176,14 @@ class LocalPlacement:
             volumes=plan.volumes,
         )
 
-    def _prepare(self, sandbox_id: str) -> socket.socket:
+    def _prepare(self, plan: Plan) -> socket.socket:
         """Make the directories and the agent's listening socket; blocking."""
-        writable = self._data_dir.writable(sandbox_id)
+        writable = self._data_dir.writable(plan.sandbox_id)
+        if not plan.is_sealed and not writable.exists():
+            subvolumes.make_folder(writable)
         for directory in (writable, writable / "upper", writable / "work"):
             directory.mkdir(exist_ok=True)
-        run = self._data_dir.run(sandbox_id)
+        run = self._data_dir.run(plan.sandbox_id)
         run.mkdir(mode=0o700, exist_ok=True)
         return _listen(run)
 
