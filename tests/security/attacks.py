@@ -176,13 +176,11 @@ READ = [
         "change the mode of a file of the host",
         "os.chmod(C['public'], 0); breach()",
         HIDDEN,
-        tiers=NAMESPACES,
     ),
     _read(
         "change the times of a file of the host",
         "os.utime(C['public'], (0, 0)); breach()",
         HIDDEN,
-        tiers=NAMESPACES,
     ),
     _read(
         "find out that a file of the host is there",
@@ -234,7 +232,12 @@ PROCESSES = [
     ),
     _process(
         "set the processors of a process outside",
-        "os.sched_setaffinity(C['victim'], {0}); breach()",
+        # Where sandboxes are bound to processors, the call succeeds and changes nothing.
+        "before = os.sched_getaffinity(C['victim'])\n"
+        "os.sched_setaffinity(C['victim'], {max(before)})\n"
+        "after = os.sched_getaffinity(C['victim'])\n"
+        "held('unchanged') if after == before and len(before) > 1 else breach(str(after))",
+        GONE + "|Held unchanged",
     ),
     _process(
         "set the scheduler of a process outside",

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from tests.security.attacks import NAMESPACES
+from tests.security.attacks import LANDLOCK, NAMESPACES
 from tests.security.interface import Hostility, Run, refused
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tests.security.siege import Siege
 
 ATTACKS: list[Hostility] = []
+PROCESSES = 128
+"""What a sandbox may have in the siege."""
+
 _PATIENCE = 4.0
 """Seconds in which the engine and another sandbox must answer meanwhile; the machine is small."""
 
@@ -85,6 +88,51 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
         return said
 
 
+@exhaust("processes: a fork bomb beside which another sandbox forks")
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    async with attacked(siege) as victim:
+        # Children that stay: the place is taken for as long as the other one tries.
+        bomb = asyncio.create_task(
+            attack(
+                victim,
+                "import os, time\nmade = 0\nend = time.time() + 5\nwhile time.time() < end:\n"
+                "    try:\n        if os.fork() == 0: time.sleep(9); os._exit(0)\n"
+                "        made += 1\n    except OSError: time.sleep(0.01)\nprint('made', made)",
+                timeout=12,
+            )
+        )
+        await asyncio.sleep(1)
+        done = await siege.sibling.commands.run(
+            python(
+                "import os, threading\nfor _ in range(100):\n    pid = os.fork()\n"
+                "    if pid == 0: os._exit(0)\n    os.waitpid(pid, 0)\n"
+                "    t = threading.Thread(target=int); t.start(); t.join()\nprint('forked')"
+            ),
+            timeout=20,
+        )
+        said = await bomb
+        assert done.stdout == "forked\n", done.stderr[-300:]
+        made = int(said.removeprefix("made ").split()[0])
+        assert 64 < made < 2 * PROCESSES, said
+        return said
+
+
+@exhaust("processes: started through the interface")
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    async with attacked(siege) as victim:
+        refusals = 0
+        for _ in range(200):
+            try:
+                handle = await victim.commands.run("sleep 60", background=True, timeout=60)
+            except Exception:
+                refusals += 1
+            else:
+                await handle.disconnect()
+        alive = len(await victim.commands.list())
+        assert alive <= PROCESSES, alive
+        return f"{alive} of 200 run, {refusals} were refused"
+
+
 @exhaust("memory: one process")
 async def _(siege: Siege, box: AsyncSandbox) -> str:
     async with attacked(siege) as victim:
@@ -111,12 +159,77 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
         return said
 
 
+@exhaust("memory: many processes that grow fast")
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    async with attacked(siege) as victim:
+        with siege.memory_peak(victim) as peak:
+            said = await attack(
+                victim,
+                "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = []\n"
+                "        for _ in range(40): x.append(b'x' * (5 << 20)); time.sleep(0.12)\n"
+                "        time.sleep(2); os._exit(0)\n"
+                "print('left', [os.wait()[1] for _ in range(8)].count(0))",
+                timeout=20,
+            )
+        assert "left 8" not in said, said
+        assert peak[0] < 512 << 20, f"{peak[0] >> 20} MiB, twice the limit"
+        return f"at most {peak[0] >> 20} of 256 MiB; {said}"
+
+
 @exhaust("processor: spinning")
 async def _(siege: Siege, box: AsyncSandbox) -> str:
     async with attacked(siege) as victim:
         return await attack(
             victim, "import os\nfor _ in range(5): os.fork()\nwhile True: pass", timeout=3
         )
+
+
+@exhaust("processor: more processes than processors")
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    async with attacked(siege) as victim:
+        said = await attack(
+            victim,
+            "import os, time\n"
+            "try: os.sched_setaffinity(0, set(range(64)))\nexcept OSError: pass\n"
+            "os.system('taskset -pc 0-63 $$ >/dev/null 2>&1')\n"
+            "try: os.nice(-20)\nexcept OSError: pass\n"
+            "began = time.monotonic(); kids = []\n"
+            "for n in range(8):\n    pid = os.fork()\n    if pid == 0:\n"
+            "        try: os.sched_setaffinity(0, {n % 2})\n        except OSError: pass\n"
+            "        while time.monotonic() < began + 4: pass\n        os._exit(0)\n"
+            "    kids.append(pid)\nfor pid in kids: os.waitpid(pid, 0)\n"
+            "used = os.times(); print((used[2] + used[3]) / (time.monotonic() - began))",
+            timeout=20,
+        )
+        assert 0.02 < float(said.split()[0]) < 1.15, said
+        return said
+
+
+@exhaust("the keeper's time: a flood of calls that it answers", tiers=LANDLOCK)
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    async with attacked(siege) as victim:
+        flood = asyncio.create_task(
+            attack(
+                victim,
+                "import os, threading, time\nthreading.stack_size(1 << 18)\n"
+                "own = os.path.expanduser('~/own')\nopen(own, 'w').close(); n = [0] * 50\n"
+                "def flood(k):\n    for i in range(200):\n"
+                "        try: os.chmod(own if i % 2 else '/etc/passwd', 0o600)\n"
+                "        except OSError: n[k] += 1\n"
+                "all = [threading.Thread(target=flood, args=(k,)) for k in range(50)]\n"
+                "began = time.monotonic()\n"
+                "for t in all: t.start()\nfor t in all: t.join()\n"
+                "print(sum(n), time.monotonic() - began)",
+                timeout=40,
+            )
+        )
+        # The keeper goes on taking in new programs of the flooded sandbox.
+        for _ in range(5):
+            done = await victim.commands.run("chmod 700 . && echo in", timeout=30)
+            assert done.stdout == "in\n", done.stderr
+        said = await flood
+        assert said.startswith("5000 "), said
+        return said
 
 
 @exhaust("disk: one file")

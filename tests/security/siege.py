@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,20 +22,20 @@ from typing import TYPE_CHECKING, Any
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.isolation import family, syscalls, users
+from sbx_jupyter.isolation import census, family, syscalls, users
 from sbx_jupyter.protocol.locations import connection_file_of
-from tests.security import exhaustion, interface
+from tests.security import exhaustion, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS
 from tests.security.surroundings import MARK, Surroundings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from sbx_jupyter.protocol.platform import SandboxLogEntry
 
 INSIDE = Path(__file__).with_name("inside.py")
 OPTIONS = {
-    "default_memory_mb": 256, "default_cpu_count": 1, "default_processes": 128,
+    "default_memory_mb": 256, "default_cpu_count": 1, "default_processes": exhaustion.PROCESSES,
     "default_disk_mb": 64, "default_open_files": 1024, "metrics_interval": 1.0, "pool_size": 1,
 }  # fmt: skip
 
@@ -110,7 +111,11 @@ class Siege:
             pass
 
     async def try_scripts(self, box: AsyncSandbox, user: str) -> None:
-        chosen = {a.name: a.script for a in SCRIPTS if self.tier in a.tiers and a.user == user}
+        chosen = {
+            a.name: a.script
+            for a in (*SCRIPTS, *keeper_attacks.ATTACKS)
+            if self.tier in a.tiers and a.user == user
+        }
         given = {"context": self.context(box), "scripts": chosen}
         # A place that both interfaces name alike, also where /tmp is the host's.
         folder = "/tmp/siege"
@@ -119,7 +124,7 @@ class Siege:
         where = "${TMPDIR:-/tmp}/siege"
         done = await box.commands.run(
             f"chmod -R a+rX {where}; exec python3 -B {where}/inside.py {where}/given.json",
-            user=user, timeout=60,
+            user=user, timeout=100,
         )  # fmt: skip
         if done.exit_code != 0:
             raise SystemExit(f"the scripts could not be tried: {done.stderr[-2000:]}")
@@ -185,6 +190,26 @@ class Siege:
         fields = Path(f"/proc/{self.engine.pid}/statm").read_text().split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
+    @contextlib.contextmanager
+    def memory_peak(self, box: AsyncSandbox) -> Iterator[list[int]]:
+        """The most that the processes of a sandbox have together meanwhile, seen from outside."""
+        cage = json.loads((self.data / "cages" / box.sandbox_id).read_text())
+        peak = [0]
+        is_over = threading.Event()
+
+        def look() -> None:
+            while not is_over.wait(0.03):
+                pids = family.members(cage["pid"], kept=cage["kept"])
+                peak[0] = max(peak[0], sum(census.resident(pid, exact=True) for pid in pids))
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            yield peak
+        finally:
+            is_over.set()
+            looking.join()
+
     async def logs(self, box: AsyncSandbox) -> AsyncIterator[SandboxLogEntry]:
         """What the engine logged of a sandbox, after its next look."""
         await asyncio.sleep(1.5)
@@ -203,7 +228,7 @@ class Siege:
 
 def main() -> None:
     home, tier = Path(sys.argv[1]), sys.argv[2]
-    signal.alarm(170)
+    signal.alarm(230)
     if "--no-namespaces" in sys.argv:
         forbid_namespaces()
     told = asyncio.run(Siege(home, tier).run())

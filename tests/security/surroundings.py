@@ -81,6 +81,7 @@ class Surroundings:
             "victim_fd": self._victim_fd, "port": self._port, "port6": self._port6,
             "udp_port": self._udp_port, "abstract": self._abstract, "rebound": "ip6-loopback",
             "socket": str(self._home / "service.sock"), "shm_key": os.getpid(),
+            "shm_id": self._memory,
         }  # fmt: skip
 
     def check(self) -> None:
@@ -91,6 +92,8 @@ class Surroundings:
         assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
         assert os.sched_getaffinity(pid) == os.sched_getaffinity(0)
         assert os.sched_getscheduler(pid) == os.SCHED_OTHER
+        memory = ctypes.create_string_buffer(256)
+        assert ctypes.CDLL(None).shmctl(self._memory, 2, memory) == 0, "shared memory is gone"
         limit = resource.RLIMIT_NOFILE
         assert resource.prlimit(pid, limit) == resource.getrlimit(limit)
         assert socket.gethostname() == self._host, "the machine has another name"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.isolation import landlock
-from tests.security import exhaustion, interface
+from tests.security import exhaustion, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS, TIERS
 
 CHECKOUT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def lay_siege(tier: str) -> dict[str, Any] | str:
     try:
         done = subprocess.run(
             ["unshare", "-m", "sh", "-ec", script],
-            env=environment, capture_output=True, text=True, timeout=180, cwd="/", check=False,
+            env=environment, capture_output=True, text=True, timeout=240, cwd="/", check=False,
         )  # fmt: skip
         if os.environ.get("SIEGE_TIMES"):
             print(done.stderr)
@@ -113,12 +113,12 @@ def told(tier: str, request: pytest.FixtureRequest) -> dict[str, Any]:
 ALL = [
     pytest.param(tier, attack.name, getattr(attack, "refusal", ""), id=f"{tier}: {attack.name}")
     for tier in TIERS
-    for attack in (*SCRIPTS, *interface.ATTACKS, *exhaustion.ATTACKS)
+    for attack in (*SCRIPTS, *keeper_attacks.ATTACKS, *interface.ATTACKS, *exhaustion.ATTACKS)
     if tier in attack.tiers
 ]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_siege_is_laid_to_the_tier_that_it_names(tier: str, told: dict[str, Any]) -> None:
     isolation = told["isolation"]
@@ -130,7 +130,7 @@ def test_the_siege_is_laid_to_the_tier_that_it_names(tier: str, told: dict[str, 
     assert isolation["users"] == users
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("tier", "name", "refusal"), ALL)
 def test_an_attack_fails(tier: str, name: str, refusal: str, told: dict[str, Any]) -> None:
     said = told["results"][name]
@@ -138,7 +138,7 @@ def test_an_attack_fails(tier: str, name: str, refusal: str, told: dict[str, Any
     assert re.search(refusal, said), f"it failed, but for another reason: {said}"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("tier", TIERS)
 def test_everything_outside_stays_healthy(phase: str, tier: str, told: dict[str, Any]) -> None:
