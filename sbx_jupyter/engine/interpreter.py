@@ -15,11 +15,15 @@ import zipfile
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from sbx_jupyter.engine.subscriptions import Ended
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, ProcessConfig, StartRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbx_jupyter.engine.files import Files
     from sbx_jupyter.engine.process import Process
     from sbx_jupyter.engine.processes import Processes
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 USER: Final = "user"
 TAG: Final = "_interpreter"
 ARCHIVE_PATH: Final = "/run/sbx-interpreter.pyz"
+ENVS_PATH: Final = "/run/sbx-interpreter.json"
 START_TIMEOUT: Final = 30.0
 _ERROR_TAIL: Final = 2000
 _MAIN: Final = "from sbx_jupyter.interpreter.program import main\nmain()\n"
@@ -35,10 +40,18 @@ _MAIN: Final = "from sbx_jupyter.interpreter.program import main\nmain()\n"
 class Interpreter:
     """The interpreter of one sandbox; ``start`` as often as you like."""
 
-    def __init__(self, files: Files, processes: Processes) -> None:
+    def __init__(
+        self, files: Files, processes: Processes, envs: Callable[[], dict[str, str]]
+    ) -> None:
+        """``envs`` gives the variables of the sandbox, as they are by then."""
         self._files = files
         self._processes = processes
+        self._envs = envs
         self._starting = asyncio.Lock()
+
+    @property
+    def _is_running(self) -> bool:
+        return any(process.tag == TAG for process in self._processes.list())
 
     async def start(self) -> None:
         """Return when the interpreter listens; whoever comes second waits for the first.
@@ -47,13 +60,13 @@ class Interpreter:
         template without Python or Jupyter.
         """
         async with self._starting:
-            if any(process.tag == TAG for process in self._processes.list()):
+            if self._is_running:
                 return
-            await self._write_archive()
+            await self._write(ARCHIVE_PATH, await asyncio.to_thread(archive))
+            await self._write_envs()
+            arguments = [ARCHIVE_PATH, "--port", str(INTERPRETER_PORT), "--envs", ENVS_PATH]
             request = StartRequest(
-                process=ProcessConfig(
-                    cmd=await self._python(), args=[ARCHIVE_PATH, "--port", str(INTERPRETER_PORT)]
-                ),
+                process=ProcessConfig(cmd=await self._python(), args=arguments),
                 tag=TAG,
                 stdin=False,
             )
@@ -66,9 +79,22 @@ class Interpreter:
                     await process.signal(9)
                 raise UnavailableError("the code interpreter does not start") from None
 
-    async def _write_archive(self) -> None:
-        async with await self._files.open_write(ARCHIVE_PATH, "root") as file:
-            await file.write(await asyncio.to_thread(archive))
+    async def update_envs(self) -> None:
+        """Tell an interpreter that runs of variables that have changed; its next kernels get them.
+
+        Raises the errors of ``Files``.
+        """
+        if self._is_running:
+            await self._write_envs()
+
+    async def _write_envs(self) -> None:
+        part = f"{ENVS_PATH}.part"
+        await self._write(part, msgspec.json.encode(self._envs()))
+        await self._files.move(part, ENVS_PATH, "root")
+
+    async def _write(self, path: str, content: bytes) -> None:
+        async with await self._files.open_write(path, "root") as file:
+            await file.write(content)
 
     async def _python(self) -> str:
         """The engine's Python, which stock sandboxes see; else the template's own."""

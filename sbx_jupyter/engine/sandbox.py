@@ -70,7 +70,7 @@ class Sandbox:
         self.closed = asyncio.Event()
         self.files = Files(self)
         self.processes = Processes(self, run_dir, process_settings, free_agent=cage.free_agent)
-        self._interpreter = Interpreter(self.files, self.processes)
+        self._interpreter = Interpreter(self.files, self.processes, lambda: self.envs)
         self.watchers = Watchers(self)
         self._ports = Ports(self)
         self._meter = Meter(self, cage, limits)
@@ -104,6 +104,7 @@ class Sandbox:
         descriptors.close_all(reply.fds)
         self.envs = dict(envs)
         self.default_user = default_user
+        await self._interpreter.update_envs()
 
     async def call(
         self, op: str, *, fds: Sequence[int] = (), timeout: float = 30, **fields: Any

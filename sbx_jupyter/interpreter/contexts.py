@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbx_jupyter.interpreter import events, variables
 from sbx_jupyter.interpreter.kernel import Kernel, KernelDiedError
 from sbx_jupyter.interpreter.launcher import KernelStartError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Coroutine
 
     from sbx_jupyter.interpreter.launcher import Launcher
+    from sbx_jupyter.interpreter.variables import SandboxVariables
 
     Events = AsyncGenerator[events.Event, None]
+
+T = TypeVar("T")
 
 KEEPALIVE_INTERVAL: Final = 5.0
 SETTLE_TIMEOUT: Final = 10.0
@@ -39,22 +42,32 @@ def normalised(language: str | None) -> str:
 class Context:
     """One kernel, started at its first use and replaced when it dies."""
 
-    def __init__(self, launcher: Launcher, language: str, cwd: str) -> None:
+    def __init__(
+        self, launcher: Launcher, sandbox: SandboxVariables, language: str, cwd: str
+    ) -> None:
         self.id = str(uuid.uuid4())
         self.language = language
         self.cwd = cwd
         self._launcher = launcher
+        self._sandbox = sandbox
+        self._told: Kernel | None = None
+        self._is_removed = False
         self._kernel: Kernel | None = None
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
 
     def to_json(self) -> dict[str, str]:
         return {"id": self.id, "language": self.language, "cwd": self.cwd}
 
     async def ready(self) -> Kernel:
-        """The kernel, started if there is none. Raises ``KernelStartError``."""
+        """The kernel, started if there is none.
+
+        Raises ``KernelStartError``, ``UnknownContextError`` when the context was removed meanwhile.
+        """
         async with self._starting:
+            if self._is_removed:
+                raise UnknownContextError(self.id)
             if self._kernel is not None and self._kernel.died.is_set():
                 await self._drop()
             if self._kernel is None:
@@ -64,13 +77,19 @@ class Context:
     async def execute(self, code: str, envs: dict[str, str] | None) -> Events:
         """Run code when it is its turn, as events up to the end.
 
-        Closing the iterator before the end interrupts the code. Raises ``KernelStartError``.
+        Closing the iterator before the end interrupts the code. Raises ``KernelStartError``, and
+        ``UnknownContextError`` when the context was removed meanwhile.
         """
-        await self._turn.acquire()
+        async with contextlib.aclosing(self._wait_turn()) as signs:
+            async for sign in signs:
+                yield sign
         finished = False
         kernel: Kernel | None = None
         try:
-            kernel = await self.ready()
+            starting = self._keep(self.ready())
+            async for sign in _signs_of_life(starting):
+                yield sign
+            kernel = starting.result()
             await self._set(kernel, envs)
             kernel.execute(code)
             async for event in _events(kernel):
@@ -96,8 +115,33 @@ class Context:
         await self.ready()
 
     async def aclose(self) -> None:
+        """End the kernel for good; executions that still wait fail when it is their turn."""
+        self._is_removed = True
         async with self._starting:
             await self._drop()
+
+    async def _wait_turn(self) -> Events:
+        """Wait, in the order of asking, until nothing else runs here."""
+        acquiring = asyncio.ensure_future(self._turn.acquire())
+        try:
+            async for sign in _signs_of_life(acquiring):
+                yield sign
+        except BaseException:
+            if not acquiring.cancel() and not acquiring.cancelled():
+                self._turn.release()  # it became ours just when our client left
+            raise
+
+    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that goes on when the client that it was begun for leaves."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it; nobody may be left
 
     async def _drop(self) -> None:
         kernel, self._kernel = self._kernel, None
@@ -117,29 +161,31 @@ class Context:
             except KernelDiedError:
                 pass
             except TimeoutError:
-                with contextlib.suppress(KernelStartError):
+                with contextlib.suppress(KernelStartError, UnknownContextError):
                     await self.restart()
             finally:
                 self._turn.release()
 
-        task = asyncio.get_running_loop().create_task(settle())
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self._keep(settle())
 
     async def _set(self, kernel: Kernel, envs: dict[str, str] | None) -> None:
+        if self._told is not kernel:
+            self._told = kernel
+            envs = self._sandbox.changed() | (envs or {})
         if envs and (code := variables.setting(self.language, envs)):
             await kernel.run_silently(code)
 
     async def _unset(self, kernel: Kernel, envs: dict[str, str] | None) -> None:
-        if envs and (code := variables.restoring(self.language, envs)):
+        if envs and (code := variables.restoring(self.language, envs, self._sandbox)):
             await kernel.run_silently(code)
 
 
 class Contexts:
     """All contexts of the sandbox, with one shared default per language."""
 
-    def __init__(self, launcher: Launcher, home: str) -> None:
+    def __init__(self, launcher: Launcher, sandbox: SandboxVariables, home: str) -> None:
         self._launcher = launcher
+        self._sandbox = sandbox
         self._home = home
         self._by_id: dict[str, Context] = {}
         self._defaults: dict[str, Context] = {}
@@ -187,7 +233,7 @@ class Contexts:
             await context.aclose()
 
     def _add(self, language: str, cwd: str) -> Context:
-        context = Context(self._launcher, language, cwd)
+        context = Context(self._launcher, self._sandbox, language, cwd)
         self._by_id[context.id] = context
         return context
 
@@ -195,6 +241,14 @@ class Contexts:
 def _check(language: str) -> None:
     if language not in LANGUAGES:
         raise KernelStartError(f"language {language!r} is not supported")
+
+
+async def _signs_of_life(awaited: asyncio.Future[Any]) -> Events:
+    """Keepalives until something has happened."""
+    while not awaited.done():
+        await asyncio.wait((awaited,), timeout=KEEPALIVE_INTERVAL)
+        if not awaited.done():
+            yield events.KEEPALIVE
 
 
 async def _events(kernel: Kernel) -> Events:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
 
-from sbx_jupyter.interpreter.launcher import KernelStartError
+from sbx_jupyter.interpreter.launcher import KernelStartError, read_complaint
 
 if TYPE_CHECKING:
     from sbx_jupyter.interpreter.launcher import Launcher
@@ -59,9 +59,13 @@ class Kernel:
                 await kernel._bound()
                 kernel._open_channels()
                 await kernel._handshake()
-        except (TimeoutError, KernelDiedError) as error:
+        except TimeoutError as error:
             await kernel.aclose()
             raise KernelStartError(f"the {language} kernel does not answer") from error
+        except KernelDiedError as error:
+            complaint = read_complaint(file)
+            await kernel.aclose()
+            raise KernelStartError(f"the {language} kernel ended at once{complaint}") from error
         except BaseException:
             await kernel.aclose()
             raise

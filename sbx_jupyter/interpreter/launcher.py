@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.interpreter.driven import KERNELS, missing_program
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MESSAGE_LIMIT: Final = 64 * 1024
+
+
+def complaint_path(connection_file: str) -> Path:
+    """Where a forked kernel leaves why it ended."""
+    return Path(f"{connection_file}.error")
+
+
+def read_complaint(connection_file: str) -> str:
+    """The last line of what a kernel that ended had to say, after a colon; nothing if nothing."""
+    try:
+        said = complaint_path(connection_file).read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return f": {said.splitlines()[-1]}" if said else ""
 
 
 class KernelStartError(Exception):
@@ -63,7 +78,7 @@ class Launcher:
         pid = int(answer["pid"])
         if pid in self._early:
             self._early.discard(pid)
-            raise KernelStartError("the kernel ended at once")
+            raise KernelStartError(f"the kernel ended at once{read_complaint(connection_file)}")
         self._ended[pid] = ended
         return pid
 

@@ -17,13 +17,17 @@ import os
 import select
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbx_jupyter.interpreter import launcher
 
 if TYPE_CHECKING:
     import socket
 
 MAX_REQUEST: Final = 64 * 1024
+_COMPLAINT: Final = 4000
 
 
 def preload() -> None:
@@ -96,8 +100,10 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
     except BaseException:
-        # Nobody reads what we would print; the nursery reports the status.
-        status = 1
+        # Nobody reads what we would print; whoever waits for this kernel reads the file.
+        with contextlib.suppress(OSError):
+            path = launcher.complaint_path(request["connection_file"])
+            path.write_text(traceback.format_exc()[-_COMPLAINT:])
     finally:
         os._exit(status)
 

@@ -17,6 +17,7 @@ def main() -> None:
     """
     parser = argparse.ArgumentParser(prog="interpreter")
     parser.add_argument("--port", type=int, default=49999)
+    parser.add_argument("--envs", help="a file with the variables of the sandbox, as JSON")
     arguments = parser.parse_args()
     listener = socket.create_server(("127.0.0.1", arguments.port), backlog=128)
     print(f"listening on {listener.getsockname()[1]}", flush=True)
@@ -34,4 +35,4 @@ def main() -> None:
 
     from sbx_jupyter.interpreter.server import serve
 
-    sys.exit(serve(listener, ours))
+    sys.exit(serve(listener, ours, arguments.envs))

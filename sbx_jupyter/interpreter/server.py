@@ -13,8 +13,10 @@ import tornado.httpserver
 import tornado.iostream
 import tornado.web
 
+from sbx_jupyter.interpreter import events
 from sbx_jupyter.interpreter.contexts import Context, Contexts, UnknownContextError, normalised
 from sbx_jupyter.interpreter.launcher import KernelStartError, Launcher
+from sbx_jupyter.interpreter.variables import SandboxVariables
 
 if TYPE_CHECKING:
     import socket
@@ -120,10 +122,19 @@ class ExecuteHandler(_Handler):
 
     async def _stream(self, context: Context, code: str, envs: dict[str, str] | None) -> None:
         self.set_header("Content-Type", "application/json")
-        async with contextlib.aclosing(context.execute(code, envs)) as stream:
-            async for event in stream:
-                self.write(json.dumps(event, default=str) + "\n")
-                await self.flush()
+        try:
+            async with contextlib.aclosing(context.execute(code, envs)) as stream:
+                async for event in stream:
+                    await self._send(event)
+        except (KernelStartError, UnknownContextError) as error:
+            if not self._headers_written:
+                raise  # as a status
+            await self._send(events.error("UnexpectedEndOfExecution", str(error)))
+            await self._send(events.END)
+
+    async def _send(self, event: events.Event) -> None:
+        self.write(json.dumps(event, default=str) + "\n")
+        await self.flush()
 
 
 def _is_text_map(value: Any) -> bool:
@@ -132,17 +143,19 @@ def _is_text_map(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
-def serve(listener: socket.socket, nursery: socket.socket) -> int:
+def serve(listener: socket.socket, nursery: socket.socket, envs_path: str | None) -> int:
     """Serve until the nursery is gone or SIGTERM; the exit status."""
-    return asyncio.run(_serve(listener, nursery))
+    return asyncio.run(_serve(listener, nursery, SandboxVariables(envs_path)))
 
 
-async def _serve(listener: socket.socket, nursery: socket.socket) -> int:
+async def _serve(
+    listener: socket.socket, nursery: socket.socket, variables: SandboxVariables
+) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     launcher = Launcher(nursery)
-    contexts = Contexts(launcher, os.environ.get("HOME") or "/")
+    contexts = Contexts(launcher, variables, os.environ.get("HOME") or "/")
     listener.setblocking(False)
     server = tornado.httpserver.HTTPServer(_application(contexts), max_body_size=MAX_BODY)
     server.add_socket(listener)

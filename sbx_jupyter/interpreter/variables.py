@@ -6,9 +6,34 @@ import json
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Final
 
 _SHELL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class SandboxVariables:
+    """What ``GET /envs`` of the sandbox says now: the engine keeps it in a file for us."""
+
+    def __init__(self, path: str | None) -> None:
+        """Without a ``path`` it is what this process was started with."""
+        self._path = path
+
+    def read(self) -> dict[str, str]:
+        """The variables; none when somebody in the sandbox has spoilt the file."""
+        if self._path is None:
+            return {}
+        try:
+            found = json.loads(Path(self._path).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(found, dict):
+            return {}
+        return {name: value for name, value in found.items() if isinstance(value, str)}
+
+    def changed(self) -> dict[str, str]:
+        """Those that a kernel has to be told, since it has others from this process."""
+        return {name: value for name, value in self.read().items() if os.environ.get(name) != value}
 
 
 def setting(language: str, envs: dict[str, str]) -> str | None:
@@ -16,9 +41,10 @@ def setting(language: str, envs: dict[str, str]) -> str | None:
     return _code(language, dict(envs))
 
 
-def restoring(language: str, envs: dict[str, str]) -> str | None:
+def restoring(language: str, envs: dict[str, str], sandbox: SandboxVariables) -> str | None:
     """Code that gives the variables back the sandbox's value, or removes them."""
-    return _code(language, {name: os.environ.get(name) for name in envs})
+    current = {**os.environ, **sandbox.read()}
+    return _code(language, {name: current.get(name) for name in envs})
 
 
 def _code(language: str, envs: dict[str, str | None]) -> str | None:

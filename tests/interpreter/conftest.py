@@ -17,13 +17,17 @@ def sandbox(shared_engine):
         yield created
 
 
-@pytest.fixture
-def http(shared_engine, sandbox):
-    """An HTTP client whose every request goes to the interpreter of the sandbox."""
+def client_of(engine, sandbox):
+    """An HTTP client whose every request goes to the interpreter of a sandbox."""
     headers = {
         access.SANDBOX_ID_HEADER: sandbox.sandbox_id,
         access.SANDBOX_PORT_HEADER: str(INTERPRETER_PORT),
     }
-    url = shared_engine.connection.url
-    with httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client:
+    url = engine.connection.url
+    return httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False)
+
+
+@pytest.fixture
+def http(shared_engine, sandbox):
+    with client_of(shared_engine, sandbox) as client:
         yield client
