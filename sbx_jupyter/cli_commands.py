@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.platform import PlatformClient
     from sbx_jupyter.protocol.locations import ConnectionFile
 
+_NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk that can"
 _STOP_SECONDS: Final = 60.0
 _LOCAL: Final = ("127.0.0.1", "localhost")
 
@@ -95,7 +96,7 @@ def diagnose(options: argparse.Namespace) -> int:
     print(f"tier:    {report['tier']}")
     print(f"users:   {report['users']}")
     print(f"freezer: {report['freezer']}")
-    print(f"reflink: {'yes' if report['reflink'] else 'no'}")
+    print(f"reflink: {'yes' if report['reflink'] else _NO_REFLINK}")
     for what, how in report["limits"].items():
         print(f"{what + ' limit by:':20}{how}")
     for missing in report["missing"]:

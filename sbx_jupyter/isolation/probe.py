@@ -170,7 +170,7 @@ def _map_subordinate() -> None:
 
 
 def _reflink(work: Path) -> None:
-    with open(work / "a", "wb") as source, open(work / "b", "wb") as target:
+    with open(work / "a", "w+b") as source, open(work / "b", "wb") as target:
         source.write(b"x" * 4096)
         source.flush()
         fcntl.ioctl(target, _FICLONE, source.fileno())
