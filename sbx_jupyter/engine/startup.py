@@ -34,7 +34,7 @@ async def run_start_command(
     sandbox: Sandbox,
     *,
     limit: float = BOOT_LIMIT,
-    say: Callable[[str, str], None] | None = None,
+    say: Callable[[str, str], bool | None] | None = None,
 ) -> None:
     """Start a command and wait until the ready command succeeds (interface 7.4).
 
@@ -66,7 +66,7 @@ async def run_start_command(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _watch(process: Process, say: Callable[[str, str], None] | None) -> None:
+async def _watch(process: Process, say: Callable[[str, str], bool | None] | None) -> None:
     """Return when a start command ends well; raises ``FailedPreconditionError`` otherwise."""
     lines = {
         kind: Lines(lambda line, kind=kind: say(line, kind) if say is not None else None)

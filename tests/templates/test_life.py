@@ -34,7 +34,8 @@ def api_of(engine: EngineProcess) -> Iterator[Api]:
     with httpx.Client(
         base_url=found.url, headers={"X-API-Key": found.api_key}, trust_env=False, timeout=30
     ) as client:
-        yield Api(client)
+        assert engine.process is not None
+        yield Api(client, engine.process.pid)
 
 
 def wait_for(condition: object, what: str) -> None:
@@ -88,6 +89,48 @@ def test_a_build_whose_engine_was_killed_has_failed_and_leaves_nothing(
         wait_for(lambda: len(names_below(data / "sandboxes")) <= 4, "a writable layer stays")
         again = api.build("survivor", run("echo kept > /tmp/kept"))
         assert any("CACHED RUN" in entry["message"] for entry in again["logEntries"])
+
+
+def test_no_entry_that_was_shown_changes_its_place_when_the_engine_is_killed(
+    own_engine: EngineProcess,
+) -> None:
+    seen: list[dict[str, object]] = []
+    with api_of(own_engine) as api:
+        asked = api.request("followed")
+        api.start(asked, run("for i in $(seq 300); do echo line $i; sleep 0.01; done; sleep 60"))
+
+        def follow() -> bool:
+            seen.extend(api.status(asked, logsOffset=len(seen))["logEntries"])
+            return len(seen) > 100
+
+        wait_for(follow, "nothing is shown")
+    own_engine.kill()
+    log = own_engine.data_dir / "builds" / f"{asked['buildID']}.jsonl"
+    with log.open("ab") as file:
+        file.write(b'{"timestamp": "2026-01-01T00:00:00Z", "mess')  # what a crash may leave
+    own_engine.start()
+
+    with api_of(own_engine) as api:
+        ended = api.wait(asked)
+        assert ended["logEntries"][: len(seen)] == seen
+        last = ended["logEntries"][-1]
+        assert (last["message"], last["level"]) == ("the engine stopped", "error")
+        rest = api.status(asked, logsOffset=len(seen))["logEntries"]
+        assert rest == ended["logEntries"][len(seen) : len(seen) + 100]
+
+
+def test_an_announced_build_waits_for_its_start_over_a_crash(own_engine: EngineProcess) -> None:
+    with api_of(own_engine) as api:
+        today = api.request("announced")
+        older = api.client.post("/templates", json={"dockerfile": "FROM e2bdev/base"}).json()
+    own_engine.kill()
+    own_engine.start()
+    with api_of(own_engine) as api:
+        assert api.status(today)["status"] == api.status(older)["status"] == "waiting"
+        api.start(today, run("true"))
+        path = f"/templates/{older['templateID']}/builds/{older['buildID']}"
+        assert api.client.post(path).status_code == 202
+        assert api.wait(today)["status"] == api.wait(older)["status"] == "ready"
 
 
 def test_an_engine_that_stops_ends_its_builds(own_engine: EngineProcess) -> None:
@@ -154,7 +197,9 @@ def strict_api(tmp_path: Path) -> Iterator[Api]:
         found.process.stderr.close()
 
 
-def test_a_step_that_never_ends_is_stopped_and_the_queue_is_bounded(strict_api: Api) -> None:
+def test_a_step_that_never_ends_is_stopped_and_the_queue_is_bounded(
+    strict_api: Api, tmp_path: Path
+) -> None:
     first = strict_api.request("endless")
     second = strict_api.request("waiting")
     strict_api.start(first, run("while true; do :; done"))
@@ -164,6 +209,15 @@ def test_a_step_that_never_ends_is_stopped_and_the_queue_is_bounded(strict_api: 
     ended = strict_api.wait(first)
     assert ended["reason"]["message"].endswith("command failed: it ran longer than 3 seconds")
     assert strict_api.wait(second)["status"] == "ready"
+    again = strict_api.request("endless")
+    strict_api.start(again, run("while true; do :; done"))
+    assert not any(
+        "CACHED RUN" in entry["message"] for entry in strict_api.wait(again)["logEntries"]
+    )
+    # There is what the second made, and the user that both steps stand on.
+    layers = names_below(tmp_path / "data" / "layers")
+    strict_api.client.delete("/templates/endless")
+    assert names_below(tmp_path / "data" / "layers") == layers
 
 
 def test_a_step_that_fills_the_disk_fails_and_leaves_no_layer(
@@ -176,3 +230,17 @@ def test_a_step_that_fills_the_disk_fails_and_leaves_no_layer(
     assert not names_below(tmp_path / "data" / "layers")
     slow = strict_api.build("too-large", run(f"({fill}); sleep 60"))
     assert slow["reason"]["message"].endswith("command failed: it wrote more than 64 MiB")
+
+
+def test_a_step_that_prints_a_gigabyte_costs_the_engine_no_memory(
+    own_engine: EngineProcess,
+) -> None:
+    with api_of(own_engine) as api:
+        before = api.used_memory()
+        found = api.build("loud", run("yes 'a line of the output of a step' | head -c 1000000000"))
+        assert found["status"] == "ready", found["reason"]
+        assert sum("the rest is cut" in item["message"] for item in found["logEntries"]) == 1
+        assert len(found["logEntries"]) < 10_100
+        one_line = api.build("loud", run("head -c 300000000 /dev/zero | tr '\\0' x; exit 1"))
+        assert one_line["reason"]["message"].endswith("command failed: exit status 1")
+        assert api.used_memory() - before < 200 << 20

@@ -123,9 +123,9 @@ class BuildRun:
     def _say(self, message: str, level: Level = "info") -> None:
         self.log.add(f"[{self._prefix}] {message}", self._phase, level)
 
-    def _say_output(self, line: str, kind: str) -> None:
+    def _say_output(self, line: str, kind: str) -> bool:
         level: Level = "warn" if kind == "stderr" else "info"
-        self.log.add_output(f"[{self._prefix}] [{kind}]: {line}", self._phase, level)
+        return self.log.add_output(f"[{self._prefix}] [{kind}]: {line}", self._phase, level)
 
     def _runner(self) -> StepRunner:
         return StepRunner(

@@ -85,17 +85,21 @@ class BuildLog:
         entry = BuildLogEntry(timestamp=now(), message=message, level=level, step=step)
         self.entries.append(entry)
 
-    def add_output(self, message: str, step: str | None, level: Level = "info") -> None:
-        """Take one line that a command wrote; beyond the bounds it is dropped, and that is said."""
+    def add_output(self, message: str, step: str | None, level: Level = "info") -> bool:
+        """Take one line that a command wrote; whether more is wanted.
+
+        Beyond the bounds it is dropped, and that is said once.
+        """
         if self._is_cut:
-            return
+            return False
         if not self._lines_left or self._characters_left < len(message):
             self._is_cut = True
             self.add("the output of the build is too long: the rest is cut", step, "warn")
-            return
+            return False
         self._lines_left -= 1
         self._characters_left -= len(message)
         self.add(message, step, level)
+        return True
 
     async def save(self) -> None:
         """Write new entries to the file. Raises ``OSError``."""
@@ -117,20 +121,26 @@ def at_least(entries: list[BuildLogEntry], level: Level | None) -> list[BuildLog
 
 
 class Lines:
-    """Cuts the output of a command into lines; one without an end is given in pieces."""
+    """Cuts the output of a command into lines; one without an end is given in pieces.
 
-    def __init__(self, take: Callable[[str], None]) -> None:
+    What takes them says ``False`` when it wants no more: the rest is then not even looked at.
+    """
+
+    def __init__(self, take: Callable[[str], bool | None]) -> None:
         self._take = take
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
+        self._is_wanted = True
 
     def feed(self, chunk: bytes) -> None:
+        if not self._is_wanted:
+            return
         text = self._rest + self._decoder.decode(chunk)
         *lines, self._rest = text.replace("\r\n", "\n").split("\n")
         for line in lines:
             self._give(line)
         while len(self._rest) > _MAX_LINE:
-            self._take(self._rest[:_MAX_LINE])
+            self._say(self._rest[:_MAX_LINE])
             self._rest = self._rest[_MAX_LINE:]
 
     def close(self) -> None:
@@ -142,4 +152,8 @@ class Lines:
     def _give(self, line: str) -> None:
         # Progress bars write over themselves: what remains visible is after the last return.
         shown = line.rstrip("\r").rpartition("\r")[2]
-        self._take(shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "...")
+        self._say(shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "...")
+
+    def _say(self, text: str) -> None:
+        if self._is_wanted:
+            self._is_wanted = self._take(text) is not False

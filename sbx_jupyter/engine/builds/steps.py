@@ -85,7 +85,12 @@ class StepRunner:
     """Runs steps on benches; each method says whether the bench has something to keep."""
 
     def __init__(
-        self, *, virtual: bool, timeout: float, say: Callable[[str, str], None], max_bytes: int
+        self,
+        *,
+        virtual: bool,
+        timeout: float,
+        say: Callable[[str, str], bool | None],
+        max_bytes: int,
     ) -> None:
         """``virtual``: the sandbox has one id only, so nothing changes its owner."""
         self._virtual = "virtual" if virtual else ""

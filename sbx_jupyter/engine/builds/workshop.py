@@ -65,7 +65,7 @@ class Bench:
         *,
         user: str,
         timeout: float,
-        say: Callable[[str, str], None],
+        say: Callable[[str, str], bool | None],
         source: Path | None = None,
     ) -> None:
         """Run a command to its end, with a file as its input if one is given.
@@ -98,7 +98,7 @@ class Bench:
         except SbxError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
 
-    async def _follow(self, process: Process, say: Callable[[str, str], None]) -> None:
+    async def _follow(self, process: Process, say: Callable[[str, str], bool | None]) -> None:
         lines = {
             kind: Lines(lambda line, kind=kind: say(line, kind)) for kind in ("stdout", "stderr")
         }
