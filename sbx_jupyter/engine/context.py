@@ -155,5 +155,5 @@ class Context:
             _log.log(
                 logging.getLevelNamesMapping().get(row.level.upper(), logging.INFO),
                 row.message,
-                extra={"sandbox_id": row.sandbox_id, **row.fields},
+                extra={"sandbox_id": row.sandbox_id, "fields": row.fields},
             )

@@ -404,6 +404,10 @@ class Engine:
         gate = self._running().gate
         return gate.find(sandbox_id) or await gate.enter(sandbox_id, wake)
 
+    def find_live(self, sandbox_id: str) -> Sandbox | None:
+        """The sandbox if it runs right now; others have to ask ``live``."""
+        return self._running().gate.find(sandbox_id)
+
     def access_token(self, sandbox_id: str) -> str | None:
         """The access token, ``None`` for an open sandbox; raises ``NotFoundError``."""
         return self.get(sandbox_id).access_token

@@ -21,7 +21,9 @@ from sbx_jupyter.service.context import RoutedRequest
 from sbx_jupyter.service.forward import Forward
 from sbx_jupyter.service.records import new_request_id, note_request
 from sbx_jupyter.service.routing import RoutingError, find_route, needs_sandbox
+from sbx_jupyter.service.runtime_routes import METHODS
 from sbx_jupyter.service.signatures import Signature
+from sbx_jupyter.service.unary import UnaryCall
 from sbx_jupyter.service.written import send_refusal
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ class FrontDoor(HTTPServerConnectionDelegate):
         request.route = route
         if route.port != RUNTIME_PORT:
             return Forward(self.service, request, route)
+        if (call := UnaryCall.of(self.service, request, METHODS)) is not None:
+            return call
         if unquote(request.path).rstrip("/") in refusals.INTERNAL_PATHS:
             refusal = refusals.refuse_internal(request.path)
             return Refuser(self.service, request, refusal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ def host_name(host: str) -> str:
     return host.partition(":")[0]
 
 
+@functools.lru_cache(maxsize=256)
 def is_shared(name: str) -> bool:
     """Whether a host serves all sandboxes: ``localhost``, an address, ``sandbox.<anything>``."""
     if name == "localhost" or name.startswith("sandbox."):
