@@ -1,4 +1,4 @@
-"""What hangs on sandboxes without being one: volumes, secrets and their way out."""
+"""What hangs on sandboxes without being one: volumes, secrets, their way out, interpreters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
 from sbx_jupyter.engine.secrets import Secrets
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.engine.volumes.volumes import Volumes
+from sbx_jupyter.engine.warming import Warmer
 from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The volumes, secrets and egress proxies of one engine."""
+    """The volumes, secrets, egress proxies and warm interpreters of one engine."""
 
     volumes: Volumes
     secrets: Secrets
     egress: EgressControl
+    warmer: Warmer
 
     @classmethod
     async def open(cls, context: Context, *, real_ids: bool, tier: str) -> Attachments:
@@ -75,10 +77,14 @@ class Attachments:
         else:
             hooks.started.append(say_without)
             hooks.network_changed.append(say_without)
-        return cls(volumes, secrets, egress)
+        warmer = Warmer(context.slots)
+        if context.config.warm_interpreter:
+            hooks.started.append(warmer.started)
+        return cls(volumes, secrets, egress, warmer)
 
     async def aclose(self) -> None:
         """Close the ways out and finish what runs."""
+        await self.warmer.aclose()
         await self.egress.aclose()
         await self.volumes.aclose()
 

@@ -54,6 +54,9 @@ class EngineConfig:
     max_sandboxes: int = 100
     max_timeout: int = 86400
     default_limits: Limits = DEFAULT_LIMITS
+    warm_interpreter: bool = True
+    """Whether code interpreters are started ahead, where the template is that of the interpreter;
+    each takes 60 MB."""
     metrics_interval: float = 5.0
     domain: str | None = None
     egress_exceptions: tuple[str, ...] = ()

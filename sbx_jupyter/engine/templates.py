@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.store import Store
     from sbx_jupyter.isolation.fence import Limits
 
+INTERPRETER_TEMPLATE_ID: Final = "codeinterpreter00001"
 _STOCK_IDS: Final = {
     "base": "base0000000000000000",
-    "code-interpreter-v1": "codeinterpreter00001",
+    "code-interpreter-v1": INTERPRETER_TEMPLATE_ID,
 }
 _STOCK_SPACE: Final = uuid.UUID("7e2f1b0a-50d4-4c35-9d7c-3d8d3f0c2f11")
 

@@ -60,6 +60,9 @@ class SbxEngine(Application):
     ).tag(config=True)
     allow_origin = Unicode("*", help="The Access-Control-Allow-Origin of answers.").tag(config=True)
     pool_size = Int(4, min=0, max=64, help="How many sandboxes to keep ready.").tag(config=True)
+    warm_interpreter = Bool(
+        True, help="Start code interpreters ahead, in sandboxes of code-interpreter-v1."
+    ).tag(config=True)
     max_sandboxes = Int(100, min=1, help="How many sandboxes may run at once.").tag(config=True)
     max_timeout = Int(86400, min=1, help="The longest life of a sandbox in seconds.").tag(
         config=True
@@ -242,6 +245,7 @@ class SbxEngine(Application):
                 disk_mb=self.default_disk_mb,
                 open_files=self.default_open_files,
             ),
+            warm_interpreter=self.warm_interpreter,
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,
             egress_exceptions=tuple(self.egress_exceptions),
