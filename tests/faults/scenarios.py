@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
+import json
 import signal
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -282,6 +286,77 @@ def check_template_is_gone(world: World, ids: Ids, point: str) -> None:
     assert_works(world, ids, process=True)
 
 
+# Builds of templates
+
+
+def act_build(world: World, ids: Ids) -> None:
+    asked = ask(world, "POST", "/v3/templates", {"name": "made"})
+    if asked is None:
+        return
+    ids |= {"template": asked.json()["templateID"], "build": asked.json()["buildID"]}
+    steps = [{"type": "RUN", "args": [f"date +%N > ~/{name}"]} for name in ("one", "two")]
+    body = {"fromTemplate": "base", "steps": steps, "force": True}
+    ask(world, "POST", f"/v2/templates/{ids['template']}/builds/{ids['build']}", body)
+
+
+def check_build(world: World, ids: Ids, point: str) -> None:
+    """What was acknowledged is there: the announcement, then the build as failed or as ready."""
+    if point == "build.announced":
+        # It waits: a row leaves out what is as usual.
+        assert any("status" not in row for row in world.rows("builds"))
+        act_build(world, ids)
+    path = f"/templates/{ids['template']}/builds/{ids['build']}/status"
+    until(lambda: world.ask("GET", path).json()["status"] in ("ready", "error"))
+    found = world.ask("GET", path).json()
+    if point in ("build.announced", "build.stored"):
+        assert found["status"] == "ready", found
+    else:
+        assert (found["status"], found["reason"]["message"]) == ("error", "the engine stopped")
+        assert found["logEntries"][-1]["message"] == "the engine stopped"
+        act_build(world, ids)
+        path = f"/templates/{ids['template']}/builds/{ids['build']}/status"
+        until(lambda: world.ask("GET", path).json()["status"] == "ready")
+    made = world.create(templateID="made")
+    assert world.run(made, "cat ~/one ~/two | wc -l") == "2"
+    world.ask("DELETE", f"/sandboxes/{made}")
+    until(lambda: world.ask("DELETE", "/templates/made").status_code == 204)
+
+
+def act_import(world: World, ids: Ids) -> None:
+    with contextlib.suppress(httpx.TransportError):
+        world.client.put("/engine/images/tiny", content=tiny_image())
+
+
+def check_import(world: World, ids: Ids, point: str) -> None:
+    assert world.rows("images") == []
+    answer = world.client.put("/engine/images/tiny", content=tiny_image())
+    assert answer.status_code == 201, answer.text
+
+
+def tiny_image() -> bytes:
+    """An image of one file, as ``docker save`` writes it."""
+    layer = _tar({"file": b"content"})
+    settings = {"rootfs": {"diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}}
+    saved = [{"Config": "config.json", "Layers": ["layer.tar"]}]
+    return _tar(
+        {
+            "config.json": json.dumps(settings).encode(),
+            "layer.tar": layer,
+            "manifest.json": json.dumps(saved).encode(),
+        }
+    )
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
 # Networks and volumes
 
 
@@ -354,6 +429,12 @@ def check_stopped(world: World, ids: Ids, point: str) -> None:
 
 
 SCENARIOS = {
+    "build": Scenario(
+        ("build.announced", "build.started", "create.caged", "create.opened", "build.sealed",
+         "build.made", "build.stored"),
+        nothing, act_build, check_build,
+    ),
+    "import of an image": Scenario(("image.unpacked",), nothing, act_import, check_import),
     "create": Scenario(
         ("create.drafted", "create.prepared", "create.caged", "create.opened", "create.begun",
          "create.stored"),

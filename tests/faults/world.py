@@ -222,6 +222,8 @@ class World:
     def _named_layers(self) -> set[str]:
         rows = [*self.rows("sandboxes"), *self.rows("builds")]
         named = {name for row in rows for name in row.get("layers", ())}
+        for row in (*self.rows("steps"), *self.rows("images")):
+            named |= {*row.get("layers", ()), *row.get("below", ())}
         named |= {row["key"] for row in self.rows("merges")}
         return {name.removeprefix("layers/") for name in named}
 

@@ -9,6 +9,7 @@ from sbx_jupyter.engine.builds import readiness
 from sbx_jupyter.engine.builds.setting import Setting, step_key
 from sbx_jupyter.engine.builds.steps import StepError, StepRunner, after, describe
 from sbx_jupyter.engine.builds.workshop import CommandError, Ground, open_bench
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.records import StepRow, now
 from sbx_jupyter.engine.startup import run_start_command
 from sbx_jupyter.errors import NoSpaceError, SbxError
@@ -211,6 +212,7 @@ class BuildRun:
         async with open_bench(context, self.template, self.build, self._ground) as bench:
             if await self._runner().run(bench, step, setting, upload):
                 await bench.seal(name)
+                reached("build.sealed")
                 layers = (name,)
         return StepRow(key=key, layers=layers, below=self._ground.layers, used_at=now())
 

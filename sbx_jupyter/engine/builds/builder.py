@@ -16,6 +16,7 @@ from sbx_jupyter.engine.builds.build import BuildError, BuildRun
 from sbx_jupyter.engine.builds.reports import Reports
 from sbx_jupyter.engine.builds.requests import check_start, check_template_request
 from sbx_jupyter.engine.builds.tags import with_tags
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.records import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.references import full_name, parse_reference
@@ -126,6 +127,7 @@ class Builder:
             announced=start,
         )
         await self._context.commit(Batch().put(template).put(build))
+        reached("build.announced")
         return TemplateAnswer(
             template_id=template.template_id,
             build_id=build.build_id,
@@ -195,6 +197,7 @@ class Builder:
             del self._jobs[build_id]
             self.reports.end(build_id)
             raise
+        reached("build.started")
         work = self._run(job, template, build, request)
         job.task = asyncio.create_task(work, name=f"sbx-build-{build_id}")
         await self._cancel(others, "cancelled: a newer build of this template was started")
@@ -259,6 +262,7 @@ class Builder:
 
     async def _settle_ready(self, build: BuildRow, run: BuildRun, outcome: Outcome) -> None:
         """Bring the layers to the disk, then say that the build is ready."""
+        reached("build.made")
         await asyncio.to_thread(sync, self._context.data_dir.layers)
         template = self._store.templates.get(build.template_id)
         if template is None:
@@ -283,6 +287,7 @@ class Builder:
             await self._context.commit(batch)
         except NoSpaceError as error:
             raise BuildError(f"no space left on the disk: {error.message}", run.phase) from error
+        reached("build.stored")
         self._context.flattener.consider(build.layers)
 
     async def _settle_failed(

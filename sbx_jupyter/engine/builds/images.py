@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.builds.oci import read_archive
 from sbx_jupyter.engine.builds.registry import ImageName, Puller, parse_image_name
+from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.datadir import translate
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.records import ImageRow, now
@@ -126,6 +127,7 @@ class Images:
             await asyncio.to_thread(self._check, image)
             async with self._context.layers.reserve() as layer:
                 await self._unpack_to(layer, image)
+                reached("image.unpacked")
                 row = ImageRow(
                     key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()
                 )
