@@ -41,12 +41,18 @@ class OpenFiles:
 def resident(pid: int, *, exact: bool = False) -> int:
     """Bytes in memory; ``exact`` gives each shared page in parts to those that share it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        if exact:
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) * 1024
+        if exact and (parts := _proportional(pid)) is not None:
+            return parts
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     return 0
+
+
+def _proportional(pid: int) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return None  # it is closed to us, or ends
 
 
 def ticks(pid: int) -> int:

@@ -165,13 +165,13 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
         with siege.memory_peak(victim) as peak:
             said = await attack(
                 victim,
-                "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = []\n"
-                "        for _ in range(40): x.append(b'x' * (5 << 20)); time.sleep(0.12)\n"
-                "        time.sleep(2); os._exit(0)\n"
-                "print('left', [os.wait()[1] for _ in range(8)].count(0))",
-                timeout=20,
+                "import os, time\nfor _ in range(12):\n    if os.fork() == 0:\n        x = []\n"
+                "        for _ in range(50): x.append(b'x' * (3 << 20)); time.sleep(0.2)\n"
+                "        os._exit(0)\n"
+                "print('left', [os.wait()[1] for _ in range(12)].count(0))",
+                timeout=30,
             )
-        assert "left 8" not in said, said
+        assert "left 12" not in said, said
         assert peak[0] < 512 << 20, f"{peak[0] >> 20} MiB, twice the limit"
         return f"at most {peak[0] >> 20} of 256 MiB; {said}"
 
