@@ -213,12 +213,17 @@ class Watch:
     def _append(self, name: str, kind: str, entry: EntryInfo | None) -> None:
         if self._is_closed or self._error is not None:
             return
+        shown = entry if self._include_entry else None
+        event = FilesystemEvent(name=_printable(name), type=kind, entry=shown)
+        last = self._events[-1] if self._events else None
+        if last and kind == runtime.EVENT_WRITE and (last.name, last.type) == (event.name, kind):
+            self._events[-1] = event  # a long write is told once to whoever asks at its end
+            return
         if len(self._events) >= MAX_EVENTS:
             raise ResourceExhaustedError(
                 f"more than {MAX_EVENTS} events of '{self._path}' were not collected"
             )
-        shown = entry if self._include_entry else None
-        self._events.append(FilesystemEvent(name=_printable(name), type=kind, entry=shown))
+        self._events.append(event)
         self._arrived.set()
 
     async def _stat(self, name: str) -> EntryInfo | None:

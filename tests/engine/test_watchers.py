@@ -70,6 +70,21 @@ async def test_an_upload_is_told_as_create_chmod_write_at_once(sandbox: Sandbox)
     assert await sandbox.watchers.events(watcher) == []
 
 
+async def test_a_long_upload_is_told_as_one_write(sandbox: Sandbox) -> None:
+    request = WatchDirRequest(path=FOLDER, include_entry=True)
+    watcher = await sandbox.watchers.create(request)
+
+    async with await sandbox.files.open_write(f"{FOLDER}/long") as file:
+        for _ in range(20):
+            await file.write(bytes(100_000))
+            await asyncio.sleep(0.01)  # so that the kernel's events are read in between
+
+    events = await sandbox.watchers.events(watcher)
+    assert told(events) == [("long", "CREATE"), ("long", "CHMOD"), ("long", "WRITE")]
+    assert events[-1].entry is not None
+    assert events[-1].entry.size == 2_000_000
+
+
 async def test_changes_of_children_are_told_with_relative_names(sandbox: Sandbox) -> None:
     await shell(sandbox, "echo > old")
     watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
