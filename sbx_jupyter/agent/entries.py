@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidArgumentError, ResourceExhaustedError
 from . import paths
+from .halves import read_in_halves
 from .workers import Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .users import Users
 
 Entry = dict[str, Any]
 
 MAX_ENTRIES: Final = 200_000
+_LARGE: Final = 64 * 1024
+"""Size of a directory with more entries than the agent can read while others wait."""
+
 METADATA_PREFIX: Final = "user.e2b."
 
 _FILE: Final = "FILE_TYPE_FILE"
@@ -134,9 +138,11 @@ class EntryReader:
         Raises ``InvalidArgumentError`` when it is no directory, ``ResourceExhaustedError`` when
         there are more than ``MAX_ENTRIES``, and ``OSError``.
         """
-        if not stat.S_ISDIR(os.stat(root).st_mode):
+        status = os.stat(root)
+        if not stat.S_ISDIR(status.st_mode):
             raise InvalidArgumentError(f"path is not a directory: {root}")
         patience = patience or Patience()
+        patience.demand(status.st_size, _LARGE)
         found: list[str] = []
         # Each level waits here with what is left of it.
         levels = [iter(self._scan("" if root == "/" else root, patience))]
@@ -156,18 +162,26 @@ class EntryReader:
 
     def _scan(self, directory: str, patience: Patience) -> list[tuple[str, str]]:
         """The entries of one directory in order, each with its path if one can descend."""
+        with _inside(directory or "/") as here:
+            items = _sorted_items(here, patience)
+            if patience.is_lifted:
+                return read_in_halves(items, lambda half: self._read(half, directory, patience))
+            return self._read(items, directory, patience)
+
+    def _read(
+        self, items: Sequence[os.DirEntry[str]], directory: str, patience: Patience
+    ) -> list[tuple[str, str]]:
         entries: list[tuple[str, str]] = []
         folder = _quote(_printable(directory + "/"))[:-1]
-        with _inside(directory or "/") as here:
-            for item in _sorted_items(here, patience):
-                patience.step()
-                path = f"{directory}/{item.name}"
-                try:
-                    status = item.stat(follow_symlinks=False)
-                    entry = self._format(item, path, folder, status)
-                except OSError:
-                    continue  # it vanished
-                entries.append((entry, path if stat.S_ISDIR(status.st_mode) else ""))
+        for item in items:
+            patience.step()
+            path = f"{directory}/{item.name}"
+            try:
+                status = item.stat(follow_symlinks=False)
+                entry = self._format(item, path, folder, status)
+            except OSError:
+                continue  # it vanished
+            entries.append((entry, path if stat.S_ISDIR(status.st_mode) else ""))
         return entries
 
 

@@ -46,6 +46,8 @@ class Patience:
     def __init__(self) -> None:
         self._deadline: float | None = None
         self._steps = 0
+        self.is_lifted = False
+        """Nobody waits: this is a worker."""
 
     def begin(self) -> None:
         """Start the clock for one operation."""
@@ -55,6 +57,7 @@ class Patience:
     def lift(self) -> None:
         """Work without a limit from here on."""
         self._deadline = None
+        self.is_lifted = True
 
     def step(self) -> None:
         """Note a small piece of work. Raises ``TooLong``."""

@@ -189,6 +189,25 @@ def test_a_huge_directory_is_listed_whole(sandbox: Sandbox) -> None:
     assert len(sandbox.engine.call("list_dir", path="/srv")["entries"]) == 20_000
 
 
+def test_a_huge_directory_is_read_in_halves_as_if_it_were_read_at_once(sandbox: Sandbox) -> None:
+    for index in range(9000):
+        path = sandbox.root / f"srv/{index:05}-\n-ä"
+        path.mkdir() if index % 1500 == 0 else path.touch()
+    (sandbox.root / "srv/07500-\n-ä" / "inner").touch()
+    (sandbox.root / "srv/link").symlink_to("00000")
+    write(sandbox.engine, "/srv/08000-\n-ä", metadata={"key": "värde"})
+
+    entries = sandbox.engine.call("list_dir", path="/srv", depth=2)["entries"]
+
+    names = [entry["path"] for entry in entries]
+    expected = [f"/srv/{index:05}-\n-ä" for index in range(9000)]
+    expected.insert(7501, "/srv/07500-\n-ä/inner")
+    assert names == [*expected, "/srv/link"]
+    assert sum(entry["type"] == "FILE_TYPE_DIRECTORY" for entry in entries) == 6
+    (described,) = [entry for entry in entries if "metadata" in entry]
+    assert described == sandbox.engine.call("stat", path="/srv/08000-\n-ä")["entry"]
+
+
 def test_listing_goes_on_while_entries_vanish(sandbox: Sandbox) -> None:
     script = "while :; do mkdir -p /tmp/v/a/b; : > /tmp/v/a/b/c; rm -rf /tmp/v/a; done"
     (sandbox.root / "tmp/v").mkdir(mode=0o777)
