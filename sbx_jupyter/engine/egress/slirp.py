@@ -1,8 +1,8 @@
 """The far end of a sandbox's interface: one slirp4netns, which turns frames into sockets.
 
-It runs outside of the sandbox with the rights of the engine's user, shuts itself into an empty
-file system and a system call filter, and ends with the first process of the sandbox where the
-kernel tells it (Linux 6.9), else when an engine notices.
+It runs outside of the sandbox with the rights of the engine's user, behind a system call filter
+and, where that user is root, in an empty file system and without capabilities. It ends with the
+first process of the sandbox where the kernel tells it (Linux 6.9), else when an engine notices.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ async def start(way: Link, cage_pidfd: int) -> Slirp:
             f"--exit-fd={cage_pidfd}",
             f"--mtu={link.MTU}",
             "--disable-host-loopback",
-            "--enable-sandbox",
             "--enable-seccomp",
+            # As an ordinary user it would have to be root of a namespace for that.
+            *(["--enable-sandbox"] if os.geteuid() == 0 else []),
             f"--userns-path=/proc/self/fd/{way.users}",
             "--netns-type=path",
             f"/proc/self/fd/{way.network}",
