@@ -63,6 +63,7 @@ class Mirror:
         changed = status.st_ctime_ns >= self._since
         found_here = entries(source)
         there: set[str] = set()
+        touched = changed
         if self._since > 0:
             if changed:
                 self._remove_gone(target, found_here)
@@ -71,6 +72,8 @@ class Mirror:
             is_folder = stat.S_ISDIR(found.st_mode)
             if not is_folder and found.st_ctime_ns < self._since and name in there:
                 continue
+            # A file that takes the place of another changes the times of its folder's copy.
+            touched = touched or not is_folder or name not in there
             try:
                 if is_folder:
                     self._enter(source, target, f"{path}/{name}", name)
@@ -83,7 +86,7 @@ class Mirror:
             except OSError as error:
                 if self._still or error.errno in FULL:
                     raise
-        if changed:
+        if touched:
             self._copier.count(status.st_blocks * _BLOCK)
             finish(source, target, status)
 
