@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 _NOFOLLOW: Final = 0x100
 _EMPTY_PATH: Final = 0x1000
 _ALL_FLAGS: Final = _NOFOLLOW | _EMPTY_PATH
+_OWN_DESCRIPTOR: Final = re.compile(rb"/(?:proc/self|dev)/fd/([0-9]{1,9})")
+"""How the C library changes the mode of a file that is perhaps a link, and so how tar does."""
+
 _MODE: Final = 0o7777
 _MAX_VALUE: Final = 65536
 _MICRO: Final = 1_000_000
@@ -145,6 +149,8 @@ class Attributes:
             if not flags & _EMPTY_PATH:
                 raise refusal(errno.ENOENT)
             return self._take(asked, directory)
+        if (own := _OWN_DESCRIPTOR.fullmatch(path)) and not flags & _NOFOLLOW:
+            return self._take(asked, int(own[1]))
         if not path.startswith(b"/"):
             base = os.readlink(_link(asked.pid, directory))
             if not self._tree.holds(base):

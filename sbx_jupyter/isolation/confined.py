@@ -8,6 +8,7 @@ no network: Landlock refuses TCP, the filter every other socket but a socketpair
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from dataclasses import replace
@@ -46,8 +47,7 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan) -> dict[str, Any
     try:
         _fill(root, [os.path.join(data, layer) for layer in order.layers], stock, plan)
         terminals = [os.openpty() for _ in range(_TERMINALS)]
-        # The keeper counts the processes of this sandbox; the kernel those of the id.
-        namespaces.limit(replace(order, limit_processes=not order.confine))
+        _limit(order)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
         if order.confine:
             _confine(root, plan, hold_processors=bool(order.processors))
@@ -57,15 +57,22 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan) -> dict[str, Any
     return {
         "root": root,
         "terminals": [list(pair) for pair in terminals],
-        "filter": _filter_of_programs(order) if order.confine else b"",
+        "filter": shared_ids.build(hold_processors=bool(order.processors))
+        if order.confine
+        else b"",
     }
 
 
-def _filter_of_programs(order: Order) -> bytes:
-    return shared_ids.build(
-        count_processes=order.limit_processes and order.processes > 0,
-        hold_processors=bool(order.processors),
-    )
+def _limit(order: Order) -> None:
+    """The kernel counts the processes of all that have the id; the keeper those of the sandbox."""
+    if not order.confine:
+        namespaces.limit(order)
+        return
+    namespaces.limit(replace(order, limit_processes=False))
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if most != resource.RLIM_INFINITY:  # some must be left for the engine and its user
+        most = most * 3 // 4
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 def _confine(root: str, plan: StockPlan, *, hold_processors: bool) -> None:

@@ -1,7 +1,8 @@
 """The keeper of a sandbox without a pid namespace: its parent, which stays outside.
 
 It reaps, ends everything when the agent ends, and answers the calls that the programs' filter hands
-to it: it makes changes of attributes in their place (``attributes``) and counts their processes.
+to it, by making changes of attributes in their place (``attributes``); and it sees to it that they
+are not too many (``headcount``).
 What it does for one call is short and bounded, and between two calls it looks at everything else,
 so a flood of calls slows down nobody but the sandbox, on whose processors the keeper runs.
 """
@@ -17,48 +18,16 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
-from . import bpf, confined, family, notifications, shared_ids
+from . import confined, family, notifications
 from .attributes import Attributes
+from .headcount import LOOK_INTERVAL, Headcount
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from .namespaces import Order
 
-_RECOUNT: Final = 0.005
-"""Seconds between two looks at all processes of a sandbox that has as many as it may."""
 _ADMITTED: Final = b"1"
-_TOO_MANY: Final = 11  # EAGAIN
-
-
-class Headcount:
-    """How many processes and threads a sandbox has, known exactly only where that matters.
-
-    What is let through is added; only when the sum reaches the limit everybody is counted anew.
-    Forks that were let through and have not happened yet are not found then, so for moments there
-    may be twice as many, never more: each such fork waits in a process that was counted.
-    """
-
-    def __init__(self, limit: int) -> None:
-        """0 is no limit."""
-        self._limit = limit
-        self._count = 0
-        self._counted_at = 0.0
-
-    def admit(self) -> bool:
-        """Whether there may be one more; it is counted then."""
-        if not self._limit:
-            return True
-        if self._count >= self._limit:
-            now = time.monotonic()
-            if now - self._counted_at < _RECOUNT:
-                return False
-            self._count = family.count_tasks(os.getpid())
-            self._counted_at = time.monotonic()
-            if self._count >= self._limit:
-                return False
-        self._count += 1
-        return True
 
 
 class Keeper:
@@ -69,7 +38,7 @@ class Keeper:
         self._agent = agent
         self._attributes = Attributes(root)
         self._headcount = Headcount(processes)
-        self._counted = frozenset(bpf.all_here(shared_ids.COUNTED))
+        self._listeners: set[int] = set()
         self._poll = select.poll()
         self._door = socket.socket(fileno=door)
         self._poll.register(self._door, select.POLLIN)
@@ -82,8 +51,9 @@ class Keeper:
 
     def serve(self) -> None:
         """Answer until the agent ends or SIGTERM comes."""
+        next_look = 0.0
         while not self._is_over():
-            for fd, events in self._poll.poll():
+            for fd, events in self._poll.poll(self._until(next_look)):
                 if fd == self._signals:
                     continue
                 if fd == self._door.fileno():
@@ -92,7 +62,17 @@ class Keeper:
                     self._answer(fd)
                 else:  # the last program of that filter ended
                     self._poll.unregister(fd)
+                    self._listeners.remove(fd)
                     os.close(fd)
+            if self._listeners and time.monotonic() >= next_look:
+                self._headcount.cut()
+                next_look = time.monotonic() + LOOK_INTERVAL
+
+    def _until(self, next_look: float) -> float | None:
+        """Milliseconds to wait at most: without programs and without a limit, for ever."""
+        if not self._listeners or not self._headcount.holds:
+            return None
+        return max(0.0, (next_look - time.monotonic()) * 1000)
 
     def _is_over(self) -> bool:
         with contextlib.suppress(BlockingIOError):
@@ -109,9 +89,10 @@ class Keeper:
         fds: list[int] = []
         try:
             _, fds, _, _ = socket.recv_fds(self._door, 1, 2)
-            if len(fds) == 2 and self._headcount.admit():
+            if len(fds) == 2 and self._headcount.has_room():
                 os.write(fds[1], _ADMITTED)
                 listener = fds.pop(0)
+                self._listeners.add(listener)
                 self._poll.register(listener, select.POLLIN)
         except OSError:
             pass  # it ended, or there is no room for descriptors: it is told by the pipe's end
@@ -121,14 +102,8 @@ class Keeper:
 
     def _answer(self, listener: int) -> None:
         asked = notifications.receive(listener)
-        if asked is None:
-            return
-        if asked.call not in self._counted:
+        if asked is not None:
             asked.answer(self._attributes.perform(asked))
-        elif self._headcount.admit():
-            asked.let_through()
-        else:
-            asked.answer(_TOO_MANY)
 
 
 def prepare(order: Order, data: str) -> str:

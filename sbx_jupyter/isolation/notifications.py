@@ -20,7 +20,6 @@ _RECEIVE: Final = 0xC0502100
 _SEND: Final = 0xC0182101
 _IS_VALID: Final = 0x40082102
 _LAYOUT: Final = "=QIIiIQ6Q"
-_CONTINUE: Final = 1
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MAX_PATH: Final = 4096
@@ -46,15 +45,8 @@ class Notification:
 
     def answer(self, code: int) -> None:
         """Let the call end: with 0, or with an error number."""
-        self._send(struct.pack("=QqiI", self.number, 0, -code, 0))
-
-    def let_through(self) -> None:
-        """Let the kernel perform the call; only for calls whose arguments do not matter."""
-        self._send(struct.pack("=QqiI", self.number, 0, 0, _CONTINUE))
-
-    def _send(self, record: bytes) -> None:
         try:
-            fcntl.ioctl(self.listener, _SEND, record)
+            fcntl.ioctl(self.listener, _SEND, struct.pack("=QqiI", self.number, 0, -code, 0))
         except OSError as error:
             if error.errno != errno.ENOENT:  # the caller was killed
                 raise

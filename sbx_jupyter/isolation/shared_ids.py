@@ -62,13 +62,6 @@ SUPERVISED: Final[dict[str, bpf.Numbers]] = {
 }
 """What the keeper does in place of the caller."""
 
-COUNTED: Final[dict[str, bpf.Numbers]] = {
-    "clone": (56, 220),
-    "fork": (57, None),
-    "vfork": (58, None),
-}
-"""What makes a process or a thread: the keeper says whether there may be one more."""
-
 _SET_AFFINITY: Final = (203, 122)
 _OWN_PROCESS_ONLY: Final = (
     # (number, argument, the only value that is let through)
@@ -104,11 +97,10 @@ _HARMLESS: Final = (
 _DENY: Final = bpf.ERRNO | errno.EPERM
 
 
-def build(*, count_processes: bool = False, hold_processors: bool = False) -> bytes:
+def build(*, hold_processors: bool = False) -> bytes:
     """The filter program; it needs a listener.
 
-    ``count_processes`` has the keeper asked before each fork and each thread. ``hold_processors``
-    says that the first filter already answers calls that choose processors.
+    ``hold_processors`` says that the first filter already answers calls that choose processors.
     """
     code = [bpf.load_number()]
     for numbers, argument, allowed in _OWN_PROCESS_ONLY:
@@ -122,7 +114,5 @@ def build(*, count_processes: bool = False, hold_processors: bool = False) -> by
     code += bpf.when_in(bpf.all_here(_OF_ALL_OF_ONE_ID), _DENY)
     code += bpf.when_in(bpf.all_here(_ATTRIBUTES_BY_PATH), bpf.ERRNO | errno.ENOTSUP)
     code += bpf.when_in(bpf.all_here(SUPERVISED), bpf.NOTIFY)
-    if count_processes:
-        code += bpf.when_in(bpf.all_here(COUNTED), bpf.NOTIFY)
     code.append(bpf.op(bpf.RETURN, bpf.ALLOW))
     return b"".join(code)

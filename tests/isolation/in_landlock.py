@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from sbx_jupyter.isolation import family
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
-from tests.isolation.inside import sandbox
+from tests.isolation.inside import Inside, sandbox
 
 COMMANDS = {
     "python": "python -c 'print(6 * 7)'",
@@ -78,6 +78,7 @@ async def main(data: Path) -> None:
         states = [_state(pid) for pid in family.descendants(cage.pid)[1:]]
         seen["frozen"] = set(states) <= set("TZ") and states.count("T") >= 2
         await cage.thaw()
+        seen.update(await bombed(inside))
         below = family.descendants(cage.pid)
         await inside.start("kill -9 -1")  # the agent, too, but not its keeper
         await asyncio.wait_for(cage.wait_dead(), 10)
@@ -85,6 +86,22 @@ async def main(data: Path) -> None:
     seen["dirs"] = os.listdir(data / "sandboxes")
     await fence.stop()
     print(json.dumps(seen))
+
+
+async def bombed(inside: Inside) -> dict[str, object]:
+    """How many processes a bomb has at most while it is let go on, and what is left of it."""
+    script = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    most = 0
+    for _ in range(2):
+        bomb = asyncio.create_task(inside.run(f"exec python -c '{script}'"))
+        while not bomb.done():
+            most = max(most, family.count_tasks(inside.cage.pid))
+            await asyncio.sleep(0.01)
+    async with asyncio.timeout(10):  # those that were ended have to be reaped yet
+        while (left := family.count_tasks(inside.cage.pid)) > 20:
+            await asyncio.sleep(0.05)
+    alive = await inside.run("echo alive")
+    return {"bomb": most, "left_of_bomb": left, "after_bomb": alive.out.strip()}
 
 
 def _state(pid: int) -> str:

@@ -102,6 +102,8 @@ def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
     assert seen["pty"] == "terminal"
     assert seen["processes"] >= 3
     assert seen["frozen"] is True
+    assert 96 < seen["bomb"] < 2000
+    assert seen["after_bomb"] == "alive"
     assert seen["left"] == seen["dirs"] == []
 
 

@@ -112,8 +112,9 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
         )
         said = await bomb
         assert done.stdout == "forked\n", done.stderr[-300:]
-        made = int(said.removeprefix("made ").split()[0])
-        assert 64 < made < 2 * PROCESSES, said
+        # Either the kernel refused more, or the keeper ended it.
+        made = said.removeprefix("made ").split()[0]
+        assert said.endswith("(-1)") or 64 < int(made) < 2 * PROCESSES, said
         return said
 
 
