@@ -50,7 +50,7 @@ class UnaryCall(HTTPMessageDelegate):
         self._method = method
         self._sandbox = sandbox
         self._started = time.monotonic()
-        self._body = b""
+        self._body = bytearray()  # grows in place: a body may come in a thousand pieces
 
     @classmethod
     def of(
@@ -100,7 +100,7 @@ class UnaryCall(HTTPMessageDelegate):
 
     async def _run(self) -> messages.Message:
         headers = self._request.headers
-        request = messages.decode(self._method.request, self._body or b"{}")
+        request = messages.decode(self._method.request, bytes(self._body) or b"{}")
         call = Call(
             sandbox=self._sandbox,
             user=basic_user(headers.get("Authorization")),
