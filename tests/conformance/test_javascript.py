@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
+
+from tests.templates.images import BUSYBOX, TinyImage
+from tests.templates.registries import REGISTRY, htpasswd, push, serve_registry
 
 FOLDER = Path(__file__).parent / "node"
 
@@ -33,18 +38,44 @@ def node() -> list[str]:
     return node
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", ["sandboxes", "files", "commands", "interpreter"])
-def test_the_javascript_clients_pass(node, e2b_environment, name):
-    environment = os.environ | e2b_environment | {"NO_COLOR": "1"}
+def run_tests(node: list[str], name: str, variables: dict[str, str]) -> None:
+    """Run the tests of one file; what they say is in the failure."""
+    environment = os.environ | variables | {"NO_COLOR": "1"}
     finished = subprocess.run(
         [*node, "--test", "--test-reporter=spec", f"{name}.test.mjs"],
         cwd=FOLDER,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=150,
         check=False,
     )
 
     assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", ["sandboxes", "files", "commands", "interpreter"])
+def test_the_javascript_clients_pass(node, e2b_environment, name):
+    run_tests(node, name, e2b_environment)
+
+
+@pytest.mark.timeout(180)
+def test_the_javascript_client_builds_templates(node, e2b_environment, shared_engine, tmp_path):
+    """Images come from a tar and from a registry with a password, where there are both."""
+    images = {}
+    with contextlib.ExitStack() as opened:
+        if BUSYBOX.exists():
+            image = TinyImage()
+            api = {"X-API-Key": shared_engine.connection.api_key}
+            url = f"{shared_engine.connection.url}/engine/images/js-saved"
+            sent = httpx.put(url, headers=api, content=image.saved(), trust_env=False, timeout=60)
+            assert sent.status_code == 201, sent.text
+            images["SAVED_IMAGE"] = "js-saved"
+            if REGISTRY.exists():
+                with serve_registry(tmp_path) as (host, _):
+                    push(host, image)
+                auth = htpasswd(tmp_path, "me", "secret")
+                host, _ = opened.enter_context(serve_registry(tmp_path, auth))
+                images["REGISTRY_IMAGE"] = f"{host}/tiny:v1"
+        run_tests(node, "templates", e2b_environment | images)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import io
+import json
+import sqlite3
 import tarfile
 import time
 from dataclasses import dataclass
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
 
     from tests.engine_process import EngineProcess
 
-PATIENCE = 30.0
+PATIENCE = 90.0
+TIMEOUT = 180
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Builds wait for processors that other tests have."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +138,14 @@ def archive(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
         for info, content in entries:
             tar.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def waits_for_port(engine: EngineProcess, build_id: str, port: int) -> bool:
+    """Whether sandboxes of a build are given out when a port is open, by what is stored."""
+    path = engine.data_dir / "engine.db"
+    with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection:
+        found = connection.execute("SELECT record FROM builds WHERE key = ?", (build_id,))
+        return f":{port:04X} " in json.loads(found.fetchone()[0]).get("ready_command", "")
 
 
 def messages(status: dict[str, Any]) -> str:

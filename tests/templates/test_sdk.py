@@ -7,11 +7,30 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2b import Sandbox, Template
+from e2b import (
+    AsyncTemplate,
+    Sandbox,
+    Template,
+    wait_for_file,
+    wait_for_port,
+    wait_for_process,
+    wait_for_timeout,
+    wait_for_url,
+)
 from e2b.exceptions import BuildException
+
+from .conftest import waits_for_port
+from .images import BUSYBOX, TinyImage
+from .registries import htpasswd, push, serve_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from e2b import ReadyCmd
+
+    from tests.engine_process import EngineProcess
+
+    from .conftest import Api
 
 pytestmark = pytest.mark.usefixtures("e2b_variables")
 
@@ -179,3 +198,104 @@ def test_a_dockerfile_is_built_through_the_client(context: Path) -> None:
     Template.build(template, "sdk-dockerfile")
     with Sandbox.create("sdk-dockerfile", timeout=60) as sandbox:
         assert sandbox.commands.run("cat name.txt folder/a.txt").stdout == "value\nroot\nfirst"
+
+
+def test_the_helpers_of_the_builder_are_steps_that_work(context: Path) -> None:
+    template = (
+        Template(file_context_path=str(context))
+        .from_base_image()
+        .copy_items([{"src": "folder/a.txt", "dest": "one"}, {"src": "script.sh", "dest": "two"}])
+        .make_dir(["made/deep", "other"], mode=0o750)
+        .make_symlink("one", "pointer")
+        .rename("other", "renamed")
+        .remove("two")
+        .run_cmd("ls > listed && cat pointer >> listed && stat -c %a renamed >> listed")
+    )
+    Template.build(template, "sdk-helpers")
+    with Sandbox.create("sdk-helpers", timeout=60) as sandbox:
+        said = sandbox.commands.run("cat listed").stdout.split()
+    assert said == ["listed", "made", "one", "pointer", "renamed", "first750"]
+
+
+def test_steps_after_a_mark_are_not_taken_from_the_cache() -> None:
+    def build(template: Any) -> list[bool]:
+        lines: list[str] = []
+        Template.build(template, "sdk-half", on_build_logs=lambda e: lines.append(e.message))
+        return ["CACHED" in line for line in lines if " RUN " in line]
+
+    build(Template().from_template("base").run_cmd("true").run_cmd("id"))
+    marked = Template().from_template("base").run_cmd("true").skip_cache().run_cmd("id")
+    assert build(marked) == [True, False]
+    assert Template.alias_exists("sdk-half")
+
+
+@pytest.mark.parametrize(
+    ("ready", "name"),
+    [
+        (wait_for_port(8123), "port"),
+        (wait_for_url("http://localhost:8123/", 200), "url"),
+        (wait_for_process("python3"), "process"),
+        (wait_for_file("/tmp/ready"), "file"),
+        (wait_for_timeout(2_000), "timeout"),
+    ],
+)
+def test_each_way_to_be_ready_is_awaited(ready: ReadyCmd, name: str) -> None:
+    command = "touch /tmp/ready; cd /srv; exec python3 -m http.server 8123"
+    template = Template().from_template("base").set_start_cmd(command, ready)
+    Template.build(template, f"sdk-ready-{name}")
+    with Sandbox.create(f"sdk-ready-{name}", timeout=60) as sandbox:
+        assert sandbox.commands.run("test -e /tmp/ready; pgrep -f http.server").stdout
+
+
+def test_a_wait_for_time_ends_in_a_sandbox_once_its_server_listens(engine: EngineProcess) -> None:
+    """The wait is for the moment that hosted sandboxes begin with; ours need not sit it out."""
+    template = Template().from_template("base")
+    template = template.set_start_cmd(
+        "sleep 0.5; exec python3 -m http.server 8123", wait_for_timeout(3_000)
+    )
+    lines: list[str] = []
+    built = Template.build(template, "sdk-timed", on_build_logs=lambda e: lines.append(e.message))
+    assert any("wait until something listens on port 8123" in line for line in lines)
+    assert waits_for_port(engine, built.build_id, 8123)
+    with Sandbox.create("sdk-timed", timeout=60) as sandbox:
+        assert sandbox.commands.run("curl -sf http://127.0.0.1:8123/").exit_code == 0
+    silent = Template().from_template("base").set_start_cmd("sleep 60", wait_for_timeout(1_000))
+    built = Template.build(silent, "sdk-silent")
+    assert not waits_for_port(engine, built.build_id, 8123)
+
+
+async def test_the_asynchronous_client_builds_as_the_other_does() -> None:
+    lines: list[str] = []
+    template = AsyncTemplate().from_template("base").run_cmd("echo here too")
+    built = await AsyncTemplate.build(
+        template, "sdk-async:one", on_build_logs=lambda e: lines.append(e.message)
+    )
+    assert any("[stdout]: here too" in line for line in lines)
+    background = await AsyncTemplate.build_in_background(template, "sdk-async")
+    assert background.template_id == built.template_id
+    status = await AsyncTemplate.get_build_status(background)
+    assert status.build_id == background.build_id
+    assert await AsyncTemplate.exists("sdk-async:one")
+    assert {tag.tag for tag in await AsyncTemplate.get_tags("sdk-async")} >= {"one"}
+
+
+@pytest.mark.skipif(not BUSYBOX.exists(), reason="needs the Debian package busybox-static")
+def test_an_image_of_a_tar_and_of_a_registry_is_the_ground_of_a_template(
+    api: Api, tmp_path: Path
+) -> None:
+    image = TinyImage("zstd")
+    sent = api.client.put("/engine/images/sdk-saved:v2", content=image.saved())
+    assert sent.status_code == 201, sent.text
+    with serve_registry(tmp_path) as (host, _):
+        push(host, image)
+    with serve_registry(tmp_path, htpasswd(tmp_path, "me", "secret")) as (host, _):
+        grounds = {
+            "sdk-saved": Template().from_image("sdk-saved:v2"),
+            "sdk-pulled": Template().from_image(f"{host}/tiny:v1", "me", "secret"),
+        }
+        for name, ground in grounds.items():
+            Template.build(ground.run_cmd("cat /srv/dir/new > ~/copy"), name)
+            with Sandbox.create(name, timeout=60) as sandbox:
+                assert sandbox.commands.run("cat ~/copy; echo $GREETING").stdout == "newhello\n"
+        with pytest.raises(BuildException, match="refuses access"):
+            Template.build(Template().from_image(f"{host}/tiny:v1"), "sdk-pulled")
