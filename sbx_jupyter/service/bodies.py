@@ -87,6 +87,8 @@ class BodyHandler(RequestHandler):
         except SbxError as error:
             self.refuse(error)
         except Exception:
+            # A fault of ours, whatever it is. Tornado answers what is raised here before the body
+            # has come and then closes, which may destroy the answer; so we refuse, and log it.
             _log.exception("cannot admit a request")
             self.refuse(InternalError("internal error"))
 
@@ -100,6 +102,7 @@ class BodyHandler(RequestHandler):
         except SbxError as error:
             self.refuse(error)
         except Exception:
+            # As above; raised from here, tornado would close the connection without a word.
             _log.exception("cannot take a body")
             self.refuse(InternalError("internal error"))
 
