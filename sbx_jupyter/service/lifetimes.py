@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from sbx_jupyter.engine.logs import LogFilter
-from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnavailableError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.platform import (
     Error,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.records import SandboxRow
 
 _MAX_FORKS: Final = 100
+_HEALTH_TIMEOUT: Final = 5.0
 _MAX_BULK: Final = 100
 _MIN_REFRESH: Final = 15
 _MAX_REFRESH: Final = 3600
@@ -52,8 +54,22 @@ class PauseHandler(PlatformHandler):
     )
     async def post(self, sandbox_id: str) -> None:
         request = self.read_body(PauseRequest, optional=True)
-        await self.service.engine.pause(self.sandbox_id(sandbox_id), request.memory)
+        sandbox_id = self.sandbox_id(sandbox_id)
+        if request.require_healthy_guest:
+            await self._check_health(sandbox_id)
+        await self.service.engine.pause(sandbox_id, request.memory)
         self.answer(status=204)
+
+    async def _check_health(self, sandbox_id: str) -> None:
+        """Raise ``UnavailableError`` when the sandbox runs and does not answer."""
+        sandbox = self.service.engine.find_live(sandbox_id)
+        if sandbox is None:
+            return  # the pause itself knows why
+        try:
+            async with asyncio.timeout(_HEALTH_TIMEOUT):
+                await sandbox.files.stat("/")
+        except (TimeoutError, UnavailableError):
+            raise UnavailableError("the sandbox does not answer and was not paused") from None
 
 
 class ForkHandler(PlatformHandler):

@@ -82,8 +82,8 @@ def _document(version: str, paths: dict[str, Any], components: dict[str, Any]) -
                 "Routes tagged `platform` manage sandboxes. Routes tagged `runtime` act inside one"
                 " sandbox, which is named by the routing headers or by the host"
                 " `49983-<sandboxID>.<domain>`. Streaming methods of the runtime are not described"
-                f" here; they use `{connect.STREAM_CONTENT_TYPE}`. Every method of the runtime also"
-                f" speaks `{connect.BINARY_CONTENT_TYPE}` and `{connect.BINARY_STREAM_CONTENT_TYPE}`."
+                f" here; they use `{connect.STREAM_CONTENT_TYPE}`. All methods of the runtime speak"
+                f" `{connect.BINARY_CONTENT_TYPE}` and `{connect.BINARY_STREAM_CONTENT_TYPE}`, too."
             ),
         },
         "paths": paths,

@@ -11,7 +11,7 @@ import asyncio
 import functools
 import logging
 import time
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Final, cast
 
 from tornado.httputil import (
@@ -125,7 +125,7 @@ class UnaryCall(HTTPMessageDelegate):
         headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
         headers["X-Content-Type-Options"] = "nosniff"
         headers["Content-Length"] = str(len(body))
-        line = ResponseStartLine("HTTP/1.1", status, HTTPStatus(status).phrase)
+        line = ResponseStartLine("HTTP/1.1", status, responses.get(status, "Unknown"))
         connection.write_headers(line, headers, body)
         connection.finish()
 

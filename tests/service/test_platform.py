@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import secrets
+import signal
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +17,7 @@ import httpx
 import pytest
 
 from .conftest import EngineProcess, SandboxAccess, create_sandbox
+from .rpc import STREAM, envelope
 
 
 def check_error(answer: httpx.Response, status: int, text: str = "") -> None:
@@ -295,6 +302,47 @@ def test_pause_and_connect(api: httpx.Client, sandbox: SandboxAccess) -> None:
     assert api.post(f"/v2{path}/connect", json={}).status_code == 201
     with sandbox.client() as client:
         assert client.get("/health").status_code == 204
+
+
+def test_a_pause_may_insist_that_the_sandbox_answers(
+    api: httpx.Client, sandbox: SandboxAccess
+) -> None:
+    path = f"/sandboxes/{sandbox.id}"
+    strict = {"memory": False, "requireHealthyGuest": True}
+    with sandbox.client() as client, stopped_agent(client):
+        check_error(api.post(f"{path}/pause", json=strict), 503, "does not answer")
+        assert api.get(path).json()["state"] == "running"
+
+    assert api.post(f"{path}/pause", json=strict).status_code == 204
+    check_error(api.post(f"{path}/pause", json=strict), 409, "is already paused")
+
+
+@contextlib.contextmanager
+def stopped_agent(client: httpx.Client) -> Iterator[None]:
+    """Stop the agent of a sandbox from outside, found as the parent of a process that it starts."""
+    mark = f"{secrets.randbelow(1 << 40)}"
+    request = {"process": {"cmd": "sleep", "args": [mark]}, "stdin": False}
+    with client.stream(
+        "POST",
+        "/process.Process/Start",
+        content=envelope(request),
+        headers={"Content-Type": STREAM},
+    ) as answer:
+        next(answer.iter_raw())
+        agent = parent_of(f"sleep\0{mark}\0".encode())
+        os.kill(agent, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(agent, signal.SIGCONT)
+
+
+def parent_of(command_line: bytes) -> int:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "cmdline").read_bytes() == command_line:
+                return int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    raise AssertionError("the process was not found")
 
 
 def test_timeouts_and_refreshes(api: httpx.Client, sandbox: SandboxAccess) -> None:
