@@ -95,6 +95,9 @@ def detect(data_dir: Path) -> IsolationReport:
     data_dir.mkdir(parents=True, exist_ok=True)
     found = _probe(data_dir)
     missing: list[Missing] = []
+    if found.get("supervision", True) is not True:
+        missing.append(_why_no_supervision(found["supervision"]))
+        found["landlock_abi"] = 0
     tier = _tier(found, missing)
     kind = _users(found, missing)
     hierarchies = find_hierarchies()
@@ -226,8 +229,16 @@ def _why_no_landlock(abi: int, uid: int) -> Missing:
         )
     return Missing(
         "with Landlock alone a sandbox has no network, no ports and no absolute /home/user, and "
-        "can change the modes and times of files of this user whose path it guesses",
+        "can find out which files of this user exist",
         "allow user namespaces as said above",
+    )
+
+
+def _why_no_supervision(error: str) -> Missing:
+    return Missing(
+        f"Landlock is of no use here, since the calls that it leaves open cannot be held ({error})",
+        "run outside of programs that answer system calls themselves, with "
+        "kernel.yama.ptrace_scope at 0 or 1",
     )
 
 

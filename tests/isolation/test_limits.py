@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.processors import AFFINITY
+
+from .inside import sandbox
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sbx_jupyter.isolation.tiers import IsolationReport
 
     from .inside import Inside
@@ -67,6 +76,36 @@ async def test_cpu_time_is_limited_to_the_sandbox_share(
     )
     ran = await box.run(f"python -c '{code}'; sleep 0.3")
     assert sum(map(float, ran.out.split())) < 2.7  # three processes, two seconds, one processor
+
+
+async def test_processors_stay_those_that_were_given_where_no_group_shares_them(
+    fence: Fence, data_dir: Path, report: IsolationReport
+) -> None:
+    bound = Fence(data_dir, replace(report, limits={**report.limits, "cpu": AFFINITY}), report.tier)
+    await bound.start()
+    code = (
+        "import os, multiprocessing, threading, time\n"
+        "everywhere = set(range(os.cpu_count()))\n"
+        "own = os.sched_getaffinity(0)\n"
+        "os.sched_setaffinity(0, everywhere)\n"
+        "os.sched_setaffinity(os.getpid(), everywhere)\n"
+        "os.sched_setaffinity(threading.get_native_id(), everywhere)\n"
+        "assert os.sched_getaffinity(0) == own and len(own) == 1, own\n"
+        "assert multiprocessing.cpu_count() >= 1 and os.nice(0) > 0\n"
+        "try: os.nice(-1)\n"
+        "except PermissionError: print(len(own))\n"
+    )
+    try:
+        async with sandbox(bound, data_dir, "bound") as inside:
+            ran = await inside.run(f"python -c '{code}' && taskset -c 0-63 nproc", user="root")
+            assert ran.out == "1\n1\n", ran.err
+            given = os.sched_getaffinity(inside.cage.pid)
+            async with sandbox(bound, data_dir, "beside") as beside:
+                other = os.sched_getaffinity(beside.cage.pid)
+        assert len(given) == len(other) == 1
+        assert given != other or len(os.sched_getaffinity(0)) == 1
+    finally:
+        await bound.stop()
 
 
 async def test_usage_counts_time_memory_and_processes(box: Inside, report: IsolationReport) -> None:
