@@ -63,6 +63,7 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     (f"/templates/{_SEGMENT}/files/{_SEGMENT}", builds.UploadLinkHandler),
     (f"/template-uploads/{_SEGMENT}", builds.UploadHandler),
     (f"/v2/templates/{_SEGMENT}/builds/{_SEGMENT}", builds.BuildStartHandler),
+    (f"/templates/{_SEGMENT}/builds/{_SEGMENT}", builds.DockerfileStartHandler),
     (f"/templates/{_SEGMENT}/builds/{_SEGMENT}/status", builds.BuildStatusHandler),
     (f"/templates/{_SEGMENT}/builds/{_SEGMENT}/logs", builds.BuildLogsHandler),
     (f"/templates/aliases/{_SEGMENT}", templates.AliasHandler),
