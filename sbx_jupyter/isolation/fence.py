@@ -20,7 +20,7 @@ from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
 from .processors import AFFINITY, Spread
 from .records import CageRecords, boot_id, start_time_of
 from .tiers import Tier
-from .zygote_process import ZygoteProcess, read_outcome, start_zygote
+from .zygote_process import ZygoteProcess, end_former_zygote, read_outcome, start_zygote
 
 if TYPE_CHECKING:
     import socket
@@ -105,6 +105,8 @@ class Fence:
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self._data_dir.chmod(0o700)
         await asyncio.to_thread(self._prepare_groups)
+        await asyncio.to_thread(end_former_zygote, self._data_dir)
+        self._cages.remove_drafts()
         await self._live_zygote()
 
     def _prepare_groups(self) -> None:
@@ -316,11 +318,7 @@ class Fence:
         return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
 
     async def open_files(self, cage: Cage) -> OpenFiles:
-        """What the processes of a sandbox hold open, whatever ids they have.
-
-        The zygote looks, since an ordinary user may not look into the subordinate ids of its own
-        sandboxes. Raises ``SbxError``.
-        """
+        """What the processes of a sandbox hold open, whatever ids they have. Raises ``SbxError``."""
         zygote = await self._live_zygote()
         reply = await zygote.call("open_files", pid=cage.pid, kept=cage.kept, timeout=30)
         return OpenFiles(reply.body["unnamed_bytes"], tuple(reply.body["writers"]))

@@ -28,6 +28,11 @@ class CageRecords:
         """Forget a sandbox."""
         (self._directory / sandbox_id).unlink(missing_ok=True)
 
+    def remove_drafts(self) -> None:
+        """Remove what a zygote that died had not finished writing; no other may be writing."""
+        for draft in self._directory.glob(".*"):
+            draft.unlink(missing_ok=True)
+
     def read_all(self) -> dict[str, dict[str, Any]]:
         """Every remembered sandbox and its state."""
         if not self._directory.is_dir():

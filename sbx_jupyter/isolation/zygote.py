@@ -147,9 +147,11 @@ class Zygote:
         cgroup = fds[1] if len(fds) > 1 else None
         mapped, release = os.pipe2(os.O_CLOEXEC)
         outcome, report = os.pipe2(os.O_CLOEXEC)
+        given = [outcome]
         try:
             fenced = setting.users != users.HOST
             pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES if fenced else 0, cgroup)
+            given = [pidfd, outcome]
             if pid == 0 and not fenced:
                 self._become_keeper(setting, order, mapped, report, listener)
             if pid == 0:
@@ -162,13 +164,13 @@ class Zygote:
             self._cages.write(order.sandbox_id, {**body["record"], **records.identity(pid)})
             os.write(release, b"1")
         except OSError:
-            os.close(outcome)
+            wire.close_all(given)
             raise
         finally:
             os.close(mapped)
             os.close(release)
             os.close(report)
-        return {"pid": pid}, [pidfd, outcome]
+        return {"pid": pid}, given
 
     def _become_sandbox(
         self, setting: Setting, order: namespaces.Order, mapped: int, report: int, listener: int

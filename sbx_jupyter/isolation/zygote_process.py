@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from sbx_jupyter.errors import IsolationError, SbxError
 
 from . import users
 from .channel import Channel, Reply
+from .records import boot_id, identity, start_time_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +30,7 @@ _START: Final = (
     "from sbx_jupyter.isolation.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _SETUP_TIMEOUT: Final = 30.0
+_END_TIMEOUT: Final = 10.0
 _BUILD_TIMEOUT: Final = 120.0
 """The first start copies certificates and fonts into the stock layer."""
 
@@ -84,6 +88,7 @@ async def start_zygote(
         start_new_session=True,
     )  # fmt: skip
     theirs.close()
+    _record(data_dir).write_text(json.dumps(identity(process.pid)))
     zygote = ZygoteProcess(process, Channel(ours, on_event=_ignore, on_close=lambda: None))
     try:
         await zygote.call("enter", users=kind, uid=os.getuid(), gid=os.getgid())
@@ -101,6 +106,37 @@ async def start_zygote(
         await zygote.stop()
         raise IsolationError(f"the zygote could not be prepared: {error}") from error
     return zygote, Path(reply.body["stock"])
+
+
+def end_former_zygote(data_dir: Path) -> None:
+    """End the zygote that a dead engine left, and wait; blocking.
+
+    Usually it has ended by itself. One that was slow may be carrying out a request still, whose
+    sandbox nobody would collect any more. Raises ``IsolationError`` when it does not die.
+    """
+    try:
+        former = json.loads(_record(data_dir).read_text())
+    except (FileNotFoundError, ValueError):
+        return  # there was none, or the machine crashed meanwhile
+    if former["boot_id"] != boot_id():
+        return
+    try:
+        pidfd = os.pidfd_open(former["pid"])
+    except ProcessLookupError:
+        return
+    try:
+        if start_time_of(former["pid"]) == former["start_time"]:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            if not select.select([pidfd], [], [], _END_TIMEOUT)[0]:
+                raise IsolationError(f"the zygote {former['pid']} of a former engine does not end")
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(pidfd)
+
+
+def _record(data_dir: Path) -> Path:
+    return data_dir / "zygote.json"
 
 
 async def read_outcome(pipe: int) -> str:
