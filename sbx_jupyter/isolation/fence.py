@@ -318,7 +318,7 @@ class Fence:
         return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
 
     async def open_files(self, cage: Cage) -> OpenFiles:
-        """What the processes of a sandbox hold open, whatever ids they have. Raises ``SbxError``."""
+        """What a sandbox's processes hold open, whatever ids they have. Raises ``SbxError``."""
         zygote = await self._live_zygote()
         reply = await zygote.call("open_files", pid=cage.pid, kept=cage.kept, timeout=30)
         return OpenFiles(reply.body["unnamed_bytes"], tuple(reply.body["writers"]))
