@@ -71,7 +71,7 @@ async def test_every_request_of_a_connection_gets_the_headers(intercepting) -> N
         seen = await read_answer(reader)
 
         assert seen.startswith(b"POST /%d HTTP/1.1" % turn)
-        assert b"authorization: Bearer s3cret" in seen
+        assert b"Authorization: Bearer s3cret" in seen
         assert b"x-team: blue" in seen
         assert b"forged" not in seen
         assert seen.endswith(body)
@@ -103,9 +103,9 @@ def test_an_exact_name_beats_the_longest_wildcard(authority: CertificateAuthorit
         {"*.example.com": {"A": "1"}, "*.b.example.com": {"A": "2"}, "a.b.example.com": {"A": "3"}},
     )
 
-    assert rules.headers_for("a.b.example.com") == [(b"a", b"3")]
-    assert rules.headers_for("x.b.example.com") == [(b"a", b"2")]
-    assert rules.headers_for("x.example.com") == [(b"a", b"1")]
+    assert rules.headers_for("a.b.example.com") == [(b"A", b"3")]
+    assert rules.headers_for("x.b.example.com") == [(b"A", b"2")]
+    assert rules.headers_for("x.example.com") == [(b"A", b"1")]
     assert not rules.wants("example.com")
 
 

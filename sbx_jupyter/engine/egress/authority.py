@@ -38,6 +38,7 @@ class CertificateAuthority:
             raise TypeError(f"{key_file} does not hold an elliptic curve key")
         self._key = key
         self._certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        self._key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
     @property
     def certificate_pem(self) -> str:
@@ -59,6 +60,11 @@ class CertificateAuthority:
             builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._key_id),
+                critical=False,
+            )
             .sign(self._key, hashes.SHA256())
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -78,6 +84,9 @@ def _make_authority(key_file: Path, certificate_file: Path) -> None:
     certificate = (
         _builder(name, key.public_key(), subject, _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        # Tells authorities of the same name apart, and strict verifiers demand it.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
     _write_private(key_file, _private_pem(key))
@@ -97,6 +106,20 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + lifetime)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 

@@ -55,9 +55,7 @@ class Interceptor:
         """
         pattern = self._pattern(host)
         rules = self.headers[pattern] if pattern else {}
-        return [
-            (name.lower().encode(), self._fill(value).encode()) for name, value in rules.items()
-        ]
+        return [(name.encode(), self._fill(value).encode()) for name, value in rules.items()]
 
     async def serve(self, proxy: EgressProxy, inside: Stream, host: str, port: int) -> None:
         """Serve one CONNECT whose head has been read."""
@@ -124,8 +122,9 @@ class _Exchange:
             self._client.start_next_cycle()
 
     def _with_headers(self, request: h11.Request) -> h11.Request:
-        names = {name for name, _ in self._added}
-        kept = [(name, value) for name, value in request.headers if name not in names]
+        names = {name.lower() for name, _ in self._added}
+        given = request.headers.raw_items()  # as they were written: some servers care
+        kept = [(name, value) for name, value in given if name.lower() not in names]
         return h11.Request(
             method=request.method, target=request.target, headers=[*kept, *self._added]
         )
