@@ -176,7 +176,10 @@ def _idmap(paths: list[str]) -> None:
     owner = places.namespace_of_ids(users.root_base() or 0)
     for path in paths:
         tree = syscalls.open_tree(path)
-        syscalls.mount_setattr(tree, attributes=syscalls.MOUNT_ATTR_IDMAP, user_namespace=owner)
+        try:
+            syscalls.mount_setattr(tree, attributes=syscalls.MOUNT_ATTR_IDMAP, user_namespace=owner)
+        except OSError as error:
+            raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
         os.close(tree)
     os.close(owner)
 

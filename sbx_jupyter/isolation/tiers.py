@@ -248,8 +248,8 @@ def _why_no_namespaces(name: str, error: str) -> Missing:
     if name == "overlay":
         return Missing(
             f"an overlay cannot have the data directory as its writable layer ({error})",
-            "put the data directory on ext4, XFS, btrfs or tmpfs (in a container: on a volume), "
-            "with Linux 5.11 or later",
+            "put the data directory on ext4, XFS or btrfs (in a container: on a volume) with Linux "
+            "5.11 or later, or on tmpfs with Linux 6.6 or later",
         )
     if name == "proc":
         return Missing(
@@ -281,7 +281,8 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
                     "files cannot be shown under other ids here "
                     f"({found.get('idmapped', 'no spare ids')}), so the sandboxes' root is the "
                     "machine's root inside their namespaces",
-                    "put the data directory on ext4, XFS, btrfs or tmpfs with Linux 5.19 or later",
+                    "put the data directory and the engine's Python on ext4, XFS or btrfs with "
+                    "Linux 5.19 or later, or on tmpfs with Linux 6.3 or later",
                 )
             )
         return users.ROOT_MAPPED
@@ -302,9 +303,9 @@ def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
     if "none" in (memory, cpu, pids):
         missing.append(
             Missing(
-                "no control group can be made for every limit, so memory is watched, processes are "
-                "counted per user, and each sandbox is bound to as many processors as it may use",
-                "start the engine with: systemd-run --user --scope -p Delegate=yes "
+                "no control group can be made for every limit, so memory is watched, and each "
+                "sandbox is bound to as many processors as it may use",
+                f"start the engine with: systemd-run{_of_user()} --scope -p Delegate=yes "
                 "jupyter sbx engine",
             )
         )
@@ -314,6 +315,10 @@ def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
         "processes": "rlimit" if pids == "none" else pids,
         "disk": "watchdog",
     }
+
+
+def _of_user() -> str:
+    return " --user" if os.getuid() else ""
 
 
 def _install(package: str) -> str:

@@ -15,12 +15,20 @@ from tests.engine_process import EngineProcess
 from tests.faults.witnesses import Witnesses
 from tests.faults.world import World, adopt_orphans, reap
 
-FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+
+def fast_disk() -> str:
+    """Memory, where its files can have the attributes that an overlay needs (Linux 6.6)."""
+    try:
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            os.setxattr(file.name, "user.sbx", b"")
+    except OSError:
+        return "/tmp"
+    return "/dev/shm"
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    folder = Path(tempfile.mkdtemp(prefix="sbx-faults-", dir=FAST_DISK))
+    folder = Path(tempfile.mkdtemp(prefix="sbx-faults-", dir=fast_disk()))
     (folder / "faults").mkdir()
     (folder / "data").mkdir()
     engine = EngineProcess(
