@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -22,6 +23,7 @@ from sbx_jupyter.errors import (
     SbxError,
     UnauthenticatedError,
     UnavailableError,
+    UnimplementedError,
 )
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.locations import connection_file_of, default_data_dir
@@ -74,7 +76,7 @@ class Connections:
         self, settings: ConnectionSettings, defaults: SandboxDefaults, *, log: Logger
     ) -> None:
         self._settings = settings
-        self._defaults = defaults
+        self.defaults = defaults
         self._log = log
         self._state = "remote" if settings.api_url else "stopped"
         self._failure: SbxError | None = None
@@ -93,11 +95,14 @@ class Connections:
         engine: dict[str, str] = {"state": self._state}
         if self._state == "failed" and self._failure is not None:
             engine["message"] = self._failure.message
+        configured = urlsplit(self._settings.api_url)
         return {
             "version": __version__,
             "engine": engine,
             "isolation": self._isolation,
             "url_kind": "configured" if self._settings.api_url else "bundled",
+            # Without what else an address may hold, such as a name and a password.
+            "host": configured.netloc.rpartition("@")[2] or None,
         }
 
     async def platform(self) -> PlatformClient:
@@ -152,12 +157,12 @@ class Connections:
         if self._is_stopped_on_purpose():
             self._state = "stopped"
             return []
-        return await self._call(_collect)
+        return await self.call(_collect)
 
     async def get_sandbox(self, sandbox_id: str) -> ListedSandbox:
         """One sandbox; raises ``NotFoundError``."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        return _view(await self._call(lambda platform: platform.get(sandbox_id)))
+        return _view(await self.call(lambda platform: platform.get(sandbox_id)))
 
     async def create_sandbox(
         self,
@@ -169,45 +174,58 @@ class Connections:
     ) -> ListedSandbox:
         """A new sandbox, with this server's defaults for what is not given."""
         request = NewSandbox(
-            template_id=template or self._defaults.template,
-            timeout=self._defaults.timeout if timeout is None else timeout,
-            metadata={**self._defaults.metadata, **metadata},
+            template_id=template or self.defaults.template,
+            timeout=self.defaults.timeout if timeout is None else timeout,
+            metadata={**self.defaults.metadata, **metadata},
             env_vars=envs,
         )
-        created = await self._call(lambda platform: platform.create(request))
+        created = await self.call(lambda platform: platform.create(request))
         return await self.get_sandbox(created.sandbox_id)
 
     async def connect_sandbox(self, sandbox_id: str, timeout: int | None) -> ListedSandbox:
         """Resume a paused sandbox or prolong a running one."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        seconds = self._defaults.timeout if timeout is None else timeout
-        await self._call(lambda platform: platform.connect(sandbox_id, timeout=seconds))
+        seconds = self.defaults.timeout if timeout is None else timeout
+        await self.call(lambda platform: platform.connect(sandbox_id, timeout=seconds))
         self.forget(sandbox_id)
         return await self.get_sandbox(sandbox_id)
 
     async def pause_sandbox(self, sandbox_id: str) -> None:
         """Pause a running sandbox."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        await self._call(lambda platform: platform.pause(sandbox_id))
+        await self.call(lambda platform: platform.pause(sandbox_id))
 
     async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
         """Let the sandbox end ``timeout`` seconds from now."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        await self._call(lambda platform: platform.set_timeout(sandbox_id, timeout))
+        await self.call(lambda platform: platform.set_timeout(sandbox_id, timeout))
 
     async def kill_sandbox(self, sandbox_id: str) -> None:
         """End a sandbox; raises ``NotFoundError`` for an unknown one."""
         sandbox_id = parse_sandbox_id(sandbox_id)
         self.forget(sandbox_id)
-        if not await self._call(lambda platform: platform.kill(sandbox_id)):
+        if not await self.call(lambda platform: platform.kill(sandbox_id)):
             raise NotFoundError(f"there is no sandbox {sandbox_id}")
+
+    async def rename_sandbox(self, sandbox_id: str, name: str) -> ListedSandbox:
+        """Give a sandbox another name, or none.
+
+        Raises ``NotFoundError``, ``UnimplementedError`` where the deployment is not our engine.
+        """
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        change = {"name": name or None}
+        try:
+            return await self.call(lambda platform: platform.set_metadata(sandbox_id, change))
+        except NotFoundError:
+            await self.get_sandbox(sandbox_id)  # if it is there, it is the route that is not
+            raise UnimplementedError("this deployment cannot rename sandboxes") from None
 
     async def read_history(
         self, sandbox_id: str, start: int | None, end: int | None
     ) -> list[SandboxMetric]:
         """The readings that were kept between two unix times, oldest first."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        return await self._call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
+        return await self.call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
 
     def learn(self, error: SbxError, sandbox_id: str | None) -> None:
         """Draw the conclusions of a failed call: what it contradicts is asked again."""
@@ -233,7 +251,7 @@ class Connections:
         if self._transport is not None:
             await self._transport.aclose()
 
-    async def _call(self, use: Callable[[PlatformClient], Awaitable[T]]) -> T:
+    async def call(self, use: Callable[[PlatformClient], Awaitable[T]]) -> T:
         """One platform call, once more with a new engine when the old one is gone."""
         try:
             return await use(await self.platform())
@@ -320,7 +338,7 @@ class Connections:
         except SbxError as e:
             self._log.info("the deployment does not say how it isolates: %s", e.message)
             return
-        self._isolation = None if described is None else described.get("isolation", described)
+        self._isolation = None if described is None else _isolation_of(described)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -332,6 +350,17 @@ class Connections:
         self._runtimes.move_to_end(runtime.sandbox_id)
         while len(self._runtimes) > MAX_KNOWN_SANDBOXES:
             self._runtimes.popitem(last=False)
+
+
+def _isolation_of(described: dict[str, Any]) -> dict[str, Any]:
+    """The report of an engine with the tier in force, which its settings may hold below the best.
+
+    What the limits are comes from the engine's settings, what holds them from the report.
+    """
+    report = dict(described.get("isolation") or {})
+    best = report.get("tier")
+    tier = described.get("tier", best)
+    return {**report, "tier": tier, "best_tier": best, "amounts": described.get("limits") or {}}
 
 
 async def _collect(platform: PlatformClient) -> list[ListedSandbox]:

@@ -12,6 +12,14 @@ from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
 from sbx_jupyter.server.connections import Connections, ConnectionSettings, SandboxDefaults
+from sbx_jupyter.server.copies import (
+    ForkHandler,
+    OperationHandler,
+    OperationsHandler,
+    SnapshotHandler,
+    TemplateHandler,
+    TemplatesHandler,
+)
 from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
 from sbx_jupyter.server.sandboxes import (
@@ -23,7 +31,11 @@ from sbx_jupyter.server.sandboxes import (
     SandboxHandler,
     TimeoutHandler,
 )
-from sbx_jupyter.server.terminals import TerminalHandler, TerminalsHandler
+from sbx_jupyter.server.terminals import (
+    OneTerminalHandler,
+    TerminalHandler,
+    TerminalsHandler,
+)
 from sbx_jupyter.server.watch import WatchHandler
 
 _API = r"sbx/api"
@@ -37,12 +49,19 @@ HANDLERS = [
     (rf"{_SANDBOX}/timeout", TimeoutHandler),
     (rf"{_SANDBOX}/pause", PauseHandler),
     (rf"{_SANDBOX}/connect", ConnectHandler),
+    (rf"{_SANDBOX}/snapshots", SnapshotHandler),
+    (rf"{_SANDBOX}/fork", ForkHandler),
+    (rf"{_SANDBOX}/operations", OperationsHandler),
+    (rf"{_SANDBOX}/operations/(?P<operation_id>[A-Za-z0-9_-]{{1,64}})", OperationHandler),
+    (rf"{_API}/templates", TemplatesHandler),
+    (rf"{_API}/templates/(?P<template_id>[^/]+)", TemplateHandler),
     (rf"{_SANDBOX}/metrics", MetricsHandler),
     (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
     (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),
     (rf"{_SANDBOX}/files", FilesHandler),
     (rf"{_SANDBOX}/watch", WatchHandler),
     (rf"{_SANDBOX}/terminals", TerminalsHandler),
+    (rf"{_SANDBOX}/terminals/(?P<pid>[0-9]{{1,10}})", OneTerminalHandler),
     (rf"{_SANDBOX}/terminal", TerminalHandler),
 ]
 

@@ -20,6 +20,12 @@ class CreateBody(msgspec.Struct, kw_only=True, frozen=True):
     name: str | None = None
 
 
+class NameBody(msgspec.Struct, kw_only=True, frozen=True):
+    """What ``PATCH sandboxes/{id}`` takes; an empty name takes the name away."""
+
+    name: str
+
+
 class TimeoutBody(msgspec.Struct, kw_only=True, frozen=True):
     timeout: int
 
@@ -63,6 +69,12 @@ class SandboxHandler(SandboxRoute):
     @authorized
     async def get(self, sandbox_id: str) -> None:
         self.answer(await self.connections.get_sandbox(sandbox_id))
+
+    @web.authenticated
+    @authorized
+    async def patch(self, sandbox_id: str) -> None:
+        body = self.decode_body(NameBody)
+        self.answer(await self.connections.rename_sandbox(sandbox_id, body.name.strip()))
 
     @web.authenticated
     @authorized

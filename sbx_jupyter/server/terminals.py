@@ -12,8 +12,10 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.client.commands import Commands
+from sbx_jupyter.client.files import Files
 from sbx_jupyter.client.pty import PtyHandle, PtyOutput, Ptys
 from sbx_jupyter.client.terminal_link import TerminalInput, run_terminal_link
+from sbx_jupyter.errors import NotFoundError, SbxError
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.sockets import SandboxSocket
 
@@ -52,6 +54,36 @@ class TerminalsHandler(SandboxRoute):
         runtime = await self.connections.runtime(sandbox_id)
         running = await Commands(runtime).list()
         self.answer([_listed(process) for process in running if process.tag == TAG])
+
+
+class OneTerminalHandler(SandboxRoute):
+    """One live terminal: what runs in it, and how it is ended."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str, pid: str) -> None:
+        """Answer ``{"pid", "running"}``: the program in front, ``""`` at the shell's prompt.
+
+        ``running`` is ``null`` where the sandbox does not say.
+        """
+        runtime = await self.connections.runtime(sandbox_id)
+        shell = await self._find(Commands(runtime), int(pid))
+        self.answer({"pid": shell, "running": await _program_in_front(Files(runtime), shell)})
+
+    @web.authenticated
+    @authorized
+    async def delete(self, sandbox_id: str, pid: str) -> None:
+        """End the shell; the kernel then hangs up on what runs in front of it."""
+        commands = Commands(await self.connections.runtime(sandbox_id))
+        await commands.kill(await self._find(commands, int(pid)))
+        self.answer_empty()
+
+    async def _find(self, commands: Commands, pid: int) -> int:
+        """Only terminals are ended here, whatever number somebody sends."""
+        for process in await commands.list():
+            if process.pid == pid and process.tag == TAG:
+                return pid
+        raise NotFoundError(f"no terminal {pid} runs in this sandbox")
 
 
 class TerminalHandler(SandboxSocket):
@@ -130,6 +162,25 @@ class TerminalHandler(SandboxSocket):
         if control.ack is not None:
             self._acknowledged = max(control.ack, self._acknowledged or 0)
             self._moved.set()
+
+
+async def _program_in_front(files: Files, shell: int) -> str | None:
+    """The name of what has the terminal now, by the kernel's own tables; a name is untrusted."""
+    try:
+        stat = await files.read(f"/proc/{shell}/stat")
+        group, front = _groups(stat)
+        if front == group:
+            return ""
+        return (await files.read(f"/proc/{front}/comm")).strip() or "?"
+    except (SbxError, ValueError, IndexError):
+        # A sandbox without such a table, or a program that ended between the two looks.
+        return None
+
+
+def _groups(stat: str) -> tuple[int, int]:
+    """The process group of a shell and the one in front of its terminal (proc(5))."""
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return int(fields[2]), int(fields[5])
 
 
 def _listed(process: ProcessInfo) -> dict[str, object]:

@@ -17,6 +17,7 @@ HTTP_ROUTES = [
     ("GET", "sandboxes"),
     ("POST", "sandboxes"),
     ("GET", "sandboxes/i1"),
+    ("PATCH", "sandboxes/i1"),
     ("DELETE", "sandboxes/i1"),
     ("POST", "sandboxes/i1/timeout"),
     ("POST", "sandboxes/i1/pause"),
@@ -27,6 +28,14 @@ HTTP_ROUTES = [
     ("GET", "sandboxes/i1/files"),
     ("POST", "sandboxes/i1/files"),
     ("GET", "sandboxes/i1/terminals"),
+    ("GET", "sandboxes/i1/terminals/7"),
+    ("DELETE", "sandboxes/i1/terminals/7"),
+    ("POST", "sandboxes/i1/snapshots"),
+    ("POST", "sandboxes/i1/fork"),
+    ("GET", "sandboxes/i1/operations"),
+    ("DELETE", "sandboxes/i1/operations/o1"),
+    ("GET", "templates"),
+    ("DELETE", "templates/t1"),
 ]
 SOCKETS = ["sandboxes/i1/terminal", "sandboxes/i1/watch"]
 

@@ -279,3 +279,26 @@ async def test_a_killed_sandbox_ends_its_terminals(terminal, api, sandbox):
     closing = await screen.end()
     assert closing["error"]["code"] in ("unavailable", "not_found")
     assert screen.socket.close_code in (4503, 4404)
+
+
+async def test_a_terminal_says_what_runs_in_it_and_is_ended(api, sandbox, open_socket):
+    screen = await Screen(await open_socket(f"sandboxes/{sandbox}/terminal")).started()
+    one = ("sandboxes", sandbox, "terminals", str(screen.pid))
+    await screen.type(b"echo at-the-$((1))-prompt\n")
+    await screen.until(b"at-the-1-prompt")
+    for wanted in ("", "sleep"):
+        while (await api("GET", *one))[1] != {"pid": screen.pid, "running": wanted}:
+            await asyncio.sleep(0.05)
+        await screen.type(b"sleep 1000\n")
+
+    assert (await api("DELETE", *one))[0] == 204
+
+    assert "exit" in await screen.end()
+    assert (await api("GET", "sandboxes", sandbox, "terminals"))[1] == []
+    assert (await api("DELETE", *one))[0] == 404
+
+
+async def test_only_terminals_are_ended_as_terminals(api, sandbox):
+    status, body = await api("DELETE", "sandboxes", sandbox, "terminals", "1")
+
+    assert (status, body["code"]) == (404, "not_found")

@@ -1,0 +1,138 @@
+"""Routes about what sandboxes are made from, and copies of them: templates, snapshots, forks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from sbx_jupyter.errors import NotFoundError, UnavailableError, UnimplementedError
+from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.server.answers import SandboxRoute
+
+MAX_SNAPSHOTS: Final = 200
+"""More are not offered; they can still be named."""
+
+
+class SnapshotBody(msgspec.Struct, kw_only=True, frozen=True):
+    name: str | None = None
+
+
+class ForkBody(msgspec.Struct, kw_only=True, frozen=True):
+    """What ``POST sandboxes/{id}/fork`` takes."""
+
+    timeout: int | None = None
+    name: str | None = None
+
+
+class SnapshotHandler(SandboxRoute):
+    """Keeps the files of a running sandbox as something to create others from."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        body = self.decode_body(SnapshotBody)
+        made = await self.connections.call(
+            lambda platform: platform.snapshot(sandbox_id, body.name or None)
+        )
+        self.answer(made, status=201)
+
+
+class ForkHandler(SandboxRoute):
+    """Starts a copy of a running sandbox's files, named if the deployment can name it."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        body = self.decode_body(ForkBody)
+        timeout = self.connections.defaults.timeout if body.timeout is None else body.timeout
+        made = await self.connections.call(
+            lambda platform: platform.fork(sandbox_id, timeout=timeout)
+        )
+        if not made or made[0].sandbox is None:
+            error = made[0].error if made else None
+            raise UnavailableError(error.message if error else "the deployment made no fork")
+        copy_id = made[0].sandbox.sandbox_id
+        if body.name:
+            try:
+                await self.connections.rename_sandbox(copy_id, body.name)
+            except UnimplementedError as e:
+                self.log.info("the fork stays without a name: %s", e.message)
+        self.answer(await self.connections.get_sandbox(copy_id), status=201)
+
+
+class OperationsHandler(SandboxRoute):
+    """Work on a sandbox that takes long, and how far it is; empty where nobody can say."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        try:
+            found = await self.connections.call(lambda platform: platform.operations(sandbox_id))
+        except (NotFoundError, UnimplementedError):
+            found = []
+        self.answer({"operations": found})
+
+
+class OperationHandler(SandboxRoute):
+    """``DELETE operations/{id}`` cancels; the one who waits for the work is told."""
+
+    @web.authenticated
+    @authorized
+    async def delete(self, sandbox_id: str, operation_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        await self.connections.call(
+            lambda platform: platform.cancel_operation(sandbox_id, operation_id)
+        )
+        self.answer_empty()
+
+
+class TemplatesHandler(SandboxRoute):
+    """``GET templates``: everything that a sandbox can be created from, snapshots last."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        platform = await self.connections.platform()
+        listed = [*await platform.default_templates(), *await platform.templates()]
+        templates = {item["templateID"]: item for item in map(_template_view, listed)}
+        snapshots = []
+        async for snapshot in platform.snapshots():
+            snapshots.append(
+                {"templateID": snapshot.snapshot_id, "names": snapshot.names, "kind": "snapshot"}
+            )
+            if len(snapshots) >= MAX_SNAPSHOTS:
+                break
+        known = {snapshot["templateID"].partition(":")[0] for snapshot in snapshots}
+        shown = [item for template_id, item in templates.items() if template_id not in known]
+        self.answer({"templates": [*shown, *snapshots]})
+
+
+class TemplateHandler(SandboxRoute):
+    """``DELETE templates/{id}``: a template or snapshot with all its builds."""
+
+    @web.authenticated
+    @authorized
+    async def delete(self, template_id: str) -> None:
+        if not await self.connections.call(lambda platform: platform.remove_snapshot(template_id)):
+            raise NotFoundError(f"there is no template or snapshot {template_id}")
+        self.answer_empty()
+
+
+def _template_view(item: dict[str, Any]) -> dict[str, Any]:
+    names = item.get("names") or item.get("aliases") or []
+    return {
+        "templateID": item.get("templateID", ""),
+        "names": names,
+        "kind": "template",
+        "buildStatus": item.get("buildStatus"),
+    }

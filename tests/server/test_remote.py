@@ -1,0 +1,70 @@
+"""Another deployment behind ``c.SbxExtension.api_url``, and what is said when it is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine_process import engine_process
+
+
+@pytest.fixture(scope="module")
+def remote():
+    with engine_process("server-remote") as running:
+        yield running
+
+
+@pytest.fixture
+def with_remote(request, extension_settings, remote):
+    """Lets the server of this test use that engine as somebody else's deployment.
+
+    A parameter changes the settings, as a person may get them wrong.
+    """
+    url = remote.connection.url
+    extension_settings |= {"api_url": url, "sandbox_url": url, "api_key": remote.connection.api_key}
+    extension_settings |= getattr(request, "param", {})
+
+
+WRONG_KEY = "e2b_" + "0" * 40
+NOBODY = "http://user:hidden@127.0.0.1:1"
+"""No service is on that port: it needs root, and nobody has used it for decades."""
+
+
+@pytest.mark.usefixtures("with_remote")
+async def test_a_remote_deployment_is_used_like_the_own_engine(api, remote):
+    status, view = await api("POST", "sandboxes", body={"name": "far away"})
+    assert status == 201
+    one = ("sandboxes", view["sandboxID"])
+    call = (*one, "rpc", "filesystem.Filesystem", "ListDir")
+    assert (await api("POST", *call, body={"path": "/", "depth": 1}))[0] == 200
+    _, info = await api("GET", "info")
+    assert info["engine"] == {"state": "remote"}
+    assert info["host"] == remote.connection.url.partition("//")[2]
+    assert (await api("DELETE", *one))[0] == 204
+
+
+@pytest.mark.parametrize("with_remote", [{"api_key": WRONG_KEY}], indirect=True)
+async def test_a_wrong_key_is_told_as_such_without_the_key(with_remote, api):
+    status, body = await api("GET", "sandboxes")
+
+    assert (status, body["code"]) == (502, "unauthenticated")
+    assert WRONG_KEY not in str(body)
+
+
+@pytest.mark.parametrize("with_remote", [{"api_key": ""}], indirect=True)
+async def test_a_missing_key_is_told_with_the_settings_to_make(with_remote, api, monkeypatch):
+    monkeypatch.delenv("E2B_API_KEY", raising=False)
+    status, body = await api("GET", "sandboxes")
+
+    assert (status, body["code"]) == (502, "unauthenticated")
+    assert "E2B_API_KEY" in body["message"]
+
+
+@pytest.mark.parametrize("with_remote", [{"api_url": NOBODY}], indirect=True)
+async def test_a_deployment_that_is_down_is_told_without_its_password(with_remote, api):
+    status, body = await api("GET", "sandboxes")
+    _, info = await api("GET", "info")
+
+    assert (status, body["code"]) == (503, "unavailable")
+    assert info["engine"]["state"] == "remote"
+    assert info["host"] == "127.0.0.1:1"
+    assert "hidden" not in str(body) + str(info)
