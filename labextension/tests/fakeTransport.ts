@@ -1,4 +1,5 @@
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../src/components/transport';
+import type { IUploadOptions } from '../src/components/upload';
 import { SandboxError } from '../src/protocol/errors';
 import type { IEntryInfo, IReading } from '../src/protocol/runtime';
 import type { ITerminalRequest } from '../src/protocol/terminal';
@@ -55,6 +56,11 @@ export class FakeTransport implements ISandboxTransport {
   write(path: string, bytes: Uint8Array): Promise<void> {
     this.files.set(path, new TextDecoder().decode(bytes));
     return Promise.resolve();
+  }
+
+  async upload(path: string, file: Blob, options: IUploadOptions): Promise<void> {
+    options.signal?.throwIfAborted();
+    await this.write(path, new Uint8Array(await file.arrayBuffer()));
   }
 
   makeDir(path: string): Promise<void> {

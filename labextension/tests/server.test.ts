@@ -30,11 +30,11 @@ describe('what people read', () => {
     expect(displayName({ ...sandbox, metadata: {} })).toBe('i1');
   });
 
-  it('says in the tooltip what is not enforced', () => {
+  it('says in the tooltip what is not held', () => {
     const text = isolationSummary({ tier: 'landlock', limits: { memory: 'rlimit', cpu: 'none' } });
     expect(text).toContain('shares the machine’s network');
-    expect(text).toContain('No limit on CPU');
-    expect(text).not.toContain('memory');
+    expect(text).toContain('CPU: not held');
+    expect(text).not.toContain('Memory');
   });
 
   it('does not call an unknown tier strong', () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -93,18 +94,23 @@ def test_the_time_that_is_left_counts_down(lab: Lab, sandbox: str):
     )
 
 
-def test_the_badge_says_how_this_machine_isolates(lab: Lab, server: JupyterServer):
+def test_the_badge_says_what_holds_each_limit(lab: Lab, server: JupyterServer):
     isolation = server.http.get("info").json()["isolation"]
     badge = lab.panel.locator(".sbx-Badge")
     expect(badge).to_contain_text(isolation["tier"])
-    for limit, how in isolation["limits"].items():
-        if how == "none":
-            assert f"No limit on {limit}" in (badge.get_attribute("title") or "")
 
     badge.click()
 
-    expect(lab.page.locator(".jp-Dialog")).to_contain_text("Isolation")
+    details = lab.page.get_by_role("dialog", name="Isolation")
+    for limit, how in isolation["limits"].items():
+        row = details.get_by_role("row").filter(has_text=re.compile(limit, re.IGNORECASE))
+        expect(row).to_contain_text("not held" if how == "none" else how)
+    for missing in isolation["missing"]:
+        expect(details).to_contain_text(missing["remedy"])
+    expect(details.get_by_role("button", name="Close")).to_be_focused()
     lab.page.keyboard.press("Escape")
+    expect(details).to_have_count(0)
+    expect(badge).to_be_focused()
 
 
 def test_arrow_keys_move_between_rows(lab: Lab, server: JupyterServer, sandbox: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
@@ -23,6 +24,16 @@ def wait_connected(lab: Lab) -> None:
         "() => { const shown = jupyterapp.shell.currentWidget;"
         " return shown?.connection?.connectionStatus === 'connected'; }"
     )
+
+
+def wait_running(server: JupyterServer, sandbox: str, program: str) -> None:
+    """Wait until the shell has handed its terminal to the program."""
+    (terminal,) = server.http.get(f"sandboxes/{sandbox}/terminals").json()
+    url = f"sandboxes/{sandbox}/terminals/{terminal['pid']}"
+    deadline = time.monotonic() + 20
+    while server.http.get(url).json()["running"] != program:
+        assert time.monotonic() < deadline, f"{program} does not run"
+        time.sleep(0.05)
 
 
 def test_what_is_typed_runs_in_the_sandbox(lab: Lab, sandbox: str, server: JupyterServer):
@@ -107,3 +118,35 @@ def test_a_flood_of_output_leaves_the_page_alive(lab: Lab, sandbox: str, server:
     server.wait_for(sandbox, "/tmp/flood.done", b"done", seconds=30)
     lab.type_in_terminal("printf alive > /tmp/alive")
     server.wait_for(sandbox, "/tmp/alive", b"alive", seconds=20)
+
+
+def test_ending_a_terminal_asks_when_something_runs_in_it(
+    lab: Lab, sandbox: str, server: JupyterServer
+):
+    open_terminal(lab)
+    lab.type_in_terminal("sleep 1000")
+    wait_running(server, sandbox, "sleep")
+    end = lab.page.get_by_role("button", name="End terminal")
+    dialog = lab.page.locator(".jp-Dialog")
+    end.click()
+    expect(dialog).to_contain_text("“sleep” runs in it")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert len(server.http.get(f"sandboxes/{sandbox}/terminals").json()) == 1
+
+    end.click()
+    dialog.get_by_role("button", name="End terminal").click()
+
+    expect(lab.page.locator(".sbx-TerminalWidget")).to_have_count(0)
+    assert server.http.get(f"sandboxes/{sandbox}/terminals").json() == []
+
+
+def test_a_closed_terminal_goes_on_and_can_be_ended(lab: Lab, sandbox: str, server: JupyterServer):
+    open_terminal(lab)
+    lab.page.evaluate("jupyterapp.shell.currentWidget.close()")
+    toast = lab.page.locator(".Toastify__toast", has_text="goes on without its tab")
+    assert len(server.http.get(f"sandboxes/{sandbox}/terminals").json()) == 1
+
+    with lab.page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        toast.get_by_text("End it").click()
+
+    assert server.http.get(f"sandboxes/{sandbox}/terminals").json() == []

@@ -1,7 +1,9 @@
 import { sentenceOf } from '../protocol/errors';
 import { element, iconButton } from './dom';
 import * as icons from './icons';
+import { trans } from './language';
 import { basename } from './paths';
+import { QuestionBar } from './question';
 
 export interface IEditorActions {
   save(text: string): Promise<void>;
@@ -17,12 +19,13 @@ export class FileEditor {
     private readonly actions: IEditorActions
   ) {
     node.classList.add('sbx-FileEditor');
-    const name = element('span', 'sbx-FileEditor-name', { title: path }, basename(path));
+    this.name = basename(path);
+    const name = element('span', 'sbx-FileEditor-name', { title: path }, this.name);
     this.state = element('span', 'sbx-FileEditor-state', { role: 'status' });
-    this.saveButton = element('button', 'sbx-Button', { type: 'button' }, 'Save');
+    this.saveButton = element('button', 'sbx-Button', { type: 'button' }, trans.__('Save'));
     this.saveButton.addEventListener('click', () => void this.save());
-    const close = iconButton(icons.close, `Close ${basename(path)}`, () => {
-      this.close();
+    const close = iconButton(icons.close, trans.__('Close %1', basename(path)), () => {
+      void this.close();
     });
     this.text = element('textarea', 'sbx-FileEditor-text', {
       'aria-label': path,
@@ -41,16 +44,31 @@ export class FileEditor {
       }
     });
     const header = element('div', 'sbx-FileEditor-header', {}, name, this.state, this.saveButton, close);
-    node.append(header, this.text);
+    this.question = new QuestionBar(element('div', ''));
+    node.append(header, this.question.node, this.text);
     this.update();
   }
 
   dispose(): void {
+    this.question.dispose();
     this.node.remove();
   }
 
-  private close(): void {
-    if (this.text.value === this.saved || window.confirm('Close without saving the changes?')) {
+  focus(): void {
+    this.text.focus();
+  }
+
+  /** Whether the file may be left: nothing is unsaved, or the user says that it may be lost. */
+  async mayLeave(): Promise<boolean> {
+    if (this.text.value === this.saved) {
+      return true;
+    }
+    const text = trans.__('%1 has changes that are not saved.', this.name);
+    return (await this.question.ask({ text, yes: trans.__('Discard them'), isDanger: true })) !== null;
+  }
+
+  private async close(): Promise<void> {
+    if (await this.mayLeave()) {
       this.actions.close();
     }
   }
@@ -58,7 +76,7 @@ export class FileEditor {
   private async save(): Promise<void> {
     const text = this.text.value;
     this.saveButton.disabled = true;
-    this.state.textContent = 'Saving…';
+    this.state.textContent = trans.__('Saving…');
     try {
       await this.actions.save(text);
       this.saved = text;
@@ -72,9 +90,11 @@ export class FileEditor {
   private readonly update = (): void => {
     const changed = this.text.value !== this.saved;
     this.saveButton.disabled = !changed;
-    this.state.textContent = changed ? 'Not saved' : '';
+    this.state.textContent = changed ? trans.__('Not saved') : '';
   };
 
+  private readonly name: string;
+  private readonly question: QuestionBar;
   private readonly text: HTMLTextAreaElement;
   private readonly state: HTMLElement;
   private readonly saveButton: HTMLButtonElement;

@@ -1,9 +1,11 @@
 import { sentenceOf } from '../protocol/errors';
 import type { IEntryInfo } from '../protocol/runtime';
 import { isDirectory, isLink, sizeOf } from '../protocol/runtime';
+import { visible } from '../protocol/sandboxes';
 import { element, icon, iconButton } from './dom';
 import { formatBytes } from './format';
 import * as icons from './icons';
+import { trans } from './language';
 import type { ISandboxTransport } from './transport';
 
 /** A directory with more entries than this is cut, with a row that says so. */
@@ -32,7 +34,7 @@ export class FileTree {
   ) {
     node.classList.add('sbx-FileTree');
     node.setAttribute('role', 'tree');
-    node.setAttribute('aria-label', 'Files of the sandbox');
+    node.setAttribute('aria-label', trans.__('Files of the sandbox'));
     node.addEventListener('keydown', this.onKey);
   }
 
@@ -63,12 +65,12 @@ export class FileTree {
       return [this.note(sentenceOf(reason), level, 'sbx-mod-error')];
     }
     if (entries.length === 0) {
-      return [this.note('Empty', level, 'sbx-mod-empty')];
+      return [this.note(trans.__('Empty'), level, 'sbx-mod-empty')];
     }
     const sorted = [...entries].sort(byKindThenName);
     const items = await Promise.all(sorted.slice(0, MAX_ROWS).map(entry => this.item(entry, level)));
     if (sorted.length > MAX_ROWS) {
-      items.push(this.note(`${sorted.length - MAX_ROWS} more`, level, 'sbx-mod-empty'));
+      items.push(this.note(trans.__('%1 more', sorted.length - MAX_ROWS), level, 'sbx-mod-empty'));
     }
     return items;
   }
@@ -88,7 +90,7 @@ export class FileTree {
       twist.append(icon(icons.chevron));
     }
     const shape = isLink(entry) ? icons.link : directory ? icons.folder : icons.file;
-    const name = element('span', 'sbx-FileTree-name', {}, entry.name);
+    const name = element('span', 'sbx-FileTree-name', {}, visible(entry.name));
     const size = element('span', 'sbx-FileTree-size', {}, directory ? '' : formatBytes(sizeOf(entry)));
     row.append(twist, icon(shape), name, size, this.buttons(entry, directory));
     const group = element('div', 'sbx-FileTree-group', { role: 'group' });
@@ -118,16 +120,16 @@ export class FileTree {
     const group = element('span', 'sbx-FileTree-actions');
     if (!directory) {
       group.append(
-        iconButton(icons.download, `Download ${entry.name}`, () => {
+        iconButton(icons.download, trans.__('Download %1', entry.name), () => {
           this.actions.download(entry);
         })
       );
     }
     group.append(
-      iconButton(icons.rename, `Rename ${entry.name}`, () => {
+      iconButton(icons.rename, trans.__('Rename %1', entry.name), () => {
         this.actions.rename(entry);
       }),
-      iconButton(icons.remove, `Delete ${entry.name}`, () => {
+      iconButton(icons.remove, trans.__('Delete %1', entry.name), () => {
         this.actions.remove(entry);
       })
     );

@@ -6,8 +6,12 @@ import { FileEditor } from './fileEditor';
 import { FileTree } from './fileTree';
 import { formatBytes } from './format';
 import * as icons from './icons';
+import { trans } from './language';
 import { dirname, joinPath } from './paths';
+import { QuestionBar } from './question';
 import type { Dispose, ISandboxTransport } from './transport';
+import { isAbort } from './upload';
+import { UploadBar } from './uploadBar';
 
 /** Larger files are offered for download instead of being opened. */
 const MAX_OPEN = 1024 * 1024;
@@ -22,7 +26,7 @@ export class FilesView {
     private root: string
   ) {
     node.classList.add('sbx-Files');
-    this.path = element('input', 'sbx-Files-path', { 'aria-label': 'Directory', spellcheck: 'false', value: root });
+    this.path = element('input', 'sbx-Files-path', { 'aria-label': trans.__('Directory'), spellcheck: 'false', value: root });
     this.path.addEventListener('change', () => {
       this.go(this.path.value.trim() || '/');
     });
@@ -36,12 +40,19 @@ export class FilesView {
       remove: entry => void this.attempt(() => this.remove(entry))
     });
     this.body = element('div', 'sbx-Files-body', {}, tree);
-    node.append(this.toolbar(), this.message, this.body);
+    this.question = new QuestionBar(element('div', ''));
+    this.uploads = new UploadBar(element('div', ''));
+    node.append(this.toolbar(), this.question.node, this.uploads.node, this.message, this.body);
     node.addEventListener('dragover', event => {
       event.preventDefault();
+      node.classList.add('sbx-mod-drop');
+    });
+    node.addEventListener('dragleave', () => {
+      node.classList.remove('sbx-mod-drop');
     });
     node.addEventListener('drop', event => {
       event.preventDefault();
+      node.classList.remove('sbx-mod-drop');
       void this.attempt(() => this.upload(event.dataTransfer?.files ?? null));
     });
     this.go(root);
@@ -55,12 +66,15 @@ export class FilesView {
   dispose(): void {
     this.stopWatch?.();
     window.clearTimeout(this.timer);
+    this.question.dispose();
+    this.uploads.dispose();
+    this.editor?.dispose();
     this.tree.dispose();
     this.node.replaceChildren();
   }
 
   private toolbar(): HTMLElement {
-    const picker = element('input', 'sbx-Files-picker', { type: 'file', multiple: '', 'aria-label': 'Files to upload' });
+    const picker = element('input', 'sbx-Files-picker', { type: 'file', multiple: '', 'aria-label': trans.__('Files to upload') });
     picker.hidden = true;
     picker.addEventListener('change', () => {
       void this.attempt(() => this.upload(picker.files)).finally(() => {
@@ -70,13 +84,13 @@ export class FilesView {
     return element(
       'div',
       'sbx-Files-toolbar',
-      { role: 'toolbar', 'aria-label': 'Files' },
+      { role: 'toolbar', 'aria-label': trans.__('Files') },
       this.path,
-      iconButton(icons.newFolder, 'New folder', () => void this.attempt(() => this.makeDir())),
-      iconButton(icons.upload, 'Upload files', () => {
+      iconButton(icons.newFolder, trans.__('New folder'), () => void this.attempt(() => this.makeDir())),
+      iconButton(icons.upload, trans.__('Upload files'), () => {
         picker.click();
       }),
-      iconButton(icons.refresh, 'Refresh', () => {
+      iconButton(icons.refresh, trans.__('Refresh'), () => {
         this.refresh();
       }),
       picker
@@ -99,21 +113,27 @@ export class FilesView {
       await work();
       this.message.hidden = true;
     } catch (reason) {
+      if (isAbort(reason)) {
+        return;
+      }
       this.message.textContent = sentenceOf(reason);
       this.message.hidden = false;
     }
   }
 
   private async open(entry: IEntryInfo): Promise<void> {
+    if (this.editor !== null && !(await this.editor.mayLeave())) {
+      return;
+    }
     if (sizeOf(entry) > MAX_OPEN) {
-      throw new Error(`${entry.name} has ${formatBytes(sizeOf(entry))}. Download it instead.`);
+      throw new Error(trans.__('%1 has %2. Download it instead.', entry.name, formatBytes(sizeOf(entry))));
     }
     const bytes = await this.transport.read(entry.path);
     let text: string;
     try {
       text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     } catch {
-      throw new Error(`${entry.name} is not text. Download it instead.`);
+      throw new Error(trans.__('%1 is not text. Download it instead.', entry.name));
     }
     this.editor?.dispose();
     const node = element('div', '');
@@ -136,7 +156,8 @@ export class FilesView {
   }
 
   private async rename(entry: IEntryInfo): Promise<void> {
-    const name = window.prompt('New name', entry.name)?.trim();
+    const text = trans.__('New name of %1', entry.name);
+    const name = await this.question.ask({ text, yes: trans.__('Rename'), value: entry.name });
     if (name && name !== entry.name) {
       await this.transport.move(entry.path, joinPath(dirname(entry.path), name));
       await this.tree.refresh(this.root);
@@ -144,14 +165,16 @@ export class FilesView {
   }
 
   private async remove(entry: IEntryInfo): Promise<void> {
-    if (window.confirm(`Delete ${entry.path}? This cannot be undone.`)) {
+    const text = trans.__('Delete %1? This cannot be undone.', entry.path);
+    if ((await this.question.ask({ text, yes: trans.__('Delete'), isDanger: true })) !== null) {
       await this.transport.remove(entry.path);
       await this.tree.refresh(this.root);
     }
   }
 
   private async makeDir(): Promise<void> {
-    const name = window.prompt('Name of the new folder')?.trim();
+    const text = trans.__('Name of the new folder');
+    const name = await this.question.ask({ text, yes: trans.__('Create'), value: '' });
     if (name) {
       await this.transport.makeDir(joinPath(this.root, name));
       await this.tree.refresh(this.root);
@@ -159,12 +182,29 @@ export class FilesView {
   }
 
   private async upload(files: FileList | null): Promise<void> {
-    for (const item of files ?? []) {
-      await this.transport.write(joinPath(this.root, item.name), new Uint8Array(await item.arrayBuffer()));
+    const directory = this.root;
+    const chosen = [...(files ?? [])];
+    const known = new Set((await this.transport.list(directory)).map(({ name }) => name));
+    const replaced = chosen.filter(({ name }) => known.has(name)).map(({ name }) => name);
+    if (replaced.length > 0) {
+      const text = trans.__('Replace %1?', replaced.join(', '));
+      if ((await this.question.ask({ text, yes: trans.__('Replace'), isDanger: true })) === null) {
+        return;
+      }
     }
-    await this.tree.refresh(this.root);
+    try {
+      for (const file of chosen) {
+        await this.uploads.follow(file, options =>
+          this.transport.upload(joinPath(directory, file.name), file, options)
+        );
+      }
+    } finally {
+      await this.tree.refresh(this.root);
+    }
   }
 
+  private readonly question: QuestionBar;
+  private readonly uploads: UploadBar;
   private readonly path: HTMLInputElement;
   private readonly message: HTMLElement;
   private readonly body: HTMLElement;

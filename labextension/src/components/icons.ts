@@ -11,3 +11,4 @@ export const newFolder = 'M3 5h7l2 2h9v12H3zM13 10v2h-2v2h2v2h2v-2h2v-2h-2v-2z';
 export const rename = 'M4 16.500V20h3.500L17.800 9.700l-3.500-3.500zM19.200 8.300a1 1 0 0 0 0-1.400l-2.100-2.100a1 1 0 0 0-1.400 0l-1.300 1.300 3.500 3.500z';
 export const remove = 'M6 7h12l-1 14H7zM9 3h6l1 2h4v1.500H4V5h4z';
 export const close = 'M6.400 5 12 10.600 17.600 5 19 6.400 13.400 12 19 17.600 17.600 19 12 13.400 6.400 19 5 17.600 10.600 12 5 6.400z';
+export const copy = 'M8 3h12v14h-3v4H4V7h4zm2 2v10h8V5zM8 9H6v10h9v-2H8z';

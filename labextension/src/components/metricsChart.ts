@@ -3,6 +3,7 @@ import uPlot from 'uplot';
 import type { IReading } from '../protocol/runtime';
 import { element } from './dom';
 import { formatBytes } from './format';
+import { trans } from './language';
 import type { ThemeRole } from './theme';
 import { onThemeChange, themeValue } from './theme';
 
@@ -25,21 +26,24 @@ interface IMeasure {
 }
 
 const ofBytes = (value: number, limit: number): string =>
-  limit > 0 ? `${formatBytes(value)} of ${formatBytes(limit)}` : formatBytes(value);
+  limit > 0 ? trans.__('%1 of %2', formatBytes(value), formatBytes(limit)) : formatBytes(value);
 
-const MEASURES: readonly IMeasure[] = [
+/** Made when a chart is, since the language is not known before. */
+const measures = (): readonly IMeasure[] => [
   {
-    title: 'CPU',
+    title: trans.__('CPU'),
     role: 'cpu',
     value: reading => reading.cpu_used_pct,
     limit: reading => Math.max(1, reading.cpu_count) * 100,
     text: (value, limit) =>
-      `${value.toFixed(value < 10 ? 1 : 0)} % of ${limit / 100} ${limit === 100 ? 'core' : 'cores'}`,
+      limit === 100
+        ? trans.__('%1 % of 1 core', value.toFixed(value < 10 ? 1 : 0))
+        : trans.__('%1 % of %2 cores', value.toFixed(value < 10 ? 1 : 0), limit / 100),
     tick: value => `${value} %`,
     least: 0.1
   },
   {
-    title: 'Memory',
+    title: trans.__('Memory'),
     role: 'memory',
     value: reading => reading.mem_used,
     limit: reading => reading.mem_total,
@@ -48,7 +52,7 @@ const MEASURES: readonly IMeasure[] = [
     least: 0.01
   },
   {
-    title: 'Disk',
+    title: trans.__('Disk'),
     role: 'disk',
     value: reading => reading.disk_used,
     limit: reading => reading.disk_total,
@@ -62,7 +66,7 @@ const MEASURES: readonly IMeasure[] = [
 export class MetricsChart {
   constructor(readonly node: HTMLElement) {
     node.classList.add('sbx-MetricsChart');
-    this.plots = MEASURES.map(measure => new MeasurePlot(node, measure));
+    this.plots = measures().map(measure => new MeasurePlot(node, measure));
     this.observer = new ResizeObserver(() => {
       this.plots.forEach(plot => {
         plot.fit();

@@ -1,6 +1,7 @@
 import { sentenceOf } from '../protocol/errors';
 import type { IReading } from '../protocol/runtime';
 import { element } from './dom';
+import { trans } from './language';
 import { MetricsChart } from './metricsChart';
 import type { ISandboxTransport } from './transport';
 
@@ -15,7 +16,7 @@ export class MetricsView {
     private readonly interval = INTERVAL
   ) {
     node.classList.add('sbx-MetricsView');
-    this.message = element('p', 'sbx-MetricsView-message', { role: 'status' }, 'Waiting for the first reading…');
+    this.message = element('p', 'sbx-MetricsView-message', { role: 'status' }, trans.__('Waiting for the first reading…'));
     const area = element('div', 'sbx-MetricsView-chart');
     node.append(this.message, area);
     this.chart = new MetricsChart(area);

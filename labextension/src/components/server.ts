@@ -1,10 +1,13 @@
 import { errorFrom } from '../protocol/errors';
+import type { IUploadOptions } from './upload';
 
 /** The Jupyter server as a view may use it: requests and sockets under `sbx/api`. */
 export interface IJupyterServer {
   /** The address of an `sbx/api` route; `parts` are escaped here, one path segment each. */
   url(parts: readonly string[], query?: Query): string;
   request(parts: readonly string[], init?: RequestInit, query?: Query): Promise<Response>;
+  /** Posts bytes, following how many have left. */
+  upload(parts: readonly string[], query: Query, body: Blob | Uint8Array<ArrayBuffer>, options: IUploadOptions): Promise<Response>;
   openSocket(parts: readonly string[], query?: Query): WebSocket;
 }
 

@@ -2,10 +2,12 @@ import { SandboxError } from '../protocol/errors';
 import type { IEntryInfo, IFilesystemEvent, IReading, ISandboxMetric } from '../protocol/runtime';
 import { toReading } from '../protocol/runtime';
 import type { ITerminalRequest } from '../protocol/terminal';
+import { trans } from './language';
 import type { IJupyterServer } from './server';
 import { checked, readJson } from './server';
 import { openTerminalSocket } from './terminalSocket';
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from './transport';
+import type { IUploadOptions } from './upload';
 
 /** Reaches a sandbox through the Jupyter server's own routes, whatever the kernels do. */
 export class ServerTransport implements ISandboxTransport {
@@ -35,6 +37,10 @@ export class ServerTransport implements ISandboxTransport {
       headers: { 'Content-Type': 'application/octet-stream' }
     };
     await checked(await this.server.request(this.parts('files'), init, { path }));
+  }
+
+  async upload(path: string, file: Blob, options: IUploadOptions): Promise<void> {
+    await this.server.upload(this.parts('files'), { path }, file, options);
   }
 
   async makeDir(path: string): Promise<void> {
@@ -107,7 +113,7 @@ export class ServerTransport implements ISandboxTransport {
 
   private parts(...rest: string[]): string[] {
     if (this.sandboxId === '') {
-      throw new SandboxError('invalid_argument', 'No sandbox is chosen.');
+      throw new SandboxError('invalid_argument', trans.__('No sandbox is chosen.'));
     }
     return ['sandboxes', this.sandboxId, ...rest];
   }

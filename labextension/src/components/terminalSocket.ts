@@ -1,5 +1,6 @@
 import { errorFrom, SandboxError } from '../protocol/errors';
 import type { ServerFrame } from '../protocol/terminal';
+import { trans } from './language';
 import type { ITerminalChannel, ITerminalListener } from './transport';
 
 /** How long output may be unacknowledged, in milliseconds; it bounds what waits in the screen. */
@@ -80,7 +81,7 @@ class TerminalSocket implements ITerminalChannel {
       this.listener.onExit(frame.exit);
     } else if ('error' in frame) {
       this.over = true;
-      this.listener.onClose(errorFrom(frame.error, 'The terminal failed.'));
+      this.listener.onClose(errorFrom(frame.error, trans.__('The terminal failed.')));
     } else {
       this.sequence = frame.sequence;
       this.listener.onStart?.(frame);

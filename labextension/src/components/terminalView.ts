@@ -3,6 +3,7 @@ import { Terminal } from '@xterm/xterm';
 
 import { sentenceOf } from '../protocol/errors';
 import { element } from './dom';
+import { trans } from './language';
 import { onThemeChange, themeValue } from './theme';
 import type { ISandboxTransport, ITerminalChannel } from './transport';
 
@@ -90,7 +91,7 @@ export class TerminalView {
         },
         onExit: exit => {
           this.channel = null;
-          this.say(`The shell ended with code ${exit.code}.`);
+          this.say(trans.__('The shell ended with code %1.', exit.code));
         },
         onClose: reason => {
           this.channel = null;
@@ -109,10 +110,10 @@ export class TerminalView {
     if (reason !== null && (this.pid === null || /not_found|permission/.test((reason as { code?: string }).code ?? ''))) {
       this.say(sentenceOf(reason));
     } else if (delay === undefined) {
-      this.say('The connection to the sandbox is lost. Run the cell again to open a new terminal.');
+      this.say(trans.__('The connection to the sandbox is lost. Run the cell again to open a new terminal.'));
     } else {
       this.tries += 1;
-      this.say('The connection is lost. Trying again…');
+      this.say(trans.__('The connection is lost. Trying again…'));
       this.timer = window.setTimeout(() => {
         this.connect();
       }, delay);

@@ -1,5 +1,6 @@
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
 import type { SandboxError } from '../protocol/errors';
+import type { IUploadOptions } from './upload';
 import type { ITerminalExit, ITerminalRequest, ITerminalStarted } from '../protocol/terminal';
 
 /** Ends a subscription. */
@@ -30,6 +31,8 @@ export interface ISandboxTransport {
   list(path: string): Promise<readonly IEntryInfo[]>;
   read(path: string): Promise<Uint8Array>;
   write(path: string, bytes: Uint8Array): Promise<void>;
+  /** Like `write`, for what may take long. */
+  upload(path: string, file: Blob, options: IUploadOptions): Promise<void>;
   makeDir(path: string): Promise<void>;
   move(source: string, destination: string): Promise<void>;
   remove(path: string): Promise<void>;

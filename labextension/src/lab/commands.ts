@@ -4,6 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { formatDuration } from '../components/format';
+import { trans } from '../components/language';
 import { sentenceOf } from '../protocol/errors';
 import type { INewSandbox, ISandbox } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
@@ -23,6 +24,29 @@ export function describedBy(properties: ReadonlyJSONObject = { sandbox: SANDBOX_
 }
 
 export const sandboxArg = SANDBOX_ARG;
+
+/** What is told about work on a sandbox when it is done, and when it failed. */
+export interface IOutcome {
+  success(name: string): string;
+  failure(name: string, sentence: string): string;
+}
+
+const PAUSED: IOutcome = {
+  success: name => trans.__('%1 is paused.', name),
+  failure: (name, sentence) => trans.__('%1 could not be paused. %2', name, sentence)
+};
+const RESUMED: IOutcome = {
+  success: name => trans.__('%1 runs again.', name),
+  failure: (name, sentence) => trans.__('%1 could not be resumed. %2', name, sentence)
+};
+const KILLED: IOutcome = {
+  success: name => trans.__('%1 is gone.', name),
+  failure: (name, sentence) => trans.__('%1 could not be killed. %2', name, sentence)
+};
+const EXTENDED: IOutcome = {
+  success: name => trans.__('%1 lives longer.', name),
+  failure: (name, sentence) => trans.__('The time of %1 could not be set. %2', name, sentence)
+};
 
 /** Finds the sandbox that a command is about, and says what became of the work on it. */
 export class SandboxCommands {
@@ -45,7 +69,7 @@ export class SandboxCommands {
       const known = this.named(args);
       // What a restored layout remembers may be long gone, which is no news.
       if (known === undefined && args['restored'] !== true) {
-        Notification.error(`There is no sandbox ${args['sandbox']} any more.`, { autoClose: 5000 });
+        Notification.error(trans.__('There is no sandbox %1 any more.', args['sandbox']), { autoClose: 5000 });
       }
       return known ?? null;
     }
@@ -60,15 +84,15 @@ export class SandboxCommands {
   /** Creates a sandbox under a notification that follows its fate. */
   async create(request: INewSandbox): Promise<ISandbox | null> {
     const promise = this.sandboxes.create(request);
-    const what = request.name ?? 'sandbox';
+    const what = request.name ?? trans.__('a sandbox');
     Notification.promise(promise as Promise<never>, {
-      pending: { message: `Creating ${what}…` },
+      pending: { message: trans.__('Creating %1…', what) },
       success: {
-        message: result => `Sandbox ${displayName(result as ISandbox)} is running.`,
+        message: result => trans.__('Sandbox %1 is running.', displayName(result as ISandbox)),
         options: { autoClose: 4000 }
       },
       error: {
-        message: reason => `The sandbox could not be created. ${sentenceOf(reason)}`,
+        message: reason => trans.__('The sandbox could not be created. %1', sentenceOf(reason)),
         options: { autoClose: false }
       }
     });
@@ -97,8 +121,8 @@ export class SandboxCommands {
 
   private registerCreation(): void {
     this.commands.addCommand(CommandIDs.create, {
-      label: 'New Sandbox',
-      caption: 'Create a sandbox with the default template and timeout',
+      label: trans.__('New Sandbox'),
+      caption: trans.__('Create a sandbox with the default template and timeout'),
       icon: addIcon,
       describedBy: describedBy({
         template: { type: 'string' },
@@ -116,12 +140,12 @@ export class SandboxCommands {
       }
     });
     this.commands.addCommand(CommandIDs.createWithOptions, {
-      label: 'New Sandbox with Options…',
-      caption: 'Choose name, template and timeout of a new sandbox',
+      label: trans.__('New Sandbox with Options…'),
+      caption: trans.__('Choose name, template and timeout of a new sandbox'),
       icon: addIcon,
       describedBy: describedBy({}),
       execute: async () => {
-        const request = await askForSandbox(this.settings.current);
+        const request = await askForSandbox(this.settings.current, this.sandboxes);
         const sandbox = request === null ? null : await this.create(request);
         return sandbox?.sandboxID ?? null;
       }
@@ -131,28 +155,28 @@ export class SandboxCommands {
   private registerLifecycle(): void {
     const isPaused = (args: Args) => this.named(args)?.state === 'paused';
     this.commands.addCommand(CommandIDs.pause, {
-      label: labelled('Pause'),
-      caption: 'Pause the sandbox; its files and processes stay',
+      label: labelled(trans.__('Pause'), trans.__('Pause Sandbox')),
+      caption: trans.__('Pause the sandbox; its files and processes stay'),
       icon: pauseIcon,
       isVisible: args => !isPaused(args),
       describedBy: describedBy(),
-      execute: args => this.act(args, 'paused', sandbox => this.sandboxes.pause(sandbox.sandboxID))
+      execute: args => this.act(args, PAUSED, sandbox => this.sandboxes.pause(sandbox.sandboxID))
     });
     this.commands.addCommand(CommandIDs.resume, {
-      label: labelled('Resume'),
-      caption: 'Resume the paused sandbox',
+      label: labelled(trans.__('Resume'), trans.__('Resume Sandbox')),
+      caption: trans.__('Resume the paused sandbox'),
       icon: resumeIcon,
       isVisible: args => args['sandbox'] === undefined || isPaused(args),
       describedBy: describedBy(),
-      execute: args => this.act(args, 'resumed', sandbox => this.resume(sandbox))
+      execute: args => this.act(args, RESUMED, sandbox => this.resume(sandbox))
     });
     this.commands.addCommand(CommandIDs.kill, {
-      label: args => (args['sandbox'] === undefined ? 'Kill Sandbox…' : 'Kill…'),
-      caption: 'End the sandbox and delete its files',
+      label: labelled(trans.__('Kill…'), trans.__('Kill Sandbox…')),
+      caption: trans.__('End the sandbox and delete its files'),
       icon: killIcon,
       describedBy: describedBy(),
       execute: args =>
-        this.act(args, 'killed', async sandbox => {
+        this.act(args, KILLED, async sandbox => {
           const sure = await confirmKill(sandbox);
           if (sure) {
             await this.sandboxes.kill(sandbox.sandboxID);
@@ -161,24 +185,41 @@ export class SandboxCommands {
         })
     });
     this.commands.addCommand(CommandIDs.setTimeout, {
-      label: args => (typeof args['timeout'] === 'number' ? formatDuration(args['timeout']) : 'Extend Time of Sandbox…'),
-      caption: 'Choose how long the sandbox lives from now on',
+      label: args =>
+        typeof args['timeout'] === 'number' ? formatDuration(args['timeout']) : trans.__('Extend Time of Sandbox…'),
+      caption: trans.__('Choose how long the sandbox lives from now on'),
       icon: args => (typeof args['timeout'] === 'number' ? undefined : timeIcon),
       describedBy: describedBy({ sandbox: SANDBOX_ARG, timeout: { type: 'integer', description: 'Seconds from now.' } }),
-      execute: args =>
-        this.act(args, 'extended', async sandbox => {
-          const timeout = numberOf(args['timeout']) ?? (await askForTimeout());
-          if (timeout !== null) {
-            await this.sandboxes.setTimeout(sandbox.sandboxID, timeout);
-          }
-          return timeout !== null;
-        })
+      execute: args => this.act(args, EXTENDED, sandbox => this.keepFor(sandbox, numberOf(args['timeout'])))
     });
+  }
+
+  /** Sets how long the sandbox lives; a shorter life can be taken back. */
+  private async keepFor(sandbox: ISandbox, wanted: number | undefined): Promise<boolean> {
+    const timeout = wanted ?? (await askForTimeout());
+    if (timeout === null) {
+      return false;
+    }
+    const left = Math.floor((Date.parse(sandbox.endAt) - this.sandboxes.now()) / 1000);
+    await this.sandboxes.setTimeout(sandbox.sandboxID, timeout);
+    if (timeout >= left) {
+      return true;
+    }
+    Notification.success(trans.__('%1 now ends in %2, sooner than before.', displayName(sandbox), formatDuration(timeout)), {
+      autoClose: 8000,
+      actions: [
+        {
+          label: trans.__('Undo'),
+          callback: () => void this.commands.execute(CommandIDs.setTimeout, { sandbox: sandbox.sandboxID, timeout: left })
+        }
+      ]
+    });
+    return false;
   }
 
   private registerSurroundings(): void {
     this.commands.addCommand(CommandIDs.copyId, {
-      label: args => (args['sandbox'] === undefined ? 'Copy Sandbox Id' : 'Copy Id'),
+      label: labelled(trans.__('Copy Id'), trans.__('Copy Sandbox Id')),
       icon: copyIcon,
       describedBy: describedBy(),
       execute: async args => {
@@ -189,14 +230,14 @@ export class SandboxCommands {
       }
     });
     this.commands.addCommand(CommandIDs.refresh, {
-      label: 'Refresh the List of Sandboxes',
+      label: trans.__('Refresh the List of Sandboxes'),
       icon: refreshIcon,
       describedBy: describedBy({}),
       execute: () => this.sandboxes.refresh()
     });
     this.commands.addCommand(CommandIDs.showIsolation, {
-      label: 'Show Isolation of Sandboxes',
-      caption: 'What keeps sandboxes in on this machine',
+      label: trans.__('Show Isolation of Sandboxes'),
+      caption: trans.__('What keeps sandboxes in on this machine'),
       icon: shieldIcon,
       describedBy: describedBy({}),
       execute: async () => {
@@ -208,30 +249,28 @@ export class SandboxCommands {
     });
   }
 
-  private async act(
-    args: Args,
-    done: string,
-    work: (sandbox: ISandbox) => Promise<boolean | void>
-  ): Promise<void> {
+  /** Does `work` to a sandbox and says what came of it, unless `work` gives `false`. */
+  async act(args: Args, done: IOutcome, work: (sandbox: ISandbox) => Promise<boolean | void>): Promise<void> {
     const sandbox = await this.target(args);
     if (sandbox === null) {
       return;
     }
+    const name = displayName(sandbox);
     try {
       if ((await work(sandbox)) !== false) {
-        Notification.success(`${displayName(sandbox)} is ${done}.`, { autoClose: 3000 });
+        Notification.success(done.success(name), { autoClose: 3000 });
       }
     } catch (reason) {
-      Notification.error(`${displayName(sandbox)} could not be ${done}. ${sentenceOf(reason)}`);
+      Notification.error(done.failure(name, sentenceOf(reason)));
     }
   }
 
   private offerCreate(): void {
-    Notification.info('There are no sandboxes yet.', {
+    Notification.info(trans.__('There are no sandboxes yet.'), {
       autoClose: 6000,
       actions: [
         {
-          label: 'Create one',
+          label: trans.__('Create one'),
           displayType: 'accent',
           callback: () => void this.commands.execute(CommandIDs.create)
         }
@@ -245,8 +284,8 @@ export class SandboxCommands {
 }
 
 /** Short where the sandbox is plain, whole in the palette. */
-function labelled(verb: string): (args: Args) => string {
-  return args => (args['sandbox'] === undefined ? `${verb} Sandbox` : verb);
+export function labelled(short: string, whole: string): (args: Args) => string {
+  return args => (args['sandbox'] === undefined ? whole : short);
 }
 
 export function stringOf(value: unknown): string | undefined {

@@ -3,21 +3,30 @@ import { Widget } from '@lumino/widgets';
 
 import { element } from '../components/dom';
 import { formatDuration } from '../components/format';
-import type { INewSandbox, ISandbox, IServerInfo } from '../protocol/sandboxes';
-import { displayName } from '../protocol/sandboxes';
-import { enforcedLines, tierText, unenforcedLines } from './isolation';
+import { trans } from '../components/language';
+import type { INewSandbox, ISandbox, IServerInfo, ITemplate } from '../protocol/sandboxes';
+import { displayName, templateLabel } from '../protocol/sandboxes';
+import { isolationDetails } from './isolationDetails';
+import type { Sandboxes } from './sandboxes';
 import type { ISandboxSettings } from './settings';
 
 /** The lengths of life that are offered, in seconds. */
 export const TIMEOUTS = [300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600] as const;
 
 /** Asks for a name, a template and a timeout; `null` when the user changed their mind. */
-export async function askForSandbox(settings: ISandboxSettings): Promise<INewSandbox | null> {
+export async function askForSandbox(settings: ISandboxSettings, sandboxes: Sandboxes): Promise<INewSandbox | null> {
   const form = new CreateForm(settings);
+  // The dialog need not wait: names can be typed, and the suggestions come when they come.
+  sandboxes.templates().then(
+    templates => {
+      form.suggest(templates);
+    },
+    () => undefined
+  );
   const result = await showDialog({
-    title: 'New sandbox',
+    title: trans.__('New sandbox'),
     body: form,
-    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Create' })],
+    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Create') })],
     focusNodeSelector: 'input'
   });
   return result.button.accept ? (result.value ?? null) : null;
@@ -27,8 +36,13 @@ class CreateForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
   constructor(settings: ISandboxSettings) {
     super();
     this.addClass('sbx-Form');
-    this.nameInput = element('input', 'jp-mod-styled', { placeholder: 'Optional', maxlength: '100' });
-    this.template = element('input', 'jp-mod-styled', { value: settings.defaultTemplate, spellcheck: 'false' });
+    this.nameInput = element('input', 'jp-mod-styled', { placeholder: trans.__('Optional'), maxlength: '100' });
+    this.template = element('input', 'jp-mod-styled', {
+      value: settings.defaultTemplate,
+      spellcheck: 'false',
+      list: 'sbx-templates'
+    });
+    this.suggestions = element('datalist', '', { id: 'sbx-templates' });
     this.timeout = element('select', 'jp-mod-styled');
     const choices = [...new Set([...TIMEOUTS, settings.defaultTimeout])].sort((one, other) => one - other);
     for (const seconds of choices) {
@@ -37,9 +51,10 @@ class CreateForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
       this.timeout.append(option);
     }
     this.node.append(
-      field('Name', this.nameInput),
-      field('Template', this.template, 'A template’s name or id.'),
-      field('Lives for', this.timeout, 'The time can be extended later.')
+      field(trans.__('Name'), this.nameInput),
+      field(trans.__('Template'), this.template, trans.__('A template or snapshot, by its name or id.')),
+      field(trans.__('Lives for'), this.timeout, trans.__('The time can be extended later.')),
+      this.suggestions
     );
   }
 
@@ -53,6 +68,20 @@ class CreateForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
     };
   }
 
+  /** Offers what sandboxes can be created from. */
+  suggest(templates: readonly ITemplate[]): void {
+    const options = templates
+      .filter(({ buildStatus }) => buildStatus !== 'building')
+      .map(template => {
+        const kind = template.kind === 'snapshot' ? trans.__('snapshot') : trans.__('template');
+        const label = templateLabel(template);
+        const value = template.kind === 'snapshot' ? template.templateID : label;
+        return element('option', '', { value }, value === label ? kind : `${label}, ${kind}`);
+      });
+    this.suggestions.replaceChildren(...options);
+  }
+
+  private readonly suggestions: HTMLDataListElement;
   private readonly nameInput: HTMLInputElement;
   private readonly template: HTMLInputElement;
   private readonly timeout: HTMLSelectElement;
@@ -72,12 +101,12 @@ export async function confirmKill(sandbox: ISandbox): Promise<boolean> {
   const body = new Widget({ node: element('div', 'sbx-Confirm') });
   body.node.append(
     element('p', 'sbx-Confirm-name', {}, displayName(sandbox)),
-    element('p', '', {}, 'Its processes end and its files are deleted. This cannot be undone.')
+    element('p', '', {}, trans.__('Its processes end and its files are deleted. This cannot be undone.'))
   );
   const result = await showDialog({
-    title: 'Kill this sandbox?',
+    title: trans.__('Kill this sandbox?'),
     body,
-    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: 'Kill sandbox' })],
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Kill sandbox') })],
     defaultButton: 0
   });
   return result.button.accept;
@@ -88,7 +117,7 @@ export async function pickSandbox(sandboxes: readonly ISandbox[]): Promise<ISand
   const labels = sandboxes.map(sandbox =>
     displayName(sandbox) === sandbox.sandboxID ? sandbox.sandboxID : `${displayName(sandbox)} (${sandbox.sandboxID})`
   );
-  const result = await InputDialog.getItem({ title: 'Which sandbox?', items: labels, okLabel: 'Choose' });
+  const result = await InputDialog.getItem({ title: trans.__('Which sandbox?'), items: labels, okLabel: trans.__('Choose') });
   const at = result.value === null ? -1 : labels.indexOf(result.value);
   return result.button.accept ? (sandboxes[at] ?? null) : null;
 }
@@ -97,40 +126,54 @@ export async function pickSandbox(sandboxes: readonly ISandbox[]): Promise<ISand
 export async function askForTimeout(): Promise<number | null> {
   const labels = TIMEOUTS.map(formatDuration);
   const result = await InputDialog.getItem({
-    title: 'Keep the sandbox for',
+    title: trans.__('Keep the sandbox for'),
     items: labels,
     current: 2,
-    okLabel: 'Set'
+    okLabel: trans.__('Set')
   });
   const at = result.value === null ? -1 : labels.indexOf(result.value);
   return result.button.accept ? (TIMEOUTS[at] ?? null) : null;
 }
 
-/** Says what keeps sandboxes in on this machine, what does not, and what would help. */
-export async function showIsolation(info: IServerInfo | null): Promise<void> {
-  const body = new Widget({ node: element('div', 'sbx-Isolation') });
-  const isolation = info?.isolation ?? null;
-  if (isolation === null) {
-    const text = info?.engine.message ?? 'The server does not say how it isolates sandboxes.';
-    body.node.append(element('p', '', {}, text));
-  } else {
-    body.node.append(element('p', '', {}, tierText(isolation.tier).meaning));
-    section(body.node, 'Enforced', enforcedLines(isolation));
-    section(body.node, 'Not enforced', unenforcedLines(isolation));
-    for (const { what, remedy } of isolation.missing ?? []) {
-      body.node.append(
-        element('h3', '', {}, 'Missing'),
-        element('p', '', {}, what),
-        element('code', 'sbx-Isolation-remedy', {}, remedy)
-      );
-    }
-  }
-  await showDialog({ title: 'Isolation', body, buttons: [Dialog.okButton({ label: 'Close' })] });
+/** Asks before a snapshot or template is deleted. */
+export async function confirmRemoval(name: string): Promise<boolean> {
+  const body = new Widget({ node: element('div', 'sbx-Confirm') });
+  body.node.append(
+    element('p', 'sbx-Confirm-name', {}, name),
+    element('p', '', {}, trans.__('No sandbox can be created from it any more. This cannot be undone.'))
+  );
+  const result = await showDialog({
+    title: trans.__('Delete it?'),
+    body,
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Delete') })],
+    defaultButton: 0
+  });
+  return result.button.accept;
 }
 
-function section(node: HTMLElement, title: string, lines: readonly string[]): void {
-  if (lines.length > 0) {
-    const items = lines.map(line => element('li', '', {}, line));
-    node.append(element('h3', '', {}, title), element('ul', '', {}, ...items));
-  }
+/** Asks before a terminal is ended in which something runs; `null` is not known. */
+export async function confirmEnd(name: string, running: string | null): Promise<boolean> {
+  const what =
+    running === null
+      ? trans.__('Whatever runs in it ends, too.')
+      : trans.__('“%1” runs in it and ends, too.', running);
+  const body = new Widget({ node: element('div', 'sbx-Confirm') });
+  body.node.append(element('p', 'sbx-Confirm-name', {}, name), element('p', '', {}, what));
+  const result = await showDialog({
+    title: trans.__('End this terminal?'),
+    body,
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('End terminal') })],
+    defaultButton: 0
+  });
+  return result.button.accept;
+}
+
+/** Says what keeps sandboxes in on this machine, what does not, and what would help. */
+export async function showIsolation(info: IServerInfo | null): Promise<void> {
+  const body = new Widget({ node: isolationDetails(info) });
+  await showDialog({
+    title: trans.__('Isolation'),
+    body,
+    buttons: [Dialog.okButton({ label: trans.__('Close') })]
+  });
 }

@@ -2,9 +2,11 @@ import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
+import { trans } from '../components/language';
 import { basename } from '../components/paths';
 import type { ServerTransport } from '../components/serverTransport';
 import type { Dispose } from '../components/transport';
+import type { IUploadOptions } from '../components/upload';
 import { SandboxError } from '../protocol/errors';
 import type { IEntryInfo } from '../protocol/runtime';
 import { isDirectory } from '../protocol/runtime';
@@ -73,6 +75,14 @@ export class SandboxDrive implements Contents.IDrive {
     return model;
   }
 
+  /** Sends a file as it is, however large, into a directory of a sandbox. */
+  async upload(localDir: string, file: File, options: IUploadOptions): Promise<Contents.IModel> {
+    const { transport, path } = this.entryInside(join(localDir, file.name));
+    await transport.upload(path, file, options);
+    const model = entryModel(join(localDir, file.name), await transport.stat(path), this.describe);
+    return this.created(model);
+  }
+
   async newUntitled(options: Contents.ICreateOptions = {}): Promise<Contents.IModel> {
     const { transport, path } = this.inside(options.path ?? '');
     const taken = new Set((await transport.list(path)).map(entry => entry.name));
@@ -95,7 +105,7 @@ export class SandboxDrive implements Contents.IDrive {
   async rename(oldLocalPath: string, newLocalPath: string): Promise<Contents.IModel> {
     const [from, to] = [this.entryInside(oldLocalPath), this.entryInside(newLocalPath)];
     if (from.sandboxId !== to.sandboxId) {
-      throw new SandboxError('invalid_argument', 'A file cannot be moved to another sandbox; copy it instead.');
+      throw new SandboxError('invalid_argument', trans.__('A file cannot be moved to another sandbox; copy it instead.'));
     }
     await from.transport.move(from.path, to.path);
     const model = entryModel(newLocalPath, await to.transport.stat(to.path), this.describe);
@@ -106,7 +116,7 @@ export class SandboxDrive implements Contents.IDrive {
   async copy(localPath: string, toLocalDir: string): Promise<Contents.IModel> {
     const [from, to] = [this.entryInside(localPath), this.inside(toLocalDir)];
     if (isDirectory(await from.transport.stat(from.path))) {
-      throw new SandboxError('unimplemented', 'Folders cannot be copied here; use cp -r in a terminal.');
+      throw new SandboxError('unimplemented', trans.__('Folders cannot be copied here; use cp -r in a terminal.'));
     }
     const taken = new Set((await to.transport.list(to.path)).map(entry => entry.name));
     const name = freeName(basename(from.path), taken, '-Copy');
@@ -132,7 +142,7 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   restoreCheckpoint(): Promise<void> {
-    return Promise.reject(new SandboxError('unimplemented', 'Sandbox files have no checkpoints.'));
+    return Promise.reject(new SandboxError('unimplemented', trans.__('Sandbox files have no checkpoints.')));
   }
 
   deleteCheckpoint(): Promise<void> {
@@ -176,7 +186,7 @@ export class SandboxDrive implements Contents.IDrive {
   private inside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
     const { sandboxId, path } = splitPath(localPath);
     if (sandboxId === '') {
-      throw new SandboxError('invalid_argument', 'Open a sandbox first: the top level holds only sandboxes.');
+      throw new SandboxError('invalid_argument', trans.__('Open a sandbox first: the top level holds only sandboxes.'));
     }
     return { sandboxId, path, transport: this.sandboxes.transport(sandboxId) };
   }
@@ -185,7 +195,7 @@ export class SandboxDrive implements Contents.IDrive {
   private entryInside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
     const place = this.inside(localPath);
     if (place.path === '/') {
-      throw new SandboxError('invalid_argument', 'Sandboxes are made and killed in the Sandboxes panel.');
+      throw new SandboxError('invalid_argument', trans.__('Sandboxes are made and killed in the Sandboxes panel.'));
     }
     return place;
   }
@@ -212,7 +222,7 @@ const join = (directory: string, name: string): string => (directory === '' ? na
 
 function untitledName(options: Contents.ICreateOptions, taken: ReadonlySet<string>): string {
   if (options.type === 'directory') {
-    return freeName('Untitled Folder', taken, ' ');
+    return freeName(trans.__('Untitled Folder'), taken, ' ');
   }
   const suffix = options.type === 'notebook' ? '.ipynb' : (options.ext ?? '.txt');
   const stem = options.type === 'notebook' ? 'Untitled' : 'untitled';
@@ -229,5 +239,5 @@ export function freeName(name: string, taken: ReadonlySet<string>, mark: string)
       return candidate;
     }
   }
-  throw new SandboxError('already_exists', `There are too many files named like ${name}.`);
+  throw new SandboxError('already_exists', trans.__('There are too many files named like %1.', name));
 }

@@ -1,5 +1,6 @@
 import type { Contents } from '@jupyterlab/services';
 
+import { trans } from '../components/language';
 import { SandboxError } from '../protocol/errors';
 
 type Content = Pick<Contents.IModel, 'content' | 'format' | 'mimetype' | 'type'>;
@@ -20,7 +21,7 @@ export function contentFromBytes(
       return { type: 'file', format: 'text', mimetype, content: text };
     }
     if (format === 'text') {
-      throw new SandboxError('invalid_argument', 'The file is not UTF-8 text.');
+      throw new SandboxError('invalid_argument', trans.__('The file is not UTF-8 text.'));
     }
   }
   const binary = mimetype === 'text/plain' ? 'application/octet-stream' : mimetype;
@@ -31,7 +32,7 @@ function notebookFrom(text: string | null): unknown {
   try {
     return JSON.parse(text ?? '');
   } catch {
-    throw new SandboxError('invalid_argument', 'The file is not a notebook.');
+    throw new SandboxError('invalid_argument', trans.__('The file is not a notebook.'));
   }
 }
 

@@ -1,16 +1,18 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
-import { IFileBrowserFactory, Uploader } from '@jupyterlab/filebrowser';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { trans } from '../components/language';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
-import { describedBy, sandboxArg, stringOf } from './commands';
+import { describedBy, labelled, sandboxArg, stringOf } from './commands';
 import { SandboxDrive } from './drive';
 import type { IDescribe } from './driveModel';
 import type { Sandboxes } from './sandboxes';
 import { filesIcon } from './icons';
+import { sendWhole, uploadButton } from './uploads';
 import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
 
 /** Where browsing starts inside a sandbox. */
@@ -41,18 +43,19 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
         browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
         browser.title.icon = filesIcon;
         addToolbar(browser, title);
+        sendWhole(browser.model, drive);
         const { model } = browser;
         // The model compares paths with its drive's name in front twice, so it misses these.
         drive.fileChanged.connect(() => void model.refresh(), model);
         browser.addClass('sbx-FileBrowser');
-        app.shell.add(browser, 'left', { rank: 601, type: 'Sandboxes' });
+        app.shell.add(browser, 'left', { rank: 601, type: trans.__('Sandboxes') });
       }
       return browser;
     };
 
     app.commands.addCommand(CommandIDs.browseFiles, {
-      label: args => (args['sandbox'] === undefined ? 'Browse Sandbox Files' : 'Browse Files'),
-      caption: 'Show the files of a sandbox',
+      label: labelled(trans.__('Browse Files'), trans.__('Browse Sandbox Files')),
+      caption: trans.__('Show the files of a sandbox'),
       icon: filesIcon,
       describedBy: describedBy({
         sandbox: sandboxArg,
@@ -65,7 +68,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
         }
         const files = open();
         const name = displayName(sandbox);
-        files.title.caption = `Files of sandbox ${name}`;
+        files.title.caption = trans.__('Files of sandbox %1', name);
         title.node.textContent = name;
         title.node.title = files.title.caption;
         app.shell.activateById(files.id);
@@ -82,12 +85,12 @@ function addToolbar(browser: FileBrowser, title: Widget): void {
   toolbar.addItem('name', title);
   toolbar.addItem(
     'new-folder',
-    new ToolbarButton({ icon: newFolderIcon, tooltip: 'New folder', onClick: () => void browser.createNewDirectory() })
+    new ToolbarButton({ icon: newFolderIcon, tooltip: trans.__('New folder'), onClick: () => void browser.createNewDirectory() })
   );
-  toolbar.addItem('upload', new Uploader({ model }));
+  toolbar.addItem('upload', uploadButton(model));
   toolbar.addItem(
     'refresh',
-    new ToolbarButton({ icon: refreshIcon, tooltip: 'Refresh', onClick: () => void model.refresh() })
+    new ToolbarButton({ icon: refreshIcon, tooltip: trans.__('Refresh'), onClick: () => void model.refresh() })
   );
 }
 

@@ -28,3 +28,16 @@ export const shieldIcon = drawn(
   'shield',
   'M12 2 4 5v6c0 5 3.400 9.500 8 11 4.600-1.500 8-6 8-11V5zm0 2.100 6 2.300V11c0 3.900-2.500 7.500-6 8.900-3.500-1.400-6-5-6-8.900V6.400z'
 );
+export const renameIcon = drawn(
+  'rename',
+  'M4 16.500V20h3.500L17.800 9.700l-3.500-3.500zM19.200 8.300a1 1 0 0 0 0-1.400l-2.100-2.100a1 1 0 0 0-1.400 0l-1.300 1.300 3.500 3.500z'
+);
+export const snapshotIcon = drawn(
+  'snapshot',
+  'M9 4 7.500 6H4v13h16V6h-3.500L15 4zm3 4.500a4 4 0 1 1 0 8 4 4 0 0 1 0-8zm0 2a2 2 0 1 0 0 4 2 2 0 0 0 0-4z'
+);
+export const forkIcon = drawn(
+  'fork',
+  'M7 3a2.500 2.500 0 0 0-1 4.800v8.400a2.500 2.500 0 1 0 2 0V14h6a4 4 0 0 0 4-4V7.800a2.500 2.500 0 1 0-2 0V10a2 2 0 0 1-2 2H8V7.800A2.500 2.500 0 0 0 7 3z'
+);
+export const endIcon = drawn('end', 'M7 7h10v10H7zM3 3h18v18H3zm2 2v14h14V5z');

@@ -1,71 +1,113 @@
+import { trans } from '../components/language';
 import type { IIsolation } from '../protocol/sandboxes';
 
 /** How a tier is told to people: a word for the badge, a sentence for what it means. */
 export interface ITierText {
   readonly label: string;
-  readonly level: 'strong' | 'partial' | 'absent';
+  readonly level: 'strong' | 'partial' | 'absent' | 'unknown';
   readonly meaning: string;
+  readonly network: string;
 }
-
-const TIERS: Readonly<Record<string, ITierText>> = {
-  namespaces: {
-    label: 'Isolated',
-    level: 'strong',
-    meaning:
-      'Each sandbox has its own file system, processes, users and network, kept apart by the kernel’s namespaces.'
-  },
-  landlock: {
-    label: 'Partly isolated',
-    level: 'partial',
-    meaning:
-      'This machine gives no namespaces. Landlock keeps a sandbox’s files apart, but it shares the ' +
-      'machine’s network and can see other processes.'
-  },
-  none: {
-    label: 'Not isolated',
-    level: 'absent',
-    meaning: 'Nothing on this machine keeps a sandbox in. Do not run code that you do not trust.'
-  }
-};
 
 /** The words for a tier; one that is unknown here is named as the server names it. */
 export function tierText(tier: string): ITierText {
-  return (
-    TIERS[tier] ?? { label: tier, level: 'partial', meaning: `The server names this isolation “${tier}”.` }
-  );
-}
-
-const USERS: Readonly<Record<string, string>> = {
-  'root-mapped': 'Real users: root and user are different, and neither is a user of this machine.',
-  subordinate: 'Real users: root and user are different ids set aside for you.',
-  virtual: 'root and user are two names for one id.'
-};
-
-/** What holds, line by line. */
-export function enforcedLines(isolation: IIsolation): string[] {
-  const users = USERS[isolation.users ?? ''];
-  const limits = Object.entries(isolation.limits ?? {})
-    .filter(([, how]) => how !== 'none')
-    .map(([what, how]) => `Limit on ${named(what)}: ${how}`);
-  return users === undefined ? limits : [users, ...limits];
-}
-
-/** What does not hold, line by line. */
-export function unenforcedLines(isolation: IIsolation): string[] {
-  return Object.entries(isolation.limits ?? {})
-    .filter(([, how]) => how === 'none')
-    .map(([what]) => `No limit on ${named(what)}`);
-}
-
-/** The badge's tooltip: what the tier means and what is not enforced. */
-export function isolationSummary(isolation: IIsolation): string {
-  const lines = [tierText(isolation.tier).meaning, ...unenforcedLines(isolation)];
-  for (const { what } of isolation.missing ?? []) {
-    lines.push(`Missing: ${what}`);
+  switch (tier) {
+    case 'namespaces':
+      return {
+        label: trans.__('Isolated'),
+        level: 'strong',
+        meaning: trans.__(
+          'Each sandbox has its own file system, processes, users and network, kept apart by the kernel’s namespaces.'
+        ),
+        network: trans.__(
+          'Its own. The way out is the engine’s proxy, which refuses private addresses.'
+        )
+      };
+    case 'landlock':
+      return {
+        label: trans.__('Partly isolated'),
+        level: 'partial',
+        meaning: trans.__(
+          'Landlock keeps a sandbox’s files apart, but it shares the machine’s network and can see other processes.'
+        ),
+        network: trans.__('The machine’s: nothing keeps a sandbox from it.')
+      };
+    case 'none':
+      return {
+        label: trans.__('Not isolated'),
+        level: 'absent',
+        meaning: trans.__('Nothing keeps a sandbox in. Do not run code that you do not trust.'),
+        network: trans.__('The machine’s: nothing keeps a sandbox from it.')
+      };
+    default:
+      return {
+        label: tier,
+        level: 'partial',
+        meaning: trans.__('The server names this isolation “%1”.', tier),
+        network: trans.__('Not known.')
+      };
   }
-  return lines.join('\n');
 }
 
-function named(limit: string): string {
-  return limit === 'cpu' ? 'CPU' : limit;
+/** What the two users of a sandbox are on this machine. */
+export function usersText(users: string | undefined): string {
+  switch (users) {
+    case 'root-mapped':
+      return trans.__('Real: root and user are different, and neither is a user of this machine.');
+    case 'subordinate':
+      return trans.__('Real: root and user are different ids set aside for you.');
+    case 'virtual':
+      return trans.__('root and user are two names for one id.');
+    default:
+      return users ?? trans.__('Not known.');
+  }
+}
+
+/** One limit: what it is on, how much it allows, what holds it; `null` when nothing does. */
+export interface ILimitLine {
+  readonly what: string;
+  readonly amount: string;
+  readonly heldBy: string | null;
+}
+
+export function limitLines(isolation: IIsolation): ILimitLine[] {
+  return Object.entries(isolation.limits ?? {}).map(([what, how]) => ({
+    what: limitName(what),
+    amount: limitAmount(what, isolation.amounts ?? {}),
+    heldBy: how === 'none' ? null : how
+  }));
+}
+
+/** The badge's tooltip: what the tier means and what is not held. */
+export function isolationSummary(isolation: IIsolation): string {
+  const open = limitLines(isolation).filter(({ heldBy }) => heldBy === null);
+  const missing = (isolation.missing ?? []).map(({ what }) => trans.__('Missing: %1', what));
+  return [
+    tierText(isolation.tier).meaning,
+    ...open.map(({ what }) => trans.__('%1: not held', what)),
+    ...missing
+  ].join('\n');
+}
+
+function limitName(limit: string): string {
+  const names: Readonly<Record<string, string>> = {
+    cpu: trans.__('CPU'),
+    memory: trans.__('Memory'),
+    processes: trans.__('Processes'),
+    disk: trans.__('Disk')
+  };
+  return names[limit] ?? limit;
+}
+
+function limitAmount(limit: string, amounts: Readonly<Record<string, number>>): string {
+  const mebibytes = (value: number) => (value % 1024 === 0 ? `${value / 1024} GiB` : `${value} MiB`);
+  const shown: Readonly<Record<string, [string, (value: number) => string]>> = {
+    cpu: ['cpuCount', value => (value === 1 ? trans.__('1 core') : trans.__('%1 cores', value))],
+    memory: ['memoryMB', mebibytes],
+    disk: ['diskSizeMB', mebibytes],
+    processes: ['processes', String]
+  };
+  const [key, format] = shown[limit] ?? ['', String];
+  const amount = amounts[key];
+  return amount === undefined ? '' : format(amount);
 }

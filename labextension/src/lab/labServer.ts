@@ -2,6 +2,8 @@ import { ServerConnection } from '@jupyterlab/services';
 
 import type { IJupyterServer, Query } from '../components/server';
 import { apiUrl } from '../components/server';
+import type { IUploadOptions } from '../components/upload';
+import { postFollowed, xsrfCookie } from '../components/upload';
 
 /** The Jupyter server as JupyterLab reaches it, with its settings and cookies. */
 export class LabServer implements IJupyterServer {
@@ -13,6 +15,24 @@ export class LabServer implements IJupyterServer {
 
   request(parts: readonly string[], init: RequestInit = {}, query?: Query): Promise<Response> {
     return ServerConnection.makeRequest(this.url(parts, query), init, this.settings);
+  }
+
+  upload(
+    parts: readonly string[],
+    query: Query,
+    body: Blob | Uint8Array<ArrayBuffer>,
+    options: IUploadOptions
+  ): Promise<Response> {
+    const { token } = this.settings;
+    const xsrf = xsrfCookie();
+    const headers = new Headers({ 'Content-Type': 'application/octet-stream' });
+    if (token !== '') {
+      headers.set('Authorization', `token ${token}`);
+    }
+    if (xsrf !== undefined) {
+      headers.set('X-XSRFToken', xsrf);
+    }
+    return postFollowed(this.url(parts, query), body, headers, options);
   }
 
   openSocket(parts: readonly string[], query: Query = {}): WebSocket {

@@ -2,9 +2,10 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 
+import { trans } from '../components/language';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
-import { describedBy } from './commands';
+import { describedBy, labelled } from './commands';
 import { metricsIcon } from './icons';
 import { MetricsWidget } from './metricsWidget';
 import type { Sandboxes } from './sandboxes';
@@ -27,8 +28,8 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const tracker = new WidgetTracker<Shown>({ namespace: 'sbx-metrics' });
     app.commands.addCommand(CommandIDs.openMetrics, {
-      label: args => (args['sandbox'] === undefined ? 'Show Sandbox Metrics' : 'Show Metrics'),
-      caption: 'Show CPU, memory and disk use of a sandbox',
+      label: labelled(trans.__('Show Metrics'), trans.__('Show Sandbox Metrics')),
+      caption: trans.__('Show CPU, memory and disk use of a sandbox'),
       icon: metricsIcon,
       describedBy: describedBy(),
       execute: async args => {
@@ -39,7 +40,7 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
         const known = tracker.find(widget => widget.content.sandboxId === sandbox.sandboxID);
         const widget = known ?? metricsWidget(sandboxes, sandbox.sandboxID, displayName(sandbox));
         if (known === undefined) {
-          app.shell.add(widget, 'main', { type: 'Sandbox metrics' });
+          app.shell.add(widget, 'main', { type: trans.__('Sandbox metrics') });
           await tracker.add(widget);
         }
         app.shell.activateById(widget.id);

@@ -1,6 +1,7 @@
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
+import { trans } from '../components/language';
 import { MetricsView } from '../components/metricsView';
 import type { ServerTransport } from '../components/serverTransport';
 import { metricsIcon } from './icons';
@@ -18,8 +19,8 @@ export class MetricsWidget extends Widget {
     super();
     this.id = `sbx-metrics-${sandboxId}`;
     this.addClass('sbx-MetricsWidget');
-    this.title.label = `Metrics: ${name}`;
-    this.title.caption = `Metrics of sandbox ${name}`;
+    this.title.label = trans.__('Metrics: %1', name);
+    this.title.caption = trans.__('Metrics of sandbox %1', name);
     this.title.icon = metricsIcon;
     this.title.closable = true;
     this.node.tabIndex = -1;

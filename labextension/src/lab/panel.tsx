@@ -5,12 +5,15 @@ import type { Message } from '@lumino/messaging';
 import type { Menu } from '@lumino/widgets';
 import * as React from 'react';
 
+import { trans } from '../components/language';
 import { isolationSummary, tierText } from './isolation';
+import { command as commandLine, IsolationPopover } from './isolationDetails';
 import { sandboxIcon, shieldIcon, timeIcon } from './icons';
 import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from './sandboxes';
 import { SandboxList } from './sandboxList';
 import { CommandIDs } from './tokens';
+import type { ITrouble } from './trouble';
 
 /** The left side panel: every sandbox of this server and what can be done with it. */
 export class SandboxPanel extends ReactWidget {
@@ -21,10 +24,10 @@ export class SandboxPanel extends ReactWidget {
     super();
     this.id = 'sbx-panel';
     this.title.icon = sandboxIcon;
-    this.title.caption = 'Sandboxes';
+    this.title.caption = trans.__('Sandboxes');
     this.addClass('sbx-Panel');
     this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', 'Sandboxes');
+    this.node.setAttribute('aria-label', trans.__('Sandboxes'));
   }
 
   protected override onAfterShow(message: Message): void {
@@ -60,7 +63,7 @@ export class SandboxPanel extends ReactWidget {
 function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   const args = { sandbox: sandboxId };
   const extend = new MenuSvg({ commands });
-  extend.title.label = 'Keep for';
+  extend.title.label = trans.__('Keep for');
   extend.title.icon = timeIcon;
   TIMEOUTS.forEach(timeout => extend.addItem({ command: CommandIDs.setTimeout, args: { ...args, timeout } }));
   const menu = new MenuSvg({ commands });
@@ -70,8 +73,11 @@ function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   );
   menu.addItem({ type: 'separator' });
   menu.addItem({ type: 'submenu', submenu: extend });
-  menu.addItem({ command: CommandIDs.pause, args });
-  menu.addItem({ command: CommandIDs.resume, args });
+  [CommandIDs.pause, CommandIDs.resume, CommandIDs.snapshot, CommandIDs.fork].forEach(command =>
+    menu.addItem({ command, args })
+  );
+  menu.addItem({ type: 'separator' });
+  menu.addItem({ command: CommandIDs.rename, args });
   menu.addItem({ command: CommandIDs.copyId, args });
   menu.addItem({ type: 'separator' });
   menu.addItem({ command: CommandIDs.kill, args });
@@ -100,7 +106,7 @@ function PanelBody({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Ele
   return (
     <>
       <PanelHeader sandboxes={sandboxes} commands={commands} />
-      <IsolationBadge sandboxes={sandboxes} commands={commands} />
+      <IsolationBadge sandboxes={sandboxes} />
       <StaleNotice sandboxes={sandboxes} />
       <div className="sbx-Panel-body">
         <PanelContent sandboxes={sandboxes} commands={commands} openMenu={openMenu} />
@@ -110,9 +116,9 @@ function PanelBody({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Ele
 }
 
 function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Element {
-  const { items, error, creating } = sandboxes;
+  const { items, trouble, creating } = sandboxes;
   if (items === null) {
-    return error === null ? <Loading /> : <Failure sentence={error} retry={() => void sandboxes.refresh()} />;
+    return trouble === null ? <Loading /> : <Failure trouble={trouble} retry={() => void sandboxes.refresh()} />;
   }
   if (items.length === 0 && creating === 0) {
     return <Empty create={() => void commands.execute(CommandIDs.create)} />;
@@ -124,14 +130,14 @@ function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): Rea
   const count = sandboxes.items?.length ?? 0;
   return (
     <header className="sbx-Panel-header">
-      <h2>Sandboxes</h2>
+      <h2>{trans.__('Sandboxes')}</h2>
       {count > 0 && <span className="sbx-Panel-count">{count}</span>}
       <span className="sbx-Panel-space" />
       <button
         type="button"
         className="sbx-IconButton"
-        title="Refresh"
-        aria-label="Refresh the list of sandboxes"
+        title={trans.__('Refresh')}
+        aria-label={trans.__('Refresh the list of sandboxes')}
         onClick={() => void commands.execute(CommandIDs.refresh)}
       >
         <refreshIcon.react tag="span" />
@@ -139,16 +145,17 @@ function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): Rea
       <span className="sbx-SplitButton">
         <button
           type="button"
-          title="Create a sandbox with the default template and timeout"
+          title={trans.__('Create a sandbox with the default template and timeout')}
+          aria-label={trans.__('New sandbox')}
           onClick={() => void commands.execute(CommandIDs.create)}
         >
           <addIcon.react tag="span" />
-          New
+          <span className="sbx-SplitButton-label">{trans.__('New')}</span>
         </button>
         <button
           type="button"
-          title="Create with options…"
-          aria-label="Create a sandbox with options"
+          title={trans.__('Create with options…')}
+          aria-label={trans.__('Create a sandbox with options')}
           onClick={() => void commands.execute(CommandIDs.createWithOptions)}
         >
           <caretDownEmptyIcon.react tag="span" />
@@ -158,36 +165,52 @@ function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): Rea
   );
 }
 
-function IsolationBadge({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): React.JSX.Element | null {
-  const isolation = sandboxes.info?.isolation;
-  if (!isolation) {
+/** What keeps sandboxes in, or whose deployment they are in; its details are a click away. */
+function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
+  const popover = React.useRef<IsolationPopover | null>(null);
+  React.useEffect(() => () => popover.current?.dispose(), []);
+  const { info } = sandboxes;
+  const host = info?.url_kind === 'configured' ? (info.host ?? trans.__('Remote')) : null;
+  const isolation = info?.isolation ?? null;
+  if (isolation === null && host === null) {
     return null;
   }
-  const { label, level } = tierText(isolation.tier);
+  const { label, level } =
+    isolation === null ? ({ label: trans.__('Remote'), level: 'unknown' } as const) : tierText(isolation.tier);
   return (
     <button
       type="button"
       className={`sbx-Badge sbx-mod-${level}`}
-      title={isolationSummary(isolation)}
-      onClick={() => void commands.execute(CommandIDs.showIsolation)}
+      title={isolation === null ? trans.__('The deployment does not say how it isolates sandboxes.') : isolationSummary(isolation)}
+      aria-haspopup="dialog"
+      aria-expanded="false"
+      onClick={event => {
+        if (popover.current?.isDisposed === false) {
+          popover.current.dispose();
+        } else {
+          popover.current = new IsolationPopover(sandboxes.info, event.currentTarget);
+          popover.current.open();
+        }
+      }}
     >
       <shieldIcon.react tag="span" />
       <span className="sbx-Badge-label">{label}</span>
-      <span className="sbx-Badge-tier">{isolation.tier}</span>
+      <span className="sbx-Badge-tier">{host ?? isolation?.tier}</span>
     </button>
   );
 }
 
 /** The list is kept while the server is away; this says that it is old. */
 function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
-  if (sandboxes.error === null || sandboxes.items === null) {
+  const { trouble } = sandboxes;
+  if (trouble === null || sandboxes.items === null) {
     return null;
   }
   return (
     <div className="sbx-Notice" role="alert">
-      <span>{sandboxes.error}</span>
+      <span title={trouble.sentence}>{`${trouble.title}. ${trouble.sentence}`}</span>
       <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
-        Retry
+        {trans.__('Retry')}
       </button>
     </div>
   );
@@ -195,7 +218,7 @@ function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JS
 
 function Loading(): React.JSX.Element {
   return (
-    <div className="sbx-Loading" role="status" aria-label="Loading the sandboxes">
+    <div className="sbx-Loading" role="status" aria-label={trans.__('Loading the sandboxes')}>
       {[0, 1, 2].map(row => (
         <div key={row} className="sbx-Loading-row" />
       ))}
@@ -203,13 +226,19 @@ function Loading(): React.JSX.Element {
   );
 }
 
-function Failure({ sentence, retry }: { readonly sentence: string; readonly retry: () => void }): React.JSX.Element {
+function Failure({ trouble, retry }: { readonly trouble: ITrouble; readonly retry: () => void }): React.JSX.Element {
+  const line = React.useRef<HTMLDivElement>(null);
+  React.useEffect(() => {
+    line.current?.replaceChildren(...(trouble.command === undefined ? [] : [commandLine(trouble.command)]));
+  }, [trouble.command]);
   return (
     <div className="sbx-State" role="alert">
-      <p className="sbx-State-title">Could not list sandboxes</p>
-      <p className="sbx-State-text">{sentence}</p>
-      <button type="button" className="sbx-Button sbx-mod-plain" onClick={retry}>
-        Try again
+      <p className="sbx-State-title">{trouble.title}</p>
+      <p className="sbx-State-text">{trouble.sentence}</p>
+      {trouble.advice !== undefined && <p>{trouble.advice}</p>}
+      <div ref={line} className="sbx-State-command" />
+      <button type="button" className="sbx-Button" onClick={retry}>
+        {trans.__('Try again')}
       </button>
     </div>
   );
@@ -219,10 +248,12 @@ function Empty({ create }: { readonly create: () => void }): React.JSX.Element {
   return (
     <div className="sbx-State">
       <sandboxIcon.react tag="span" className="sbx-State-icon" />
-      <p className="sbx-State-title">No sandboxes yet</p>
-      <p className="sbx-State-text">Create one to run code, open terminals and edit files apart from this machine.</p>
+      <p className="sbx-State-title">{trans.__('No sandboxes yet')}</p>
+      <p className="sbx-State-text">
+        {trans.__('Create one to run code, open terminals and edit files apart from this machine.')}
+      </p>
       <button type="button" className="sbx-Button" onClick={create}>
-        Create sandbox
+        {trans.__('Create sandbox')}
       </button>
     </div>
   );

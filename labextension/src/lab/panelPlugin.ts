@@ -2,21 +2,29 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { speak, trans } from '../components/language';
 import { SandboxCommands } from './commands';
+import { addCopyCommands } from './copyCommands';
 import { LabServer } from './labServer';
 import { SandboxPanel } from './panel';
 import { Sandboxes } from './sandboxes';
 import { Settings } from './settings';
-import { CommandIDs, ISandboxes, ISandboxCommands, PALETTE_CATEGORY } from './tokens';
+import { CommandIDs, ISandboxes, ISandboxCommands } from './tokens';
 
 /** Knows the sandboxes of this server. */
 export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
   id: 'sbx-jupyter:sandboxes',
   description: 'Knows the sandboxes of this server.',
   autoStart: true,
+  optional: [ITranslator],
   provides: ISandboxes,
-  activate: (app: JupyterFrontEnd) => new Sandboxes(new LabServer(app.serviceManager.serverSettings))
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
+    // The other plugins need this one, so nothing is said before the language is known.
+    speak((translator ?? nullTranslator).load('sbx_jupyter'));
+    return new Sandboxes(new LabServer(app.serviceManager.serverSettings));
+  }
 };
 
 /** The panel, its commands and its settings. */
@@ -37,11 +45,12 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
     const settings = new Settings();
     const commands = new SandboxCommands(sandboxes, settings, app.commands);
     commands.register();
+    addCopyCommands(app.commands, commands, sandboxes, settings);
     const panel = new SandboxPanel(sandboxes, app.commands);
     restorer?.add(panel, panel.id);
-    app.shell.add(panel, 'left', { rank: 600, type: 'Sandboxes' });
+    app.shell.add(panel, 'left', { rank: 600, type: trans.__('Sandboxes') });
     for (const command of Object.values(CommandIDs)) {
-      palette?.addItem({ command, category: PALETTE_CATEGORY });
+      palette?.addItem({ command, category: trans.__('Sandboxes') });
     }
     registry
       ?.load('sbx-jupyter:panel')

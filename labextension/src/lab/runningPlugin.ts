@@ -4,6 +4,7 @@ import type { IRunningSessions } from '@jupyterlab/running';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { Signal } from '@lumino/signaling';
 
+import { trans } from '../components/language';
 import { sentenceOf } from '../protocol/errors';
 import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
@@ -49,7 +50,7 @@ class RunningSandboxes implements IRunningSessions.IManager {
     const kills = (this.sandboxes.items ?? []).map(sandbox => this.sandboxes.kill(sandbox.sandboxID));
     for (const result of await Promise.allSettled(kills)) {
       if (result.status === 'rejected') {
-        Notification.error(`A sandbox could not be killed. ${sentenceOf(result.reason)}`);
+        Notification.error(trans.__('A sandbox could not be killed. %1', sentenceOf(result.reason)));
       }
     }
   }
@@ -59,17 +60,19 @@ class RunningSandboxes implements IRunningSessions.IManager {
     return {
       label: () => displayName(sandbox),
       labelTitle: () => `${displayName(sandbox)}\n${sandbox.sandboxID}`,
-      detail: () => `${templateName(sandbox)}, ${sandbox.state}`,
+      detail: () =>
+        `${templateName(sandbox)}, ${sandbox.state === 'paused' ? trans.__('paused') : trans.__('running')}`,
       icon: () => sandboxIcon,
       open: () => void this.app.commands.execute(CommandIDs.openTerminal, args),
       shutdown: () => void this.app.commands.execute(CommandIDs.kill, args)
     };
   }
 
-  readonly name = 'Sandboxes';
+  readonly name = trans.__('Sandboxes');
   readonly runningChanged = new Signal<this, void>(this);
-  readonly shutdownLabel = 'Kill';
-  readonly shutdownAllLabel = 'Kill All';
-  readonly shutdownAllConfirmationText =
-    'Kill every sandbox? Their processes end and their files are deleted. This cannot be undone.';
+  readonly shutdownLabel = trans.__('Kill');
+  readonly shutdownAllLabel = trans.__('Kill All');
+  readonly shutdownAllConfirmationText = trans.__(
+    'Kill every sandbox? Their processes end and their files are deleted. This cannot be undone.'
+  );
 }

@@ -3,11 +3,13 @@ import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
-import { formatAge, formatCountdown } from '../components/format';
+import { formatAge, formatBytes, formatCountdown } from '../components/format';
+import { trans } from '../components/language';
 import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
 import { metricsIcon } from './icons';
-import type { Activity, Sandboxes } from './sandboxes';
+import { activityText } from './activities';
+import type { IActivity, Sandboxes } from './sandboxes';
 import { CommandIDs } from './tokens';
 
 /** Less than this many seconds to live is shown as a warning. */
@@ -20,7 +22,7 @@ interface IListProps {
   readonly openMenu: (sandboxId: string, x: number, y: number) => void;
 }
 
-/** The rows; arrow keys move between them, Enter opens a terminal, Delete asks to kill. */
+/** The rows; arrow keys move between them, Enter opens a terminal, F2 renames, Delete asks to kill. */
 export function SandboxList(props: IListProps): React.JSX.Element {
   const { sandboxes, items } = props;
   const [current, setCurrent] = React.useState<string | null>(null);
@@ -39,7 +41,7 @@ export function SandboxList(props: IListProps): React.JSX.Element {
   };
 
   return (
-    <ul className="sbx-List" ref={list} aria-label="Sandboxes">
+    <ul className="sbx-List" ref={list} aria-label={trans.__('Sandboxes')}>
       {sandboxes.creating > 0 && <CreatingRow />}
       {items.map(sandbox => (
         <Row
@@ -62,7 +64,7 @@ function CreatingRow(): React.JSX.Element {
   return (
     <li className="sbx-Row sbx-mod-creating">
       <span className="sbx-Dot sbx-mod-resuming" />
-      <span className="sbx-Row-name">Creating…</span>
+      <span className="sbx-Row-name">{trans.__('Creating…')}</span>
     </li>
   );
 }
@@ -96,6 +98,7 @@ function Row(props: IRowProps): React.JSX.Element {
   const id = sandbox.sandboxID;
   const run = (command: string) => void commands.execute(command, { sandbox: id });
   const activity = sandboxes.activity(id);
+  const state = stateText(sandbox, activity);
   const openMenuBelow = (node: Element) => {
     const { left, bottom } = node.getBoundingClientRect();
     openMenu(id, left, bottom);
@@ -104,7 +107,7 @@ function Row(props: IRowProps): React.JSX.Element {
     <li
       className={`sbx-Row${activity ? ' sbx-mod-busy' : ''}`}
       tabIndex={isCurrent ? 0 : -1}
-      aria-label={`${displayName(sandbox)}, ${activity ?? sandbox.state}`}
+      aria-label={`${displayName(sandbox)}, ${state}`}
       aria-busy={activity !== undefined}
       onFocus={onCurrent}
       onKeyDown={event => {
@@ -119,16 +122,17 @@ function Row(props: IRowProps): React.JSX.Element {
         openMenu(id, event.clientX, event.clientY);
       }}
     >
-      <span className={`sbx-Dot sbx-mod-${activity ?? sandbox.state}`} title={activity ?? sandbox.state} />
+      <span className={`sbx-Dot sbx-mod-${activity?.kind ?? sandbox.state}`} title={state} />
       <span className="sbx-Row-name" title={nameTitle(sandbox)}>
         {displayName(sandbox)}
       </span>
       <RowFacts sandbox={sandbox} now={props.now} activity={activity} />
+      {activity !== undefined && <RowProgress sandboxes={sandboxes} sandboxId={id} activity={activity} />}
       <span className="sbx-Row-actions">
-        <Action icon={terminalIcon} label="Open terminal" tab={isCurrent} onClick={() => { run(CommandIDs.openTerminal); }} />
-        <Action icon={folderIcon} label="Browse files" tab={isCurrent} onClick={() => { run(CommandIDs.browseFiles); }} />
-        <Action icon={metricsIcon} label="Show metrics" tab={isCurrent} onClick={() => { run(CommandIDs.openMetrics); }} />
-        <Action icon={ellipsesIcon} label="More actions" tab={isCurrent} popup onClick={openMenuBelow} />
+        <Action icon={terminalIcon} label={trans.__('Open terminal')} tab={isCurrent} onClick={() => { run(CommandIDs.openTerminal); }} />
+        <Action icon={folderIcon} label={trans.__('Browse files')} tab={isCurrent} onClick={() => { run(CommandIDs.browseFiles); }} />
+        <Action icon={metricsIcon} label={trans.__('Show metrics')} tab={isCurrent} onClick={() => { run(CommandIDs.openMetrics); }} />
+        <Action icon={ellipsesIcon} label={trans.__('More actions')} tab={isCurrent} popup onClick={openMenuBelow} />
       </span>
     </li>
   );
@@ -139,30 +143,79 @@ function nameTitle(sandbox: ISandbox): string {
   return name === sandbox.sandboxID ? name : `${name}\n${sandbox.sandboxID}`;
 }
 
+/** What the row says of its state. */
+function stateText(sandbox: ISandbox, activity: IActivity | undefined): string {
+  if (activity !== undefined) {
+    return activityText(activity);
+  }
+  return sandbox.state === 'paused' ? trans.__('paused') : trans.__('running');
+}
+
 interface IFactsProps {
   readonly sandbox: ISandbox;
   readonly now: number;
-  readonly activity: Activity | undefined;
+  readonly activity: IActivity | undefined;
 }
 
 function RowFacts({ sandbox, now, activity }: IFactsProps): React.JSX.Element {
   const left = (Date.parse(sandbox.endAt) - now) / 1000;
   const age = (now - Date.parse(sandbox.startedAt)) / 1000;
+  const template = templateName(sandbox);
   return (
     <span className="sbx-Row-facts">
-      <span className="sbx-Row-template" title={`Template ${templateName(sandbox)}`}>
-        {templateName(sandbox)}
+      <span className="sbx-Row-template" title={trans.__('Template %1', template)}>
+        {template}
       </span>
-      <span title={`Started ${new Date(sandbox.startedAt).toLocaleString()}`}>{formatAge(age)} old</span>
-      {sandbox.state === 'paused' || activity ? (
-        <span className="sbx-Row-state">{activity ?? 'paused'}</span>
+      <span title={trans.__('Started %1', new Date(sandbox.startedAt).toLocaleString())}>
+        {trans.__('%1 old', formatAge(age))}
+      </span>
+      {sandbox.state === 'paused' || activity !== undefined ? (
+        <span className="sbx-Row-state">{stateText(sandbox, activity)}</span>
       ) : (
         <span
           className={left < SOON ? 'sbx-Row-left sbx-mod-soon' : 'sbx-Row-left'}
-          title={`Ends ${new Date(sandbox.endAt).toLocaleString()}`}
+          title={trans.__('Ends %1', new Date(sandbox.endAt).toLocaleString())}
         >
-          {left > 0 ? `${formatCountdown(left)} left` : 'ending'}
+          {left > 0 ? trans.__('%1 left', formatCountdown(left)) : trans.__('ending')}
         </span>
+      )}
+    </span>
+  );
+}
+
+interface IProgressProps {
+  readonly sandboxes: Sandboxes;
+  readonly sandboxId: string;
+  readonly activity: IActivity;
+}
+
+/** How far long work is, once the engine has said so, and a way to stop it. */
+function RowProgress({ sandboxes, sandboxId, activity }: IProgressProps): React.JSX.Element | null {
+  const { operation } = activity;
+  if (operation === null) {
+    return null;
+  }
+  const { doneBytes, totalBytes, cancellable, operationID } = operation;
+  const all = totalBytes === null ? formatBytes(doneBytes) : `${formatBytes(doneBytes)} / ${formatBytes(totalBytes)}`;
+  return (
+    <span className="sbx-Row-progress">
+      <progress
+        aria-label={activityText(activity)}
+        max={totalBytes ?? undefined}
+        value={totalBytes === null ? undefined : Math.min(doneBytes, totalBytes)}
+      />
+      <span className="sbx-Row-bytes">{all}</span>
+      {cancellable && (
+        <button
+          type="button"
+          className="sbx-TextButton"
+          onClick={() => {
+            // When it is too late the work itself says how it ended.
+            sandboxes.cancel(sandboxId, operationID).catch(() => undefined);
+          }}
+        >
+          {trans.__('Cancel')}
+        </button>
       )}
     </span>
   );
@@ -213,10 +266,11 @@ function onRowKey(
     Home: () => { move('first'); },
     End: () => { move('last'); },
     Enter: () => { run(CommandIDs.openTerminal); },
+    F2: () => { run(CommandIDs.rename); },
     Delete: () => { run(CommandIDs.kill); },
     ContextMenu: () => { openMenuBelow(event.currentTarget); }
   };
-  const action = keys[event.key];
+  const action = event.key === 'F10' && event.shiftKey ? keys['ContextMenu'] : keys[event.key];
   if (action) {
     event.preventDefault();
     event.stopPropagation();

@@ -5,15 +5,49 @@ import { Signal } from '@lumino/signaling';
 import type { IJupyterServer } from '../components/server';
 import { checked, readJson } from '../components/server';
 import { ServerTransport } from '../components/serverTransport';
-import { sentenceOf } from '../protocol/errors';
-import type { INewSandbox, ISandbox, IServerInfo, ITerminalInfo } from '../protocol/sandboxes';
+import type {
+  INewSandbox,
+  IOperation,
+  ISandbox,
+  IServerInfo,
+  ISnapshot,
+  ITemplate,
+  ITerminalInfo,
+  ITerminalState
+} from '../protocol/sandboxes';
+import type { ITrouble } from './trouble';
+import { troubleOf } from './trouble';
 
+const JSON_BODY = { 'Content-Type': 'application/json' };
 const DEFAULT_INTERVAL = 5000;
 /** The longest wait between two tries while the server does not answer, in milliseconds. */
 const MAX_INTERVAL = 60_000;
 
+/** How often work that takes long is asked how far it is, in milliseconds. */
+const PROGRESS_INTERVAL = 700;
+
+export type ActivityKind =
+  | 'pausing'
+  | 'resuming'
+  | 'killing'
+  | 'extending'
+  | 'renaming'
+  | 'snapshotting'
+  | 'forking';
+
 /** What is being done to a sandbox right now. */
-export type Activity = 'pausing' | 'resuming' | 'killing' | 'extending';
+export interface IActivity {
+  readonly kind: ActivityKind;
+  /** How far it is, where the engine says so. */
+  readonly operation: IOperation | null;
+}
+
+/** The operations of the engine that tell how far an activity is. */
+const TOLD: Readonly<Partial<Record<ActivityKind, string>>> = {
+  snapshotting: 'snapshot',
+  forking: 'fork',
+  pausing: 'pause'
+};
 
 /** The sandboxes of this server: what is known of them, and what can be done to them. */
 export class Sandboxes {
@@ -43,8 +77,8 @@ export class Sandboxes {
   }
 
   /** Why the last reading failed. */
-  get error(): string | null {
-    return this.problem;
+  get trouble(): ITrouble | null {
+    return this.problem === null ? null : troubleOf(this.problem, this.serverInfo);
   }
 
   get creating(): number {
@@ -56,7 +90,7 @@ export class Sandboxes {
     return Date.now() + this.skew;
   }
 
-  activity(sandboxId: string): Activity | undefined {
+  activity(sandboxId: string): IActivity | undefined {
     return this.activities.get(sandboxId);
   }
 
@@ -135,6 +169,57 @@ export class Sandboxes {
     });
   }
 
+  /** Gives the sandbox another name, or none. */
+  rename(sandboxId: string, name: string): Promise<void> {
+    return this.during(sandboxId, 'renaming', async () => {
+      const init = { method: 'PATCH', body: JSON.stringify({ name }), headers: JSON_BODY };
+      const renamed = await readJson<ISandbox>(await this.server.request(['sandboxes', sandboxId], init));
+      this.known = this.known?.map(item => (item.sandboxID === sandboxId ? renamed : item)) ?? null;
+    });
+  }
+
+  /** Keeps the sandbox's files as something to create others from. */
+  snapshot(sandboxId: string, name?: string): Promise<ISnapshot> {
+    const body = name === undefined ? {} : { name };
+    return this.during(sandboxId, 'snapshotting', async () =>
+      readJson<ISnapshot>(await this.post(['sandboxes', sandboxId, 'snapshots'], body))
+    );
+  }
+
+  /** Starts a copy of the sandbox's files. */
+  fork(sandboxId: string, name: string, timeout: number): Promise<ISandbox> {
+    return this.during(sandboxId, 'forking', async () =>
+      readJson<ISandbox>(await this.post(['sandboxes', sandboxId, 'fork'], { name, timeout }))
+    );
+  }
+
+  /** Ends work on the sandbox that takes long; who waits for it is told. */
+  async cancel(sandboxId: string, operationId: string): Promise<void> {
+    const parts = ['sandboxes', sandboxId, 'operations', operationId];
+    await checked(await this.server.request(parts, { method: 'DELETE' }));
+  }
+
+  /** Everything that a sandbox can be created from. */
+  async templates(): Promise<readonly ITemplate[]> {
+    const answer = await this.server.request(['templates']);
+    return (await readJson<{ templates: ITemplate[] }>(answer)).templates;
+  }
+
+  async removeTemplate(templateId: string): Promise<void> {
+    await checked(await this.server.request(['templates', templateId], { method: 'DELETE' }));
+  }
+
+  /** What runs in a terminal. */
+  async terminal(sandboxId: string, pid: number): Promise<ITerminalState> {
+    return readJson(await this.server.request(['sandboxes', sandboxId, 'terminals', String(pid)]));
+  }
+
+  /** Ends a terminal and what runs in it. */
+  async endTerminal(sandboxId: string, pid: number): Promise<void> {
+    const parts = ['sandboxes', sandboxId, 'terminals', String(pid)];
+    await checked(await this.server.request(parts, { method: 'DELETE' }));
+  }
+
   async terminals(sandboxId: string): Promise<readonly ITerminalInfo[]> {
     return readJson(await this.server.request(['sandboxes', sandboxId, 'terminals']));
   }
@@ -159,18 +244,18 @@ export class Sandboxes {
         this.server.request(['sandboxes']),
         this.server.request(['info'])
       ]);
+      this.serverInfo = info.ok ? await readJson<IServerInfo>(info) : this.serverInfo;
       const date = Date.parse(list.headers.get('Date') ?? '');
       // The header counts whole seconds, so a smaller difference means nothing.
       const skew = date - Date.now();
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
-      this.serverInfo = info.ok ? await readJson<IServerInfo>(info) : this.serverInfo;
       const { sandboxes } = await readJson<{ sandboxes: ISandbox[] }>(list);
       if (changes === this.changes) {
         this.known = [...sandboxes].sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
       }
       this.problem = null;
     } catch (reason) {
-      this.problem = sentenceOf(reason);
+      this.problem = reason;
       throw reason;
     } finally {
       this.changedSignal.emit();
@@ -181,29 +266,48 @@ export class Sandboxes {
     return this.server.request(parts, {
       method: 'POST',
       body: JSON.stringify(body),
-      headers: { 'Content-Type': 'application/json' }
+      headers: JSON_BODY
     });
   }
 
-  private async during(sandboxId: string, activity: Activity, work: () => Promise<void>): Promise<void> {
-    this.activities.set(sandboxId, activity);
+  private async during<T>(sandboxId: string, kind: ActivityKind, work: () => Promise<T>): Promise<T> {
+    this.activities.set(sandboxId, { kind, operation: null });
     this.changedSignal.emit();
+    const told = TOLD[kind];
+    const timer = told === undefined ? 0 : window.setInterval(() => void this.follow(sandboxId, told), PROGRESS_INTERVAL);
     try {
-      await work();
+      const result = await work();
       this.changes += 1;
+      return result;
     } finally {
+      window.clearInterval(timer);
       this.activities.delete(sandboxId);
       this.changedSignal.emit();
       void this.refresh();
     }
   }
 
+  /** Notes how far the work on a sandbox is; a deployment need not say. */
+  private async follow(sandboxId: string, told: string): Promise<void> {
+    const answer = await this.server.request(['sandboxes', sandboxId, 'operations']).catch(() => null);
+    if (answer?.ok !== true) {
+      return;
+    }
+    const { operations } = (await answer.json()) as { operations: IOperation[] };
+    const activity = this.activities.get(sandboxId);
+    const operation = operations.find(({ kind }) => kind === told) ?? null;
+    if (activity !== undefined && TOLD[activity.kind] === told) {
+      this.activities.set(sandboxId, { ...activity, operation });
+      this.changedSignal.emit();
+    }
+  }
+
   private readonly poll: Poll;
   private readonly changedSignal = new Signal<this, void>(this);
-  private readonly activities = new Map<string, Activity>();
+  private readonly activities = new Map<string, IActivity>();
   private known: readonly ISandbox[] | null = null;
   private serverInfo: IServerInfo | null = null;
-  private problem: string | null = null;
+  private problem: unknown = null;
   private reading: Promise<void> | null = null;
   /** Counts what we changed, so that a list read before does not undo it on the screen. */
   private changes = 0;

@@ -2,6 +2,7 @@ import type { ServerConnection, Terminal } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
+import { trans } from '../components/language';
 import type { ISandboxTransport, ITerminalChannel } from '../components/transport';
 import type { SandboxError } from '../protocol/errors';
 import type { ITerminalExit, ITerminalSize } from '../protocol/terminal';
@@ -155,7 +156,7 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
     this.channel = null;
     this.ended = true;
     this.received.emit({ type: 'disconnect', content: [] });
-    this.setStatus('disconnected', `The shell ended with code ${exit.code}.`);
+    this.setStatus('disconnected', trans.__('The shell ended with code %1.', exit.code));
   }
 
   private onLost(reason: SandboxError | null): void {
@@ -170,7 +171,7 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
     }
     const delay = RETRIES[Math.min(this.tries, RETRIES.length - 1)] ?? 0;
     this.tries += 1;
-    this.setStatus('disconnected', 'The connection to the terminal is lost. Trying again…');
+    this.setStatus('disconnected', trans.__('The connection to the terminal is lost. Trying again…'));
     this.timer = window.setTimeout(() => {
       this.open();
     }, delay);

@@ -2,17 +2,20 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { InputDialog, Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
+import { IMainMenu } from '@jupyterlab/mainmenu';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
 import { Throttler } from '@lumino/polling';
 
+import { trans } from '../components/language';
 import { sentenceOf } from '../protocol/errors';
 import type { ITerminalInfo } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
-import { describedBy, numberOf, sandboxArg, stringOf } from './commands';
+import { describedBy, labelled, numberOf, sandboxArg, stringOf } from './commands';
 import { sandboxIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
+import { addEndTerminal, tellItGoesOn } from './terminalEnd';
 import { TerminalConnection } from './terminalConnection';
 import { TerminalWidget } from './terminalWidget';
 import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
@@ -26,18 +29,20 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Terminals in sandboxes.',
   autoStart: true,
   requires: [ISandboxes, ISandboxCommands],
-  optional: [ILauncher, ILayoutRestorer],
+  optional: [ILauncher, ILayoutRestorer, IMainMenu],
   activate: (
     app: JupyterFrontEnd,
     sandboxes: Sandboxes,
     commands: SandboxCommands,
     launcher: ILauncher | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    menu: IMainMenu | null
   ) => {
     const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
+    const end = addEndTerminal(app, sandboxes, tracker, menu);
     app.commands.addCommand(CommandIDs.openTerminal, {
       label: args => terminalLabel(args),
-      caption: 'Open a terminal in a sandbox',
+      caption: trans.__('Open a terminal in a sandbox'),
       icon: args => (args['isLauncher'] ? sandboxIcon : terminalIcon),
       describedBy: describedBy({
         sandbox: sandboxArg,
@@ -55,12 +60,16 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
           app.serviceManager.serverSettings,
           { ...target, pid: numberOf(args['pid']), since: numberOf(args['since']) }
         );
-        const widget = new TerminalWidget(connection, target.name);
+        const widget = new TerminalWidget(connection, target.name, end);
         // The layout finds a restored tab by the name that it had.
         widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
-        app.shell.add(widget, 'main', { type: 'Sandbox terminal' });
+        widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
+        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal') });
         await tracker.add(widget);
         keepPlace(tracker, widget);
+        widget.left.connect(() => {
+          tellItGoesOn(app.commands, sandboxes, widget);
+        });
         if (args['restored'] !== true) {
           app.shell.activateById(widget.id);
           void focusWhenReady(app, widget);
@@ -69,8 +78,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
     app.commands.addCommand(CommandIDs.attachTerminal, {
-      label: args => (args['sandbox'] === undefined ? 'Reopen Sandbox Terminal…' : 'Reopen Terminal…'),
-      caption: 'Show a terminal that still runs in the sandbox',
+      label: labelled(trans.__('Reopen Terminal…'), trans.__('Reopen Sandbox Terminal…')),
+      caption: trans.__('Show a terminal that still runs in the sandbox'),
       describedBy: describedBy(),
       execute: async args => {
         const sandbox = await commands.target(args);
@@ -97,9 +106,9 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
 
 function terminalLabel(args: Readonly<Record<string, unknown>>): string {
   if (args['isLauncher'] === true) {
-    return 'Sandbox terminal';
+    return trans.__('Sandbox terminal');
   }
-  return args['sandbox'] === undefined ? 'Open Sandbox Terminal' : 'Open Terminal';
+  return args['sandbox'] === undefined ? trans.__('Open Sandbox Terminal') : trans.__('Open Terminal');
 }
 
 /** The screen exists a moment after its widget; the user types into what they opened. */
@@ -122,7 +131,7 @@ async function pickTerminal(
   try {
     running = await sandboxes.terminals(sandboxId);
   } catch (reason) {
-    Notification.error(`The terminals could not be listed. ${sentenceOf(reason)}`);
+    Notification.error(trans.__('The terminals could not be listed. %1', sentenceOf(reason)));
     return null;
   }
   const hidden = running.filter(({ pid }) => {
@@ -130,11 +139,11 @@ async function pickTerminal(
     return shown === undefined;
   });
   if (hidden.length === 0) {
-    Notification.info('No other terminal runs in this sandbox.', { autoClose: 4000 });
+    Notification.info(trans.__('No other terminal runs in this sandbox.'), { autoClose: 4000 });
     return null;
   }
-  const labels = hidden.map(({ pid, cmd }) => `${cmd ?? 'terminal'} (${pid})`);
-  const result = await InputDialog.getItem({ title: 'Which terminal?', items: labels, okLabel: 'Open' });
+  const labels = hidden.map(({ pid, cmd }) => `${cmd ?? trans.__('terminal')} (${pid})`);
+  const result = await InputDialog.getItem({ title: trans.__('Which terminal?'), items: labels, okLabel: trans.__('Open') });
   const at = result.button.accept && result.value !== null ? labels.indexOf(result.value) : -1;
   return hidden[at]?.pid ?? null;
 }
@@ -162,7 +171,7 @@ async function terminalTarget(
     try {
       await commands.resume(sandbox);
     } catch (reason) {
-      Notification.error(`${displayName(sandbox)} could not be resumed. ${sentenceOf(reason)}`);
+      Notification.error(trans.__('%1 could not be resumed. %2', displayName(sandbox), sentenceOf(reason)));
       return null;
     }
   }

@@ -1,6 +1,7 @@
 import type { AnyModel } from '@anywidget/types';
 
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../components/transport';
+import type { IUploadOptions } from '../components/upload';
 import type { CommRequest, ICommReply, ICommResults } from '../protocol/comm';
 import { errorFrom, SandboxError } from '../protocol/errors';
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
@@ -34,6 +35,13 @@ export class ModelTransport implements ISandboxTransport {
 
   async write(path: string, bytes: Uint8Array): Promise<void> {
     await this.call({ op: 'write', path }, bytes);
+  }
+
+  /** The comm takes a file whole, so there is nothing to follow and, once sent, nothing to stop. */
+  async upload(path: string, file: Blob, { signal }: IUploadOptions): Promise<void> {
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    signal?.throwIfAborted();
+    await this.write(path, bytes);
   }
 
   async makeDir(path: string): Promise<void> {

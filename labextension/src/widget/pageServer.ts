@@ -1,5 +1,7 @@
 import type { IJupyterServer, Query } from '../components/server';
 import { apiUrl } from '../components/server';
+import type { IUploadOptions } from '../components/upload';
+import { postFollowed, xsrfCookie } from '../components/upload';
 
 interface IPageConfig {
   readonly baseUrl?: string;
@@ -16,11 +18,25 @@ class PageServer implements IJupyterServer {
 
   request(parts: readonly string[], init: RequestInit = {}, query?: Query): Promise<Response> {
     const headers = new Headers(init.headers);
-    const xsrf = /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+    const xsrf = xsrfCookie();
     if (xsrf !== undefined) {
       headers.set('X-XSRFToken', xsrf);
     }
     return fetch(this.url(parts, query), { ...init, headers, credentials: 'same-origin', cache: 'no-store' });
+  }
+
+  upload(
+    parts: readonly string[],
+    query: Query,
+    body: Blob | Uint8Array<ArrayBuffer>,
+    options: IUploadOptions
+  ): Promise<Response> {
+    const headers = new Headers({ 'Content-Type': 'application/octet-stream' });
+    const xsrf = xsrfCookie();
+    if (xsrf !== undefined) {
+      headers.set('X-XSRFToken', xsrf);
+    }
+    return postFollowed(this.url(parts, query), body, headers, options);
   }
 
   openSocket(parts: readonly string[], query?: Query): WebSocket {

@@ -1,0 +1,81 @@
+import { element } from './dom';
+import { trans } from './language';
+
+export interface IQuestion {
+  readonly text: string;
+  /** What the button that says yes does. */
+  readonly yes: string;
+  /** Marks a yes that cannot be undone; the focus then starts at the other button. */
+  readonly isDanger?: boolean;
+  /** Asks for a line of text, which starts with this. */
+  readonly value?: string;
+}
+
+/**
+ * Asks inside a view, since a page around it may have no dialogs: VS Code's has none.
+ *
+ * One question at a time: a new one takes back the one before.
+ */
+export class QuestionBar {
+  constructor(readonly node: HTMLElement) {
+    node.classList.add('sbx-Question');
+    node.hidden = true;
+  }
+
+  /** The text, `''` for a plain yes, `null` when the user changed their mind. */
+  ask(question: IQuestion): Promise<string | null> {
+    this.answer?.(null);
+    const before = document.activeElement as HTMLElement | null;
+    const form = element('form', 'sbx-Question-form', {
+      role: question.value === undefined ? 'alertdialog' : 'dialog',
+      'aria-label': question.text
+    });
+    const input =
+      question.value === undefined
+        ? null
+        : element('input', 'sbx-Question-input', { value: question.value, spellcheck: 'false', 'aria-label': question.text });
+    const yes = element('button', `sbx-Button${question.isDanger ? ' sbx-mod-danger' : ''}`, { type: 'submit' }, question.yes);
+    const no = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' }, trans.__('Cancel'));
+    form.append(element('span', 'sbx-Question-text', {}, question.text), ...(input ? [input] : []), no, yes);
+    this.node.replaceChildren(form);
+    this.node.hidden = false;
+    input?.select();
+    (input ?? (question.isDanger ? no : yes)).focus();
+    return new Promise(resolve => {
+      const answer = (value: string | null) => {
+        if (this.answer === answer) {
+          this.answer = null;
+          const hadFocus = this.node.contains(document.activeElement);
+          this.node.hidden = true;
+          this.node.replaceChildren();
+          if (hadFocus && before?.isConnected) {
+            before.focus();
+          }
+        }
+        resolve(value);
+      };
+      this.answer = answer;
+      form.addEventListener('submit', event => {
+        event.preventDefault();
+        answer(input?.value.trim() ?? '');
+      });
+      no.addEventListener('click', () => {
+        answer(null);
+      });
+      form.addEventListener('keydown', event => {
+        // The page around us has shortcuts of its own.
+        event.stopPropagation();
+        if (event.key === 'Escape') {
+          event.preventDefault();
+          answer(null);
+        }
+      });
+    });
+  }
+
+  dispose(): void {
+    this.answer?.(null);
+  }
+
+  private answer: ((value: string | null) => void) | null = null;
+}

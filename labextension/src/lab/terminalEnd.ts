@@ -1,0 +1,98 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { WidgetTracker } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
+import type { IMainMenu } from '@jupyterlab/mainmenu';
+import type { CommandRegistry } from '@lumino/commands';
+
+import { trans } from '../components/language';
+import { SandboxError, sentenceOf } from '../protocol/errors';
+import { describedBy, sandboxArg } from './commands';
+import { confirmEnd } from './dialogs';
+import { endIcon } from './icons';
+import type { Sandboxes } from './sandboxes';
+import type { TerminalWidget } from './terminalWidget';
+import { CommandIDs } from './tokens';
+
+/** The tab of a terminal, as the shell marks it. */
+const TAB = '.lm-TabBar-tab[data-type="sbx-terminal"]';
+
+/** Adds the command that ends a terminal where people look for it; gives back what it does. */
+export function addEndTerminal(
+  app: JupyterFrontEnd,
+  sandboxes: Sandboxes,
+  tracker: WidgetTracker<TerminalWidget>,
+  menu: IMainMenu | null
+): (widget: TerminalWidget) => void {
+  const end = (widget: TerminalWidget) => void endTerminal(sandboxes, widget);
+  const chosen = (): TerminalWidget | null => {
+    const tab = app.contextMenuHitTest(node => node.matches(TAB));
+    const id = tab?.dataset['id'];
+    return tracker.find(widget => widget.id === id) ?? tracker.currentWidget;
+  };
+  app.commands.addCommand(CommandIDs.endTerminal, {
+    label: trans.__('End Sandbox Terminal'),
+    caption: trans.__('End the shell and close its tab; closing alone leaves it running'),
+    icon: endIcon,
+    isEnabled: () => tracker.currentWidget !== null,
+    describedBy: describedBy({ sandbox: sandboxArg }),
+    execute: async () => {
+      const widget = chosen();
+      if (widget !== null) {
+        await endTerminal(sandboxes, widget);
+      }
+    }
+  });
+  app.contextMenu.addItem({ command: CommandIDs.endTerminal, selector: TAB, rank: 10 });
+  app.contextMenu.addItem({ command: CommandIDs.endTerminal, selector: '.sbx-TerminalWidget', rank: 10 });
+  menu?.fileMenu.closeAndCleaners.add({
+    id: CommandIDs.endTerminal,
+    isEnabled: widget => tracker.currentWidget === widget
+  });
+  return end;
+}
+
+/** Ends the shell, after a question when something runs in it, and closes the tab. */
+async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promise<void> {
+  const { sandbox, pid } = widget.connection.place;
+  try {
+    if (pid !== undefined && !widget.connection.isOver) {
+      const { running } = await sandboxes.terminal(sandbox, pid);
+      if (running !== '' && !(await confirmEnd(widget.sandboxName, running))) {
+        return;
+      }
+      await sandboxes.endTerminal(sandbox, pid);
+    }
+  } catch (reason) {
+    // That it is gone already is what was wanted.
+    if (!(reason instanceof SandboxError && reason.code === 'not_found')) {
+      Notification.error(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
+      return;
+    }
+  }
+  widget.finish();
+}
+
+/** Says that a closed terminal goes on, with both ways out. */
+export function tellItGoesOn(commands: CommandRegistry, sandboxes: Sandboxes, widget: TerminalWidget): void {
+  const { sandbox, pid } = widget.connection.place;
+  if (pid === undefined) {
+    return;
+  }
+  const end = async () => {
+    try {
+      await sandboxes.endTerminal(sandbox, pid);
+    } catch (reason) {
+      Notification.error(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
+    }
+  };
+  Notification.info(trans.__('The terminal in %1 goes on without its tab.', widget.sandboxName), {
+    autoClose: 5000,
+    actions: [
+      {
+        label: trans.__('Reopen'),
+        callback: () => void commands.execute(CommandIDs.openTerminal, { sandbox, pid })
+      },
+      { label: trans.__('End it'), callback: () => void end() }
+    ]
+  });
+}

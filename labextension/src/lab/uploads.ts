@@ -1,0 +1,127 @@
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { FileBrowserModel } from '@jupyterlab/filebrowser';
+import type { Contents } from '@jupyterlab/services';
+import { fileUploadIcon, ToolbarButton } from '@jupyterlab/ui-components';
+
+import { element } from '../components/dom';
+import { formatBytes } from '../components/format';
+import { trans } from '../components/language';
+import { isAbort } from '../components/upload';
+import { sentenceOf } from '../protocol/errors';
+import type { SandboxDrive } from './drive';
+
+/** An upload that is done sooner than this says nothing, in milliseconds. */
+const SILENCE = 1000;
+/** The notification is renewed at most this often, in milliseconds. */
+const RENEWAL = 250;
+
+/**
+ * Lets a browser of sandbox files send files as they are.
+ *
+ * JupyterLab would read them in pieces of base64 and could neither say how far they are inside the
+ * sandbox nor stop.
+ */
+export function sendWhole(model: FileBrowserModel, drive: SandboxDrive): void {
+  model.upload = async (file: File, directory?: string): Promise<Contents.IModel> => {
+    const localDir = drivePath(directory ?? model.path);
+    await model.refresh();
+    if ([...model.items()].some(item => item.name === file.name) && !(await confirmReplace(file.name))) {
+      throw new DOMException(trans.__('%1 was not uploaded.', file.name), 'AbortError');
+    }
+    const notice = new UploadNotice(file);
+    try {
+      return await drive.upload(localDir, file, { onProgress: notice.update, signal: notice.signal });
+    } catch (reason) {
+      notice.fail(reason);
+      throw reason;
+    } finally {
+      notice.end();
+    }
+  };
+}
+
+/** A button that picks files and sends them; what becomes of each is told by its notification. */
+export function uploadButton(model: FileBrowserModel): ToolbarButton {
+  const picker = element('input', '', { type: 'file', multiple: '' });
+  picker.addEventListener('change', () => {
+    const sent = [...(picker.files ?? [])].map(file => model.upload(file));
+    picker.value = '';
+    void Promise.allSettled(sent);
+  });
+  return new ToolbarButton({
+    icon: fileUploadIcon,
+    tooltip: trans.__('Upload Files'),
+    onClick: () => {
+      picker.click();
+    }
+  });
+}
+
+/** The part of a path after the drive's name. */
+function drivePath(path: string): string {
+  const colon = path.indexOf(':');
+  return colon < 0 ? path : path.slice(colon + 1);
+}
+
+async function confirmReplace(name: string): Promise<boolean> {
+  const result = await showDialog({
+    title: trans.__('Replace the file?'),
+    body: trans.__('“%1” is there already.', name),
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Replace') })],
+    defaultButton: 0
+  });
+  return result.button.accept;
+}
+
+/** Follows one upload in a notification that can stop it. */
+class UploadNotice {
+  constructor(private readonly file: File) {}
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  readonly update = (done: number, total: number): void => {
+    const now = Date.now();
+    if (now - this.started < SILENCE || now - this.told < RENEWAL) {
+      return;
+    }
+    this.told = now;
+    const message = trans.__('Uploading %1: %2 of %3', this.file.name, formatBytes(done), formatBytes(total));
+    const progress = total > 0 ? done / total : 0;
+    if (this.id === null) {
+      this.id = Notification.emit(message, 'in-progress', {
+        autoClose: false,
+        progress,
+        actions: [
+          {
+            label: trans.__('Cancel'),
+            callback: () => {
+              this.controller.abort();
+            }
+          }
+        ]
+      });
+    } else {
+      Notification.update({ id: this.id, message, progress });
+    }
+  };
+
+  fail(reason: unknown): void {
+    if (!isAbort(reason)) {
+      Notification.error(trans.__('%1 was not uploaded. %2', this.file.name, sentenceOf(reason)));
+    }
+  }
+
+  end(): void {
+    if (this.id !== null) {
+      Notification.dismiss(this.id);
+      this.id = null;
+    }
+  }
+
+  private readonly controller = new AbortController();
+  private readonly started = Date.now();
+  private told = 0;
+  private id: string | null = null;
+}
