@@ -84,6 +84,7 @@ class Copier:
         os.ftruncate(writer, status.st_size)
         if status.st_blocks * _BLOCK >= status.st_size:
             self._copy_range(reader, writer, 0, status.st_size)
+            self.count(status.st_blocks * _BLOCK - status.st_size)  # the rest of the last block
             return
         end = 0
         while end < status.st_size:  # only what is not a hole

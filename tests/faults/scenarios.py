@@ -357,6 +357,33 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def with_cached_steps(world: World) -> Ids:
+    """Steps that a template left, which is gone, and a template that stays."""
+    for name in ("cached", "stays"):
+        asked = world.ask("POST", "/v3/templates", {"name": name}).json()
+        path = f"/templates/{asked['templateID']}/builds/{asked['buildID']}"
+        steps = [{"type": "RUN", "args": [f"echo {name} > /opt/{name}", "root"]}]
+        answer = world.ask("POST", f"/v2{path}", {"fromTemplate": "base", "steps": steps})
+        assert answer.status_code == 202, answer.text
+        until(lambda p=path: world.ask("GET", f"{p}/status").json()["status"] == "ready", 30)
+    assert world.ask("DELETE", "/templates/cached").status_code == 204
+    assert world.rows("steps")
+    return {}
+
+
+def act_prune(world: World, ids: Ids) -> None:
+    ask(world, "POST", "/engine/prune", {})
+
+
+def check_pruned(world: World, ids: Ids, point: str) -> None:
+    copy = world.create(templateID="stays")
+    assert world.run(copy, "cat /opt/stays") == "stays"
+    world.ask("DELETE", f"/sandboxes/{copy}")
+    until(lambda: world.ask("DELETE", "/templates/stays").status_code == 204)
+    assert world.ask("POST", "/engine/prune", {}).status_code == 200
+    assert world.rows("steps") == []
+
+
 # Networks and volumes
 
 
@@ -491,6 +518,10 @@ SCENARIOS = {
     "removal of a template": Scenario(
         ("template.forgotten", "layers.unused", "layers.removed"),
         with_snapshot, act_remove_template, check_template_is_gone,
+    ),
+    "prune": Scenario(
+        ("prune.forgotten", "layers.unused", "layers.removed"),
+        with_cached_steps, act_prune, check_pruned,
     ),
     "network": Scenario(
         ("network.stored", "network.applied"), one_sandbox, act_network, check_network

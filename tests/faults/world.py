@@ -225,6 +225,8 @@ class World:
         for row in (*self.rows("steps"), *self.rows("images")):
             named |= {*row.get("layers", ()), *row.get("below", ())}
         named |= {row["key"] for row in self.rows("merges")}
+        for row in (*self.rows("steps"), *self.rows("images")):
+            named.update(row.get("layers", ()), row.get("below", ()))
         return {name.removeprefix("layers/") for name in named}
 
     def _idle_merges(self) -> set[str]:

@@ -216,6 +216,8 @@ class Builder:
         await self._tools.catalog.remove(reference)
         for build_id in builds:
             await asyncio.to_thread(self.reports.forget, build_id)
+        # The steps that it stood on are the cache's alone now.
+        await self._tools.cache.trim()
 
     async def _cancel(self, jobs: list[_Job], why: str) -> None:
         tasks = []
