@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -109,6 +110,11 @@ class WritableFile:
         self._flushing: Future[None] | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether more may be written."""
+        return self._fd >= 0
+
+    @property
     def written(self) -> WrittenFile:
         """The file as the answer of an upload names it."""
         return WrittenFile(path=self.path, name=self.name, type="file", metadata=self.metadata)
@@ -207,6 +213,12 @@ class Files:
         self._agent = agent
         self.is_full = False
         """Set while the writable layer is larger than its limit; nothing is written then."""
+        self._open: weakref.WeakSet[WritableFile] = weakref.WeakSet()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a file is open for writing here, outside of the sandbox."""
+        return any(file.is_open for file in self._open)
 
     async def stat(self, path: str, user: str | None = None) -> EntryInfo:
         """The entry at a path; raises ``NotFoundError``."""
@@ -267,7 +279,9 @@ class Files:
         except InternalError:
             os.close(fd)
             raise
-        return WritableFile(fd, created.path, created.name, created.metadata or None)
+        file = WritableFile(fd, created.path, created.name, created.metadata or None)
+        self._open.add(file)
+        return file
 
     async def compose(
         self, sources: Sequence[str], destination: str, user: str | None = None

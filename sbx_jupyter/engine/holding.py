@@ -30,6 +30,9 @@ _MIB: Final = 1 << 20
 _LONGEST_TRUST: Final = 10.0
 """Seconds after which a layer is measured although no process of the sandbox worked."""
 
+_STILL_TRUST: Final = 120.0
+"""The same where a control group says that not even the agent worked."""
+
 _URGENT_SHARE: Final = 4
 """What part of its limit may have filled the disk before a layer is measured at once."""
 
@@ -95,6 +98,7 @@ class DiskHold:
         self._pause = 0.0
         self._free_bytes = 0
         self._activity: frozenset[tuple[int, int]] = frozenset()
+        self._work_ns: int | None = None
         self._is_over = False
         self._is_fast = False
 
@@ -102,18 +106,25 @@ class DiskHold:
         limits = limits_for(self._slot.row, self._context.config.default_limits)
         if not limits.disk_mb:
             return False
-        disk = await asyncio.to_thread(os.statvfs, placed.cage.writable)
-        free_bytes = disk.f_bavail * disk.f_frsize
-        # The disk as a whole says nothing of one layer: others may be removing theirs.
-        activity = await asyncio.to_thread(_activity, placed.cage)
         age = time.monotonic() - self._at
+        work_ns = placed.cage.work_ns()
+        if self._is_still(placed, work_ns) and age < _STILL_TRUST:
+            return False
+        # The disk as a whole says nothing of one layer: others may be removing theirs.
+        free_bytes, activity = await asyncio.to_thread(_look_at, placed.cage)
         is_urgent = self._free_bytes - free_bytes > limits.disk_mb * _MIB // _URGENT_SHARE
         if activity == self._activity and not self._is_over and age < _LONGEST_TRUST:
             return False
         if age >= self._pause or is_urgent:
-            self._free_bytes, self._activity = free_bytes, activity
+            self._free_bytes, self._activity, self._work_ns = free_bytes, activity, work_ns
             await self._measure(placed, limits.disk_mb)
         return self._is_fast
+
+    def _is_still(self, placed: Placed, work_ns: int | None) -> bool:
+        """Whether nothing can have been written since the layer was measured."""
+        if work_ns is None or work_ns != self._work_ns or self._is_over:
+            return False
+        return placed.sandbox is None or not placed.sandbox.files.is_written
 
     async def _measure(self, placed: Placed, limit_mb: int) -> None:
         started = time.monotonic()
@@ -144,9 +155,12 @@ async def _tell(context: Context, slot: Slot, text: str, **fields: str) -> None:
     await context.commit(Batch().log(entry))
 
 
-def _activity(cage: Cage) -> frozenset[tuple[int, int]]:
-    """The processes and their processor time: the same twice means that nobody worked."""
-    return frozenset((pid, census.ticks(pid)) for pid in cage.members())
+def _look_at(cage: Cage) -> tuple[int, frozenset[tuple[int, int]]]:
+    """The free bytes of the disk, and the processes with their processor time: the same twice
+    means that nobody worked."""
+    disk = os.statvfs(cage.writable)
+    activity = frozenset((pid, census.ticks(pid)) for pid in cage.members())
+    return disk.f_bavail * disk.f_frsize, activity
 
 
 def _kill_largest(cage: Cage, limit: int) -> tuple[int, str]:

@@ -31,6 +31,9 @@ _SHORTEST_INTERVAL: Final = 0.2
 """Seconds below which a difference of processor times is mostly rounding."""
 
 _DISK_INTERVAL: Final = 10.0
+_STILL_INTERVAL: Final = 60.0
+"""Seconds between two counts of the disk while nothing in the sandbox ran."""
+
 _FIRST_DISK_WAIT: Final = 0.5
 _COUNT_TIMEOUT: Final = 60.0
 
@@ -62,6 +65,7 @@ class Meter:
         self._cpu_pct = 0.0
         self._disk: _DiskUsage | None = None
         self._disk_time = 0.0
+        self._disk_cpu_ns: int | None = None
         self._disk_count: asyncio.Task[None] | None = None
         self._tasks = BackgroundTasks()
 
@@ -78,7 +82,7 @@ class Meter:
         """
         cpu_ns, memory, cache = await self._usage()
         self._set_cpu(cpu_ns, time.monotonic())
-        disk = await self._read_disk()
+        disk = await self._read_disk(cpu_ns)
         return Reading(
             ts=int(time.time()),
             cpu_count=self._cpu_count,
@@ -119,9 +123,11 @@ class Meter:
             self._cpu_pct = round(min(max(share * 100, 0.0), 100.0), 2)
         self._cpu_ns, self._cpu_time = cpu_ns, now
 
-    async def _read_disk(self) -> _DiskUsage:
-        is_stale = self._disk is None or time.monotonic() - self._disk_time > _DISK_INTERVAL
+    async def _read_disk(self, cpu_ns: int) -> _DiskUsage:
+        interval = _STILL_INTERVAL if cpu_ns == self._disk_cpu_ns else _DISK_INTERVAL
+        is_stale = self._disk is None or time.monotonic() - self._disk_time > interval
         if is_stale and self._disk_count is None:
+            self._disk_cpu_ns = cpu_ns
             self._disk_count = self._tasks.spawn(self._count_disk())
         if self._disk is None and self._disk_count is not None:
             await asyncio.wait([self._disk_count], timeout=_FIRST_DISK_WAIT)

@@ -108,6 +108,11 @@ class Cage:
         """What the sandbox uses now; None without control groups: ask the agent."""
         return self._group.usage() or (family.usage(self.pid) if self.kept else None)
 
+    def work_ns(self) -> int | None:
+        """Processor time of the whole sandbox so far, its agent included; the same twice means that
+        nothing in it ran. None without control groups. Reads one small file of the kernel."""
+        return self._group.work_ns()
+
     @property
     def holds_memory(self) -> bool:
         """Whether a control group holds the sandbox to its memory."""

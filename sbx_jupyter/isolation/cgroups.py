@@ -274,7 +274,7 @@ class SandboxGroup:
 
     def usage(self) -> Usage | None:
         """CPU time and memory now; None where the groups do not count them."""
-        memory, cpu_ns = self._of("memory"), self._cpu_ns()
+        memory, cpu_ns = self._of("memory"), self.work_ns()
         if memory is None or cpu_ns is None:
             return None
         if memory == self._v2:
@@ -309,7 +309,8 @@ class SandboxGroup:
             return self._v2
         return None
 
-    def _cpu_ns(self) -> int | None:
+    def work_ns(self) -> int | None:
+        """Processor time so far; None where the groups do not count it."""
         if self._v2 is not None:
             return _pairs(self._v2 / "cpu.stat").get("usage_usec", 0) * 1000
         accounting = self._directories.get("cpuacct")
