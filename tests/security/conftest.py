@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.security import exhaustion, interface, keeper_attacks
+from tests.security import exhaustion, flooding, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS, TIERS
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("attacks by tier (+ held, ! not held, s not tried, . does not apply)")
     signs = {"passed": "+", "failed": "!", "skipped": "s"}
     groups: Counter[str] = Counter()
-    for attack in (*SCRIPTS, *keeper_attacks.ATTACKS, *interface.ATTACKS, *exhaustion.ATTACKS):
+    for attack in (
+        *SCRIPTS,
+        *keeper_attacks.ATTACKS,
+        *interface.ATTACKS,
+        *exhaustion.ATTACKS,
+        *flooding.ATTACKS,
+    ):
         row = [signs.get(outcomes.get(f"{tier}: {attack.name}", ""), ".") for tier in TIERS]
         groups[attack.group] += 1
         terminalreporter.write_line(f"{' '.join(row)}  {attack.group}: {attack.name}")

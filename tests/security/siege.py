@@ -24,7 +24,7 @@ from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.engine.egress.addresses import own_addresses
 from sbx_jupyter.isolation import census, family, syscalls, users
 from sbx_jupyter.protocol.locations import connection_file_of
-from tests.security import exhaustion, interface, keeper_attacks
+from tests.security import exhaustion, flooding, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS
 from tests.security.surroundings import MARK, Surroundings
 
@@ -99,7 +99,7 @@ class Siege:
             await self.note_health("scripts")
             await self.try_all(interface.ATTACKS, box)
             await self.note_health("interface")
-            await self.try_all(exhaustion.ATTACKS, box)
+            await self.try_all([*exhaustion.ATTACKS, *flooding.ATTACKS], box)
             await self.note_health("exhaustion")
         return {"isolation": described, "results": self.results}
 

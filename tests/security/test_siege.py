@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.isolation import landlock
-from tests.security import exhaustion, interface, keeper_attacks
+from tests.security import exhaustion, flooding, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS, TIERS
 
 CHECKOUT = Path(__file__).parents[2]
@@ -113,7 +113,13 @@ def told(tier: str, request: pytest.FixtureRequest) -> dict[str, Any]:
 ALL = [
     pytest.param(tier, attack.name, getattr(attack, "refusal", ""), id=f"{tier}: {attack.name}")
     for tier in TIERS
-    for attack in (*SCRIPTS, *keeper_attacks.ATTACKS, *interface.ATTACKS, *exhaustion.ATTACKS)
+    for attack in (
+        *SCRIPTS,
+        *keeper_attacks.ATTACKS,
+        *interface.ATTACKS,
+        *exhaustion.ATTACKS,
+        *flooding.ATTACKS,
+    )
     if tier in attack.tiers
 ]
 

@@ -1,0 +1,123 @@
+"""Attacks on what carries connections: the proxy inside a sandbox, and the gateway to its ports."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import TYPE_CHECKING
+
+from tests.security.attacks import NAMESPACES
+from tests.security.exhaustion import attack, attacked, python
+from tests.security.interface import Hostility, Run
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client import AsyncSandbox
+    from tests.security.siege import Siege
+
+ATTACKS: list[Hostility] = []
+
+_GROWTH = 150 << 20
+_CLIENTS = 1000
+_AT_ONCE = 512
+"""What the gateway carries to one sandbox at once."""
+
+_MANY = """
+import asyncio, socket, time
+made = 0
+async def flood(words):
+    global made
+    kept = []
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        try:
+            reader, writer = await asyncio.wait_for(
+                asyncio.open_connection("127.0.0.1", 49982), 0.5)
+            made += 1
+            if words:
+                writer.write(words)
+                await asyncio.wait_for(reader.read(10), 0.5)
+                writer.close()
+            else:
+                kept.append(writer)
+                if len(kept) > 100: kept.pop(0).close()
+        except (OSError, asyncio.TimeoutError):
+            await asyncio.sleep(0.001)
+async def main():
+    words = [b"", b"CONNECT 10.0.0.1:1 HTTP/1.1\\r\\n\\r\\n", b"\\x05\\x01\\x00",
+             b"CONNECT no.such.name.invalid:1 HTTP/1.1\\r\\n\\r\\n", b"GET http://127.0.0.1/"]
+    await asyncio.gather(*(flood(words[i % len(words)]) for i in range(60)))
+asyncio.run(main())
+print("made", made)
+"""
+_SILENT = """
+import socket, time
+server = socket.create_server(("127.0.0.1", 8000), backlog=4096)
+kept = []
+print("serves", flush=True)
+while True:
+    kept.append(server.accept())
+"""
+
+
+def flood(name: str) -> object:
+    def register(run: Run) -> Run:
+        ATTACKS.append(Hostility(name, "exhaust", run, tiers=NAMESPACES))
+        return run
+
+    return register
+
+
+@flood("connections: to the proxy, without end")
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    before = siege.engine_memory()
+    async with attacked(siege) as victim:
+        said = await attack(victim, _MANY, timeout=40)
+        assert said.startswith("made "), said
+        assert int(said.split()[1]) > 100, said
+        grown = siege.engine_memory() - before
+        assert grown < _GROWTH, f"the engine grew by {grown >> 20} MiB"
+        logs = [entry async for entry in siege.logs(victim)]
+        assert len(logs) < 100, f"{len(logs)} log entries"
+        return f"{said}; the engine grew by {grown >> 20} MiB, {len(logs)} log entries"
+
+
+@flood("connections: 1,000 clients of a port that never answers")
+async def _(siege: Siege, box: AsyncSandbox) -> str:
+    before = siege.engine_memory()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    async with attacked(siege) as victim:
+        await victim.commands.run(python(_SILENT), background=True, timeout=120)
+        head = (
+            "GET / HTTP/1.1\r\nHost: localhost\r\n"
+            f"E2b-Sandbox-Id: {victim.sandbox_id}\r\nE2b-Sandbox-Port: 8000\r\n\r\n"
+        ).encode()
+        streams = await asyncio.gather(*(_ask(siege.port, head) for _ in range(_CLIENTS)))
+        try:
+            statuses = await asyncio.gather(*(_status(reader) for reader, _ in streams))
+        finally:
+            for _, writer in streams:
+                writer.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        refused, waiting = statuses.count(b"429"), statuses.count(b"")
+        assert refused >= _CLIENTS - _AT_ONCE, statuses[:20]
+        assert refused + waiting + statuses.count(b"502") == _CLIENTS, statuses[:20]
+        grown = siege.engine_memory() - before
+        assert grown < _GROWTH, f"the engine grew by {grown >> 20} MiB"
+        return f"{waiting} wait, {refused} were refused, the engine grew by {grown >> 20} MiB"
+
+
+async def _ask(port: int, head: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head)
+    await writer.drain()
+    return reader, writer
+
+
+async def _status(reader: asyncio.StreamReader) -> bytes:
+    """The status of the answer; empty when there is none within some seconds."""
+    try:
+        async with asyncio.timeout(8):
+            return (await reader.readline())[9:12]
+    except TimeoutError:
+        return b""
