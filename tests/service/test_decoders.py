@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.errors import InternalError, InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import EnvelopeDecoder, encode_envelope
 from sbx_jupyter.service.multipart import MultipartDecoder, parameters
 from sbx_jupyter.service.negotiation import content_type, disposition
 from sbx_jupyter.service.uploads import Inflater
 
 CONTENT_TYPE = "multipart/form-data; boundary=B0undary"
+END = b"--B0undary--\r\n"
 
 
 def cut(raw: bytes, places: list[int]) -> list[bytes]:
@@ -30,7 +31,7 @@ def multipart(files: list[tuple[bytes, bytes]]) -> bytes:
         % (name.replace(b"\\", b"\\\\").replace(b'"', b'\\"'), content)
         for name, content in files
     ]
-    return b"".join(parts) + b"--B0undary--\r\n"
+    return b"".join(parts) + END
 
 
 def decode(decoder: MultipartDecoder, pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
@@ -83,11 +84,38 @@ def test_any_content_type_is_usable_or_refused(text: str) -> None:
         MultipartDecoder(f"multipart/form-data; boundary={text}")
 
 
-def test_an_endless_header_of_a_part_is_refused() -> None:
+@pytest.mark.parametrize("start", [b"X: ", b""])
+def test_an_endless_header_of_a_part_is_refused(start: bytes) -> None:
     decoder = MultipartDecoder(CONTENT_TYPE)
+    list(decoder.feed(b"--B0undary\r\n" + start))
 
-    with pytest.raises(SbxError):
-        decode(decoder, [b"--B0undary\r\nX: ", *[b"y" * 10_000] * 100])
+    with pytest.raises(InternalError):
+        _ = [list(decoder.feed(b"y" * 10_000)) for _ in range(100)]
+
+
+@given(st.lists(st.tuples(names, st.binary(max_size=50)), min_size=1, max_size=3), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_body_that_is_cut_off_is_broken(
+    files: list[tuple[bytes, bytes]], data: st.DataObject
+) -> None:
+    body = multipart(files)
+    end = data.draw(st.integers(0, len(body) - len(b"--\r\n") - 1))
+
+    with pytest.raises(InternalError):
+        decode(MultipartDecoder(CONTENT_TYPE), [body[:end]])
+
+
+@given(st.lists(st.tuples(st.booleans(), names, st.binary(max_size=50)), max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_parts_of_another_name_are_passed_over(parts: list[tuple[bool, bytes, bytes]]) -> None:
+    pieces = [multipart([(name, content)]).removesuffix(END) for _, name, content in parts]
+    for place, (is_file, _, _) in enumerate(parts):
+        if not is_file:
+            pieces[place] = pieces[place].replace(b'name="file"', b'name="field"', 1)
+
+    found = decode(MultipartDecoder(CONTENT_TYPE), [*pieces, END])
+
+    assert found == [(name, content) for is_file, name, content in parts if is_file]
 
 
 def test_quoted_parameters_are_unescaped_and_the_first_one_counts() -> None:
