@@ -52,11 +52,12 @@ class Keeper:
     def serve(self) -> None:
         """Answer until the agent ends or SIGTERM comes."""
         next_look = 0.0
-        while not self._is_over():
+        while True:
             for fd, events in self._poll.poll(self._until(next_look)):
                 if fd == self._signals:
-                    continue
-                if fd == self._door.fileno():
+                    if self._is_over():
+                        return
+                elif fd == self._door.fileno():
                     self._open_door(events)
                 elif events & select.POLLIN:
                     self._answer(fd)
@@ -90,6 +91,7 @@ class Keeper:
         try:
             _, fds, _, _ = socket.recv_fds(self._door, 1, 2)
             if len(fds) == 2 and self._headcount.has_room():
+                notifications.prepare(fds[0])
                 os.write(fds[1], _ADMITTED)
                 listener = fds.pop(0)
                 self._listeners.add(listener)

@@ -19,6 +19,8 @@ from . import syscalls
 _RECEIVE: Final = 0xC0502100
 _SEND: Final = 0xC0182101
 _IS_VALID: Final = 0x40082102
+_SET_FLAGS: Final = 0x40082104
+_SYNC_WAKE_UP: Final = 1
 _LAYOUT: Final = "=QIIiIQ6Q"
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -52,6 +54,14 @@ class Notification:
                 raise
 
 
+def prepare(listener: int) -> None:
+    """Have callers and listener take turns on one processor: neither works while the other does.
+
+    Raises ``OSError``.
+    """
+    fcntl.ioctl(listener, _SET_FLAGS, _SYNC_WAKE_UP)
+
+
 def receive(listener: int) -> Notification | None:
     """The next waiting call of a listener that polls readable; None when its caller is gone."""
     record = bytearray(struct.calcsize(_LAYOUT))
@@ -67,20 +77,33 @@ def receive(listener: int) -> Notification | None:
 
 def read_memory(pid: int, address: int, size: int) -> bytes:
     """What a process has at an address; less where its memory ends. Raises ``OSError``."""
-    buffer = ctypes.create_string_buffer(size)
     first = min(size, _PAGE - address % _PAGE)
-    # Whole pieces are read or nothing of them, so none may cross the end of a page.
-    rest = range(first, size, _PAGE)
-    pieces = [(address, first), *((address + start, min(_PAGE, size - start)) for start in rest)]
-    there = b"".join(struct.pack("=QQ", *piece) for piece in pieces)
-    here = struct.pack("=QQ", ctypes.addressof(buffer), size)
-    count = syscalls.call("process_vm_readv", pid, here, 1, there, len(pieces), 0)
-    return buffer.raw[:count]
+    found = _read_piece(pid, address, first)
+    for start in range(first, size, _PAGE):
+        # Whole pieces are read or nothing of them, so none may cross the end of a page.
+        try:
+            found += _read_piece(pid, address + start, min(_PAGE, size - start))
+        except OSError:
+            break
+    return found
 
 
 def read_string(pid: int, address: int) -> bytes:
     """A path or a name at an address of a process. Raises ``OSError``."""
-    text, end, _ = read_memory(pid, address, _MAX_PATH).partition(b"\0")
-    if not end:
+    text, end, _ = read_memory(pid, address, _PAGE - address % _PAGE).partition(b"\0")
+    if not end:  # it goes on in the next page
+        text, end, _ = read_memory(pid, address, _MAX_PATH).partition(b"\0")
+    if not end or len(text) >= _MAX_PATH:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     return text
+
+
+_buffer = ctypes.create_string_buffer(_PAGE)
+_buffer_address: Final = ctypes.addressof(_buffer)
+
+
+def _read_piece(pid: int, address: int, size: int) -> bytes:
+    here = struct.pack("=QQ", _buffer_address, size)
+    there = struct.pack("=QQ", address, size)
+    count = syscalls.call("process_vm_readv", pid, here, 1, there, 1, 0)
+    return ctypes.string_at(_buffer_address, count)

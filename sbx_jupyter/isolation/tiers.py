@@ -102,6 +102,8 @@ def detect(data_dir: Path) -> IsolationReport:
     kind = _users(found, missing)
     hierarchies = find_hierarchies()
     limits = _limits(hierarchies, missing)
+    if tier == Tier.LANDLOCK and limits["processes"] == "rlimit":
+        limits["processes"] = "keeper"
     missing += [
         Missing(f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}", _install(package))
         for tool, package in _TOOLS.items()
