@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from sbx_jupyter.engine.keys import load_or_make_key
+from sbx_jupyter.engine.spread import spread
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
 
 _HIDDEN = "."
@@ -94,6 +95,8 @@ class DataDir:
             self.path.chmod(0o700)
             for below in (self.sandboxes, self.layers, self.path / "run", self.history):
                 below.mkdir(mode=0o700, exist_ok=True)
+            for below in (self.sandboxes, self.layers, self.path / "run"):
+                spread(below)
             lock = os.open(self.path / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise translate(error, f"making the data directory {self.path}") from error

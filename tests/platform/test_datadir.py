@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -38,3 +40,18 @@ def test_a_file_in_its_place_is_reported(tmp_path: Path):
 
     with pytest.raises(InternalError, match="data directory"):
         DataDir(tmp_path / "data").open()
+
+
+@pytest.mark.skipif(shutil.which("chattr") is None, reason="chattr of e2fsprogs is missing")
+def test_sandboxes_are_spread_over_the_disk_where_the_file_system_can(tmp_path: Path):
+    data_dir = DataDir(tmp_path / "data")
+    for _ in range(2):  # asking again does no harm
+        data_dir.open()
+        data_dir.close()
+
+    probe = tmp_path / "probe"
+    probe.mkdir()
+    can = subprocess.run(["chattr", "+T", str(probe)], capture_output=True, check=False)
+    for directory in (data_dir.sandboxes, data_dir.path / "run", data_dir.layers):
+        shown = subprocess.check_output(["lsattr", "-d", str(directory)], text=True)
+        assert ("T" in shown.split()[0]) == (can.returncode == 0)
