@@ -101,7 +101,18 @@ def diagnose(options: argparse.Namespace) -> int:
         print(f"{what + ' limit by:':20}{how}")
     for missing in report["missing"]:
         print(f"missing: {missing['what']}\n         {missing['remedy']}")
+    print(f"network: {_say_network(report)}")
     return 0
+
+
+def _say_network(report: dict[str, Any]) -> str:
+    if report["tier"] == "landlock":
+        return "none"
+    if report["full_network"]:
+        return "proxy, or full with --network=full"
+    missing = report["full_network_missing"]
+    steps = "".join(f"\n         {item['what']}: {item['remedy']}" for item in missing)
+    return f"proxy; for --network=full:{steps}"
 
 
 def show_info(options: argparse.Namespace) -> int:
@@ -115,7 +126,7 @@ def show_info(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(info, indent=2))
         return 0
-    for name in ("url", "pid", "version", "tier", "sandboxes"):
+    for name in ("url", "pid", "version", "tier", "network", "sandboxes"):
         print(f"{name + ':':11}{info.get(name, '')}")
     return 0
 

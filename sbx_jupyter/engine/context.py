@@ -59,6 +59,8 @@ class EngineConfig:
     each takes 60 MB."""
     metrics_interval: float = 5.0
     domain: str | None = None
+    network: str = "proxy"
+    """How sandboxes reach the outside: ``"proxy"``, or ``"full"`` for TCP and UDP as well."""
     egress_exceptions: tuple[str, ...] = ()
     """Networks that sandboxes may reach although they are not public, such as a package mirror."""
     max_builds: int = 20
@@ -77,7 +79,12 @@ class Hooks:
 
     started: list[StartedHook] = field(default_factory=list)
     network_changed: list[ChangedHook] = field(default_factory=list)
+    paused: list[StoppedHook] = field(default_factory=list)
+    """Called when a sandbox stands still with its memory kept."""
+    resumed: list[StoppedHook] = field(default_factory=list)
+    """Called when it goes on; also when a pause failed."""
     stopped: list[StoppedHook] = field(default_factory=list)
+    """Called when a sandbox has no processes any more; repeated calls must do no harm."""
     mounts: MountLookup | None = None
     envs: dict[str, str] = field(default_factory=dict)
     """Environment of every process in every sandbox, below what the sandbox's own says."""

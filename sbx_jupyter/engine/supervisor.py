@@ -115,6 +115,8 @@ class Supervisor:
             raise
         if placed.sandbox is not None:
             placed.sandbox.hang_up()
+        for hook in self._context.hooks.paused:
+            await hook(slot.sandbox_id)
 
     async def _pause_filesystem(self, slot: Slot, why: str) -> None:
         # The row says so before the processes end: an engine that dies now must not take the
@@ -187,6 +189,10 @@ class Supervisor:
             await _opened(placed).call(ops.FREEZE, frozen=False)
         if is_new:
             await self._tell_started(slot)
+            return
+        _opened(placed).go_on()
+        for hook in self._context.hooks.resumed:
+            await hook(slot.sandbox_id)
 
     async def refreeze(self, slot: Slot) -> None:
         """Make sure that an adopted sandbox stands still; does no harm to one that does."""
@@ -278,8 +284,6 @@ class Supervisor:
         reached("kill.stored")
         context.slots.remove(slot)
         context.history.forget(slot.sandbox_id)
-        for hook in context.hooks.stopped:
-            await hook(slot.sandbox_id)
 
     async def _forget_later(self, slot: Slot, entry: LogRow) -> None:
         await self._clean(slot.row)
@@ -305,6 +309,8 @@ class Supervisor:
         placed, slot.placed = slot.placed, None
         if placed is not None:
             await self._context.placement.end(placed)
+        for hook in self._context.hooks.stopped:
+            await hook(slot.sandbox_id)
 
     # What happens by itself; these take the lock themselves
 

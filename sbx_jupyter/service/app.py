@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from traitlets import Bool, Float, Int, List, TraitError, Unicode, default, validate
+from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, default, validate
 from traitlets.config import Application
 
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
@@ -75,6 +75,12 @@ class SbxEngine(Application):
     default_disk_mb = Int(10240, min=16, help="Disk space of a sandbox in MiB.").tag(config=True)
     default_processes = Int(1024, min=16, help="Processes in a sandbox.").tag(config=True)
     default_open_files = Int(65536, min=64, help="Open files per process.").tag(config=True)
+    network = Enum(
+        ("proxy", "full"),
+        "proxy",
+        help="How sandboxes reach the outside: by a proxy for HTTP and SOCKS, or fully, with TCP"
+        " and UDP (needs slirp4netns).",
+    ).tag(config=True)
     egress_exceptions = List(
         Unicode(),
         help="Networks that sandboxes may reach although they are not public: a package mirror.",
@@ -107,6 +113,7 @@ class SbxEngine(Application):
         "connection-file": "SbxEngine.connection_file",
         "isolation": "SbxEngine.isolation",
         "domain": "SbxEngine.domain",
+        "network": "SbxEngine.network",
         "pool-size": "SbxEngine.pool_size",
         "log-level": "Application.log_level",
     }
@@ -248,6 +255,7 @@ class SbxEngine(Application):
             warm_interpreter=self.warm_interpreter,
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,
+            network=self.network,
             egress_exceptions=tuple(self.egress_exceptions),
             max_builds=self.max_builds,
             parallel_builds=self.parallel_builds,
