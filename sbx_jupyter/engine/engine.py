@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.admission import check_timeout
-from sbx_jupyter.engine.attachments import Attachments
+from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
@@ -31,7 +31,7 @@ from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError, SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.tiers import Tier, choose, detect
+from sbx_jupyter.isolation.tiers import check_full_network, choose, detect
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class Engine:
 
     report: IsolationReport
     tier: str
+    network: str
     attachments: Attachments
     templates: Templates
 
@@ -108,14 +109,18 @@ class Engine:
         self._exit.push_async_callback(store.close)
         self.report = await asyncio.to_thread(detect, data_dir.path)
         self.tier = choose(self.report, self.config.isolation)
-        fence = Fence(data_dir.path, self.report, self.tier)
+        is_full = self.config.network == "full"
+        if is_full:
+            check_full_network(self.report, self.tier)
+        self.network = network_of(self.tier, self.config.network)
+        fence = Fence(data_dir.path, self.report, self.tier, tap=is_full)
         await fence.start()
         self._exit.push_async_callback(fence.stop)
         parts = assemble(self.config, self.hooks, self.meters, data_dir, store, fence)
         self.attachments = await Attachments.open(
             parts.context,
             real_ids=self.report.users != "virtual",
-            own_network=self.tier == Tier.NAMESPACES,
+            tier=self.tier,
         )
         self._exit.push_async_callback(self.attachments.aclose)
         batch = Batch()
@@ -123,7 +128,9 @@ class Engine:
         await store.commit(batch)
         reached("recovery.fenced")
         recovery = Recovery(parts.context, parts.supervisor)
-        await fence.collect(await recovery.run())
+        known = await recovery.run()
+        await fence.collect(known)
+        await self.attachments.egress.collect(known)
         reached("recovery.collected")
         await recovery.collect()
         self.templates = await Templates.open(
