@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
-import logging
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from sbx_jupyter.engine.admission import check_timeout
-from sbx_jupyter.engine.attachments import Attachments, network_of
+from sbx_jupyter.engine.attachments import Attachments
 from sbx_jupyter.engine.builds.templates import Templates
+from sbx_jupyter.engine.changes import Changes
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.datadir import DataDir
 from sbx_jupyter.engine.disk import MAX_AGE
 from sbx_jupyter.engine.gate import WakeCredential
 from sbx_jupyter.engine.gauges import Gauges, look
-from sbx_jupyter.engine.lifecycle import State, unknown
+from sbx_jupyter.engine.lifecycle import unknown
 from sbx_jupyter.engine.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.logs import LogFilter
 from sbx_jupyter.engine.meters import Meters
-from sbx_jupyter.engine.networks import replace_egress
 from sbx_jupyter.engine.parts import Parts, assemble
-from sbx_jupyter.engine.records import SandboxRow, now
 from sbx_jupyter.engine.recovery import Recovery
+from sbx_jupyter.engine.shutdown import shut_down
 from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store
-from sbx_jupyter.errors import AbortedError, InvalidArgumentError, SbxError, UnavailableError
+from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.tiers import check_full_network, choose, detect
+from sbx_jupyter.isolation.tiers import Tier, choose, detect
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
@@ -39,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbx_jupyter.engine.diff.diffs import Diffs
+    from sbx_jupyter.engine.records import SandboxRow
     from sbx_jupyter.engine.sandbox import Sandbox
-    from sbx_jupyter.engine.slots import Slot
     from sbx_jupyter.isolation.tiers import IsolationReport
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
     from sbx_jupyter.protocol.platform import (
@@ -60,12 +55,6 @@ __all__ = [
     "WakeCredential",
 ]
 
-_log = logging.getLogger(__name__)
-
-_MIN_REFRESH = 15
-_MAX_REFRESH = 3600
-_STOP_TIMEOUT = 60.0
-
 
 class Engine:
     """Creates, finds, changes and ends sandboxes.
@@ -75,7 +64,6 @@ class Engine:
 
     report: IsolationReport
     tier: str
-    network: str
     attachments: Attachments
     templates: Templates
 
@@ -109,18 +97,14 @@ class Engine:
         self._exit.push_async_callback(store.close)
         self.report = await asyncio.to_thread(detect, data_dir.path)
         self.tier = choose(self.report, self.config.isolation)
-        is_full = self.config.network == "full"
-        if is_full:
-            check_full_network(self.report, self.tier)
-        self.network = network_of(self.tier, self.config.network)
-        fence = Fence(data_dir.path, self.report, self.tier, tap=is_full)
+        fence = Fence(data_dir.path, self.report, self.tier)
         await fence.start()
         self._exit.push_async_callback(fence.stop)
         parts = assemble(self.config, self.hooks, self.meters, data_dir, store, fence)
         self.attachments = await Attachments.open(
             parts.context,
             real_ids=self.report.users != "virtual",
-            tier=self.tier,
+            own_network=self.tier == Tier.NAMESPACES,
         )
         self._exit.push_async_callback(self.attachments.aclose)
         batch = Batch()
@@ -128,9 +112,7 @@ class Engine:
         await store.commit(batch)
         reached("recovery.fenced")
         recovery = Recovery(parts.context, parts.supervisor)
-        known = await recovery.run()
-        await fence.collect(known)
-        await self.attachments.egress.collect(known)
+        await fence.collect(await recovery.run())
         reached("recovery.collected")
         await recovery.collect()
         self.templates = await Templates.open(
@@ -151,40 +133,9 @@ class Engine:
             return
         parts, self._parts = self._parts, None
         try:
-            await parts.context.expiry.stop()
-            await parts.sampler.stop()
-            await parts.watchdog.stop()
-            await self.templates.builder.stop()
-            # What was begun is finished first, so that no sandbox appears behind our back.
-            await parts.context.tasks.drain(_STOP_TIMEOUT)
-            await parts.pool.stop()
-            reached("stop.drained")
-            if kill_sandboxes:
-                await asyncio.gather(*(self._stop_one(parts, slot) for slot in parts.context.slots))
-            await parts.context.tasks.drain(_STOP_TIMEOUT)
-            reached("stop.ended")
-            for slot in parts.context.slots:
-                await self._leave(parts, slot)
+            await shut_down(parts, self.templates.builder, kill_sandboxes=kill_sandboxes)
         finally:
             await self._exit.aclose()
-
-    async def _stop_one(self, parts: Parts, slot: Slot) -> None:
-        async with slot.lock:
-            try:
-                if slot.state is State.RUNNING:
-                    await parts.supervisor.end(slot, "stopped")
-                elif slot.state is State.PAUSED and slot.placed is not None:
-                    await parts.supervisor.drop_memory(slot, "the engine stops")
-            except (SbxError, OSError):
-                _log.exception("sandbox %s could not be ended", slot.sandbox_id)
-
-    async def _leave(self, parts: Parts, slot: Slot) -> None:
-        """Let go of a sandbox without ending it."""
-        async with slot.lock:
-            if slot.guard is not None:
-                slot.guard.cancel()
-            if slot.placed is not None:
-                parts.context.placement.leave(slot.placed)
 
     async def create(
         self, request: NewSandbox, *, version: int = 2, idempotency_key: str | None = None
@@ -218,29 +169,11 @@ class Engine:
 
     async def kill(self, sandbox_id: str) -> None:
         """End a running or paused sandbox; waits for a change in flight. ``NotFoundError``."""
-        parts = self._running()
-        slot = parts.context.slots.get(sandbox_id)
-        if slot is None or slot.state in (State.KILLING, State.LOST):
-            raise unknown(sandbox_id)
-
-        async def work() -> None:
-            async with slot.lock:
-                if slot.state in (State.KILLING, State.LOST):
-                    raise unknown(sandbox_id)
-                await parts.supervisor.end(slot, "killed")
-
-        await parts.context.tasks.complete(work(), "sbx-kill")
+        await Changes(self._running()).kill(sandbox_id)
 
     async def pause(self, sandbox_id: str, memory: bool = True) -> None:
         """Pause a running sandbox; ``FailedPreconditionError`` when it is paused already."""
-        parts = self._running()
-        slot = parts.context.slots.find(sandbox_id)
-
-        async def work() -> None:
-            async with slot.operate("pause"):
-                await parts.supervisor.pause(slot, memory=memory)
-
-        await parts.context.tasks.complete(work(), "sbx-pause")
+        await Changes(self._running()).pause(sandbox_id, memory)
 
     async def connect(
         self, sandbox_id: str, timeout: int, memory: bool | None = None
@@ -250,26 +183,7 @@ class Engine:
         Never shortens. Raises ``NotFoundError``, ``AbortedError`` while it is being killed, and
         ``InvalidArgumentError`` for the timeout.
         """
-        parts = self._running()
-        self._check_timeout(timeout)
-        slot = parts.context.slots.get(sandbox_id)
-        if slot is None:
-            raise unknown(sandbox_id)
-        if slot.state in (State.KILLING, State.LOST):
-            raise AbortedError(f"Sandbox {sandbox_id} is being killed")
-
-        async def work() -> tuple[SandboxRow, bool]:
-            async with slot.lock:
-                reached("connect.found")
-                if not slot.state.is_shown:
-                    raise unknown(sandbox_id)
-                if slot.state is State.PAUSED:
-                    await parts.supervisor.resume(slot, timeout, memory=memory is not False)
-                    return slot.row, True
-                await self._extend(parts, slot, timeout)
-                return slot.row, False
-
-        return await parts.context.tasks.complete(work(), "sbx-connect")
+        return await Changes(self._running()).connect(sandbox_id, timeout, memory)
 
     async def resume(
         self,
@@ -279,82 +193,23 @@ class Engine:
         auto_pause: bool | None = None,
     ) -> SandboxRow:
         """Resume a paused sandbox; ``FailedPreconditionError`` when it runs (interface S9)."""
-        parts = self._running()
-        self._check_timeout(timeout)
-        slot = parts.context.slots.find(sandbox_id)
-
-        async def work() -> SandboxRow:
-            async with slot.operate("resume"):
-                if auto_pause is not None:
-                    slot.row = replace(slot.row, auto_pause=auto_pause)
-                await parts.supervisor.resume(slot, timeout, memory=memory is not False)
-                return slot.row
-
-        return await parts.context.tasks.complete(work(), "sbx-resume")
+        return await Changes(self._running()).resume(sandbox_id, timeout, memory, auto_pause)
 
     async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
         """End the sandbox ``timeout`` seconds from now, sooner or later than before (S12)."""
-        parts = self._running()
-        slot = parts.context.slots.find(sandbox_id)
-        async with slot.operate("set_timeout"):
-            at = now()
-            last = slot.row.window_start + dt.timedelta(seconds=self.config.max_timeout)
-            if last <= at:
-                raise InvalidArgumentError("Max instance length exceeded")
-            end_at = at + dt.timedelta(seconds=min(max(timeout, 0), self.config.max_timeout))
-            await parts.supervisor.set_end(slot, min(end_at, last))
+        await Changes(self._running()).set_timeout(sandbox_id, timeout)
 
     async def refresh(self, sandbox_id: str, duration: int | None = None) -> None:
         """Keep the sandbox for at least ``duration`` seconds more (S13); never shortens."""
-        parts = self._running()
-        seconds = _MIN_REFRESH if duration is None else duration
-        if not 0 <= seconds <= _MAX_REFRESH:
-            raise InvalidArgumentError(f"duration must be between 0 and {_MAX_REFRESH}")
-        slot = parts.context.slots.find(sandbox_id)
-        async with slot.operate("refresh"):
-            await self._extend(parts, slot, max(seconds, _MIN_REFRESH))
-
-    async def _extend(self, parts: Parts, slot: Slot, seconds: int) -> None:
-        last = slot.row.window_start + dt.timedelta(seconds=self.config.max_timeout)
-        end_at = min(now() + dt.timedelta(seconds=seconds), last)
-        if end_at > slot.row.end_at:
-            await parts.supervisor.set_end(slot, end_at)
-
-    def _check_timeout(self, timeout: int) -> None:
-        if timeout < 0:
-            raise InvalidArgumentError("Timeout must be greater than or equal to 0")
-        check_timeout(timeout, self.config.max_timeout)
+        await Changes(self._running()).refresh(sandbox_id, duration)
 
     async def set_network(self, sandbox_id: str, update: NetworkConfig) -> None:
         """Replace the egress configuration of a running sandbox (S14)."""
-        parts = self._running()
-        slot = parts.context.slots.find(sandbox_id)
-        async with slot.operate("set_network"):
-            row = replace(
-                slot.row,
-                network=replace_egress(slot.row.network, update),
-                allow_internet_access=update.allow_internet_access,
-            )
-            await parts.context.commit(Batch().put(row))
-            reached("network.stored")
-            slot.row = row
-            placed = slot.placed
-            if placed is not None and placed.sandbox is not None:
-                for hook in self.hooks.network_changed:
-                    await hook(row, placed.sandbox)
-            reached("network.applied")
+        await Changes(self._running()).set_network(sandbox_id, update)
 
     async def set_metadata(self, sandbox_id: str, changes: Mapping[str, str | None]) -> SandboxRow:
         """Change entries of a sandbox's metadata, running or paused; ``None`` removes one."""
-        parts = self._running()
-        slot = parts.context.slots.find(sandbox_id)
-        async with slot.operate("set_metadata"):
-            merged = {**slot.row.metadata, **changes}
-            kept = {key: value for key, value in merged.items() if value is not None}
-            row = replace(slot.row, metadata=kept)
-            await parts.context.commit(Batch().put(row))
-            slot.row = row
-        return row
+        return await Changes(self._running()).set_metadata(sandbox_id, changes)
 
     async def snapshot(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Keep the files of a running sandbox as a template build (S19); see ``Snapshots``."""
