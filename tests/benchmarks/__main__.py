@@ -6,6 +6,7 @@ import argparse
 
 from tests.benchmarks import (
     capacity,
+    chain,
     create,
     cycles,
     echo,
@@ -27,6 +28,7 @@ BENCHMARKS = {
     "lifecycle": lifecycle.run,
     "capacity": capacity.run,
     "snapshot": snapshot.run,
+    "chain": chain.run,
     "cycles": cycles.run,
     "hardening": hardening.run,
 }

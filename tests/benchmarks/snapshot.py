@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +38,12 @@ def run(engine: EngineClient) -> None:
     forks: list[float] = []
     creates: list[float] = []
     stops: list[float] = []
+    taken: list[int] = []
     with engine.sandbox() as sandbox:
         fill(engine, sandbox)
         for _ in range(ROUNDS):
+            os.sync()
+            before = engine.platform("GET", "/engine/disk?maxAge=0")
             started = time.perf_counter()
             made, stop = watched_snapshot(engine, sandbox)
             snapshots.append(time.perf_counter() - started)
@@ -49,6 +54,9 @@ def run(engine: EngineClient) -> None:
                 first_output(engine, copy)
                 creates.append(time.perf_counter() - started)
 
+            os.sync()
+            after = engine.platform("GET", "/engine/disk?maxAge=0")
+            taken.append(before["freeBytes"] - after["freeBytes"])
             started = time.perf_counter()
             path = f"/sandboxes/{sandbox['sandboxID']}/fork"
             (forked,) = engine.platform("POST", path, {"count": 1, "timeout": 60})
@@ -59,6 +67,7 @@ def run(engine: EngineClient) -> None:
     report("of which the sandbox stood still", stops)
     report("fork", forks)
     report("create from the snapshot, to first output", creates)
+    print(f"  a snapshot takes {statistics.median(taken) / 1e6:.0f} MB of the disk", flush=True)
 
 
 def fill(engine: EngineClient, sandbox: dict[str, Any]) -> None:
