@@ -100,7 +100,7 @@ class Files:
             raise paths.failure(error, f"cannot look at '{source}'") from error
         self._make_dirs(os.path.dirname(destination), user)
         try:
-            trees.rename(source, destination, self._patience)
+            trees.rename(source, destination, self._patience, layered=not self.is_confined)
         except FileNotFoundError as error:
             raise NotFoundError(f"source file not found: {source}") from error
         except OSError as error:

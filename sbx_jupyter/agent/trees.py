@@ -42,8 +42,10 @@ def remove(path: str, patience: Patience | None = None) -> None:
         os.rmdir(path)
 
 
-def rename(source: str, destination: str, patience: Patience | None = None) -> None:
-    """``rename(2)``, also for a directory that a lower layer of the overlay holds.
+def rename(
+    source: str, destination: str, patience: Patience | None = None, *, layered: bool = True
+) -> None:
+    """``rename(2)``, if ``layered`` also for a directory that a lower layer of the overlay holds.
 
     The kernel refuses those with EXDEV, as ``mv`` between file systems would be; within one
     mounted file system clients may expect a rename to work. Raises ``OSError``.
@@ -51,7 +53,11 @@ def rename(source: str, destination: str, patience: Patience | None = None) -> N
     try:
         os.rename(source, destination)
     except OSError as error:
-        if error.errno != errno.EXDEV or not _is_layered_directory(source, destination):
+        # Landlock says the same of what may not be moved; copies would take modes and times by
+        # paths that programs can change meanwhile, which it does not hold.
+        if error.errno != errno.EXDEV or not layered:
+            raise
+        if not _is_layered_directory(source, destination):
             raise
         # It cannot be begun here and ended there.
         (patience or Patience()).demand(1, 0)

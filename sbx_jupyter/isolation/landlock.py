@@ -1,8 +1,8 @@
 """Landlock: a process gives up files, TCP, signals and abstract sockets, for good.
 
-What Landlock does not cover, and the filter of ``seccomp`` must or nothing does: sockets other than
-TCP (denied by the filter), and ``stat``, ``chmod`` and ``utime`` of known paths that belong to the
-same id (nothing does; the tier's report says so).
+What Landlock does not cover: sockets other than TCP (``seccomp`` denies them), changes of modes and
+times of files of the same id (``shared_ids`` has the keeper make them), and looking at known paths
+(nothing covers that; the tier's report says so).
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
         bomb = asyncio.create_task(
             attack(
                 victim,
-                "import os, time\nmade = 0\nend = time.time() + 5\nwhile time.time() < end:\n"
-                "    try:\n        if os.fork() == 0: time.sleep(9); os._exit(0)\n"
+                "import os, time\nmade = 0\nend = time.time() + 3\nwhile time.time() < end:\n"
+                "    try:\n        if os.fork() == 0: time.sleep(5); os._exit(0)\n"
                 "        made += 1\n    except OSError: time.sleep(0.01)\nprint('made', made)",
                 timeout=12,
             )
@@ -122,7 +122,7 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
 async def _(siege: Siege, box: AsyncSandbox) -> str:
     async with attacked(siege) as victim:
         refusals = 0
-        for _ in range(200):
+        for _ in range(160):
             try:
                 handle = await victim.commands.run("sleep 60", background=True, timeout=60)
             except Exception:
@@ -130,8 +130,9 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
             else:
                 await handle.disconnect()
         alive = len(await victim.commands.list())
-        assert alive <= PROCESSES, alive
-        return f"{alive} of 200 run, {refusals} were refused"
+        # Where it is counted per id, the agent is of another one.
+        assert alive <= PROCESSES + 1, alive
+        return f"{alive} of 160 run, {refusals} were refused"
 
 
 @exhaust("memory: one process")

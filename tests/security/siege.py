@@ -228,7 +228,7 @@ class Siege:
 
 def main() -> None:
     home, tier = Path(sys.argv[1]), sys.argv[2]
-    signal.alarm(230)
+    signal.alarm(400)
     if "--no-namespaces" in sys.argv:
         forbid_namespaces()
     told = asyncio.run(Siege(home, tier).run())
