@@ -26,7 +26,7 @@ from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.tiers import Tier, choose, detect
+from sbx_jupyter.isolation.tiers import choose, detect
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Engine:
         self.attachments = await Attachments.open(
             parts.context,
             real_ids=self.report.users != "virtual",
-            own_network=self.tier == Tier.NAMESPACES,
+            tier=self.tier,
         )
         self._exit.push_async_callback(self.attachments.aclose)
         batch = Batch()
