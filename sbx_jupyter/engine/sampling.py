@@ -110,6 +110,7 @@ class Sampler:
         if time.monotonic() - self._pruned_at > _PRUNE_INTERVAL or self._pruned_at == 0.0:
             self._pruned_at = time.monotonic()
             batch.forget_logs_before = dt.datetime.now(dt.UTC) - logs.RETENTION
+            batch.keep_logs = logs.MAX_PER_SANDBOX
         return batch
 
 

@@ -47,6 +47,14 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Row)
 
 _MAX_GROUP: Final = 256
+_FORGET_MANY: Final = """
+DELETE FROM logs WHERE number IN (
+    SELECT number FROM (
+        SELECT number, row_number() OVER (PARTITION BY sandbox_id ORDER BY number DESC) AS place
+        FROM logs
+    ) WHERE place > ?
+)
+"""
 _APPLICATION_ID: Final = 0x53425845
 _LITTLE: Final = 1024 * 1024
 _KEYS: Final[dict[type[Row], tuple[str, str]]] = {
@@ -90,6 +98,8 @@ class Batch:
     removals: list[tuple[type[Row], str]] = field(default_factory=list)
     logs: list[LogRow] = field(default_factory=list)
     forget_logs_before: dt.datetime | None = None
+    keep_logs: int | None = None
+    """How many of the newest log rows of each sandbox are kept."""
 
     def put(self, row: Row) -> Batch:
         self.puts.append(row)
@@ -331,6 +341,8 @@ def _apply(connection: sqlite3.Connection, batch: Batch) -> None:
         )
     if batch.forget_logs_before is not None:
         connection.execute("DELETE FROM logs WHERE at < ?", (batch.forget_logs_before.timestamp(),))
+    if batch.keep_logs is not None:
+        connection.execute(_FORGET_MANY, (batch.keep_logs,))
 
 
 def _translate(error: BaseException, path: Path) -> SbxError:

@@ -119,6 +119,18 @@ async def test_log_rows_are_read_in_order_and_forgotten_when_old(store: Store):
     assert [row.message for row in found] == ["one", "two"]
 
 
+async def test_only_the_newest_log_rows_of_each_sandbox_are_kept(store: Store):
+    for number in range(5):
+        await store.commit(Batch().log(logs.entry("ia", "info", f"a{number}")))
+        await store.commit(Batch().log(logs.entry("ib", "info", f"b{number}")))
+    await store.commit(Batch().log(logs.entry("ic", "info", "c")))
+
+    await store.commit(Batch(keep_logs=2))
+
+    found = await store.read_logs(now() - dt.timedelta(days=1), 100)
+    assert [row.message for row in found] == ["a3", "b3", "a4", "b4", "c"]
+
+
 async def test_a_closed_store_refuses_commits(store: Store):
     await store.close()
 
