@@ -162,14 +162,16 @@ def test_a_prune_that_means_nothing_is_refused(api: httpx.Client, body: Any) -> 
     check_error(api.post("/engine/prune", json=body), 400)
 
 
-def command(engine: EngineProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+def command(
+    engine: EngineProcess, *arguments: str, stdin: int = subprocess.DEVNULL
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-P", "-m", "sbx_jupyter.cli", *arguments, "--data-dir", engine.data_dir],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
     )
 
@@ -196,3 +198,21 @@ def test_the_command_line_tells_and_prunes(
     assert "Freed 2." in done.stdout
     assert (unknown.returncode, "none of steps" in unknown.stderr) == (1, True)
     assert use(api)["stepCache"]["count"] == 0
+
+
+@pytest.mark.parametrize(("said", "code"), [("n\n", 1), ("\n", 1), ("y\n", 0)])
+def test_prune_asks_before_it_removes(
+    api: httpx.Client, engine: EngineProcess, said: str, code: int
+) -> None:
+    build(api, "asked", "echo asked > /opt/f")
+    assert api.delete("/templates/asked").status_code == 204
+    ours, theirs = os.openpty()
+    os.write(ours, said.encode())
+
+    done = command(engine, "prune", "steps", stdin=theirs)
+
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == code, done.stderr
+    assert "Remove them and free" in done.stdout
+    assert (use(api)["stepCache"]["count"] == 0) == (code == 0)
