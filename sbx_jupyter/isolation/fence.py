@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import select
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,7 +273,7 @@ class Fence:
             pidfd = os.pidfd_open(pid)
         except OSError:
             return None
-        if start_time_of(pid) != start_time:
+        if start_time_of(pid) != start_time or _has_ended(pidfd):
             os.close(pidfd)
             return None
         cage = Cage(
@@ -394,3 +395,10 @@ class Fence:
             await asyncio.to_thread(group.kill_all)
             await group.release_frozen()
             await group.remove()
+
+
+def _has_ended(pidfd: int) -> bool:
+    """Whether a process ran to its end, also one that is still to be reaped."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
