@@ -8,7 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+_ENDED: Final = ("Z", "X")
+"""States of processes that only wait for their parents to look."""
 
 
 class CageRecords:
@@ -57,9 +60,10 @@ def boot_id() -> str:
 
 
 def start_time_of(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None when it is gone."""
+    """When a process started, in ticks since boot; None when it is gone, waited for or not."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    return int(text.rpartition(")")[2].split()[19])
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in _ENDED else int(fields[19])

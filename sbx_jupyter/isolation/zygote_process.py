@@ -127,7 +127,9 @@ def end_former_zygote(data_dir: Path) -> None:
     try:
         if start_time_of(former["pid"]) == former["start_time"]:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if not select.select([pidfd], [], [], _END_TIMEOUT)[0]:
+            ending = select.poll()
+            ending.register(pidfd, select.POLLIN)
+            if not ending.poll(_END_TIMEOUT * 1000):
                 raise IsolationError(f"the zygote {former['pid']} of a former engine does not end")
     except ProcessLookupError:
         return
