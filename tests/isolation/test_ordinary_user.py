@@ -134,6 +134,33 @@ def test_a_machine_without_user_namespaces_is_told_what_to_change(home: Path) ->
     assert "sysctl -w user.max_user_namespaces=15000" in remedies
 
 
+@needs_root
+@pytest.mark.skipif(
+    landlock.abi() < landlock.NEEDED_ABI, reason="needs Landlock version 6: Linux 6.12 or later"
+)
+def test_landlock_is_not_offered_where_calls_cannot_be_supervised(home: Path) -> None:
+    # Below a program that answers system calls itself, nobody else can.
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from sbx_jupyter.agent import system\n"
+        "from sbx_jupyter.isolation import bpf, syscalls\n"
+        "syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)\n"
+        "system.install_filter(bpf.op(bpf.RETURN, bpf.ALLOW))\n"
+        "from sbx_jupyter.isolation.tiers import detect\n"
+        "import json; print(json.dumps(detect(Path(sys.argv[1])).to_json()))"
+    )
+    done = subprocess.run(
+        ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", PYTHON, "-B",
+         "-c", code, str(home), str(SCRIPT.parent.parent.parent)],
+        capture_output=True, text=True, timeout=30, cwd="/", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["landlock_abi"] == 0
+    assert any("cannot be held" in missing["what"] for missing in report["missing"])
+
+
 def assert_sound(seen: dict[str, Any]) -> None:
     """What holds for either kind of users."""
     assert seen["sudo"] == seen["su"] == "0"
