@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidArgumentError, ResourceExhaustedError
+from ..protocol.agent import LISTING_PIECE
 from . import paths
 from .halves import read_in_halves
 from .workers import Patience
@@ -218,6 +219,14 @@ def _sorted_items(directory: str, patience: Patience) -> list[os.DirEntry[str]]:
     else:
         items.sort(key=lambda item: os.fsencode(item.name))
     return items
+
+
+def encode_listing(found: list[str]) -> bytes:
+    """The answer with these entries, and the sizes of its pieces, for who reads it bit by bit."""
+    starts = range(0, len(found), LISTING_PIECE)
+    pieces = [",".join(found[start : start + LISTING_PIECE]) for start in starts]
+    sizes = ",".join(str(len(piece)) for piece in pieces)  # the text is ASCII
+    return f'{{"sizes":[{sizes}],"entries":[{",".join(pieces)}]}}'.encode("ascii")
 
 
 def format_permissions(mode: int) -> str:

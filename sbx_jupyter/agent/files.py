@@ -66,7 +66,7 @@ class Files:
         depth = int(body.get("depth") or 1)
         try:
             found = entries.EntryReader(self._users).list(path, depth, self._patience)
-            return Encoded(f'{{"entries":[{",".join(found)}]}}'.encode()), ()
+            return Encoded(entries.encode_listing(found)), ()
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 raise NotFoundError(f"directory not found: {path}") from error

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ T = TypeVar("T")
 _FLUSH_SIZE: Final = 1024 * 1024
 _COPY_TIMEOUT: Final = 600.0
 _TREE_TIMEOUT: Final = 120.0
+_LONG_LISTING: Final = 1024 * 1024
+_LISTING: Final = re.compile(rb'\{"sizes":\[([0-9,]{0,1000})\],"entries":\[')
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _disk = ThreadPoolExecutor(max_workers=8, thread_name_prefix="sbx-disk")
@@ -230,7 +233,7 @@ class Files:
         reply = await self._call(
             ops.LIST_DIR, timeout=_TREE_TIMEOUT, path=path, user=user, depth=max(1, depth)
         )
-        return _convert(reply, _Entries).entries
+        return await _read_listing(reply)
 
     async def make_dir(self, path: str, user: str | None = None) -> EntryInfo:
         """Make a directory and its parents; raises ``AlreadyExistsError``."""
@@ -311,6 +314,27 @@ def _convert(reply: Reply, kind: type[T]) -> T:
         return msgspec.json.decode(reply.raw, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+
+
+async def _read_listing(reply: Reply) -> list[EntryInfo]:
+    """The entries of a listing; a long one is read in pieces, between which others get a turn."""
+    raw = reply.raw
+    head = _LISTING.match(raw)
+    if head is None or len(raw) < _LONG_LISTING:
+        return _convert(reply, _Entries).entries
+    entries: list[EntryInfo] = []
+    at = head.end()
+    try:
+        for size in map(int, head[1].split(b",")):
+            piece = b"[%b]" % raw[at : at + size]
+            entries += msgspec.json.decode(piece, type=list[EntryInfo], strict=False)
+            at += size + 1
+            await asyncio.sleep(0)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+    if raw[at - 1 :] != b"]}":
+        raise InternalError("the sandbox gave a malformed answer: a listing of another size")
+    return entries
 
 
 def _write_all(fd: int, chunks: Sequence[bytes | memoryview]) -> None:

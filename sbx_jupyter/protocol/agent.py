@@ -18,6 +18,9 @@ from typing import Final
 
 INLINE_LIMIT: Final = 48 * 1024
 MAX_MESSAGE_SIZE: Final = 64 * 1024 * 1024
+LISTING_PIECE: Final = 4096
+"""Entries in one piece of the answer to ``LIST_DIR``: ``sizes`` says how many bytes of the text of
+``entries`` each piece has, so that it can be read piece by piece."""
 MAX_DESCRIPTORS: Final = 64
 
 EVENT_EXIT: Final = "exit"

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from sbx_jupyter.engine import files
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -13,6 +14,7 @@ from sbx_jupyter.errors import (
     NotFoundError,
     UnauthenticatedError,
 )
+from sbx_jupyter.isolation.channel import Reply
 from tests.engine.running import count_descriptors, run
 
 
@@ -153,6 +155,26 @@ async def test_entries_are_listed_moved_and_removed(sandbox):
     await sandbox.files.remove("/tmp/tree")
     with pytest.raises(NotFoundError):
         await sandbox.files.stat("/tmp/tree")
+
+
+async def test_a_long_listing_is_whole_and_lets_others_have_their_turn(sandbox):
+    await run(sandbox, "mkdir /tmp/many && cd /tmp/many && seq 9000 | xargs touch")
+    turns = 0
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    raw = (await sandbox.call("list_dir", path="/tmp/many", user=None, depth=1)).raw
+    counting = asyncio.create_task(count_turns())
+    entries = await files._read_listing(Reply(raw, []))
+    counting.cancel()
+
+    assert turns >= 2
+    assert sorted(int(entry.name) for entry in entries) == list(range(1, 9001))
+    assert entries == await sandbox.files.list_dir("/tmp/many")
 
 
 async def test_files_can_be_composed(sandbox):

@@ -154,6 +154,34 @@ async def test_malformed_entries_are_refused(deceived, agent):
             await deceived.files.stat("/a")
 
 
+class Verbatim(wire.Encoded):
+    """An answer whose text a test chose."""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "end"),
+    [
+        (b"%d", b"]}"),
+        (b"%d,0", b"]}"),
+        (b"1,%d", b"]}"),
+        (b"", b"]}"),
+        (b",", b"]}"),
+        (b"9" * 999, b"]}"),
+        (b"%d", b",{}]}"),
+        (b"%d", b'],"more":1}'),
+    ],
+)
+async def test_a_long_listing_of_other_sizes_than_it_says_is_refused(deceived, agent, sizes, end):
+    entry = b'{"name":"a","type":"FILE_TYPE_FILE","path":"/a"}'
+    entries = b",".join([entry] * 40_000)
+    sizes = sizes.replace(b"%d", b"%d" % (len(entries) + (end == b"]}")))
+    answer = Verbatim(b'{"sizes":[%b],"entries":[%b%b' % (sizes, entries, end))
+    agent.answers["list_dir"] = (answer, ())
+
+    with pytest.raises(InternalError, match="malformed"):
+        await deceived.files.list_dir("/")
+
+
 async def test_a_file_is_not_a_socket(deceived, agent, device):
     agent.answers |= {"sockets": ({}, [device] * 16), "listen": ({}, [device])}
     before = count_descriptors()
