@@ -6,7 +6,8 @@ missing=""
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
 command -v bwrap >/dev/null 2>&1 || missing="$missing bubblewrap"
 for pair in git:git curl:curl sudo:sudo newuidmap:uidmap ss:iproute2 pgrep:procps setpriv:util-linux \
-  busybox:busybox-static docker-registry:docker-registry mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs; do
+  busybox:busybox-static docker-registry:docker-registry mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs \
+  slirp4netns:slirp4netns; do
   command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0

@@ -54,7 +54,8 @@ class Attachments:
             await egress.started(row, sandbox, proxy_only=is_build)
 
         async def say_without(row: SandboxRow, sandbox: Sandbox) -> None:
-            log(row.sandbox_id, *_without_network(tier, row), {})
+            level, message = _without_network(tier, row)
+            await context.commit(Batch().log(logs.entry(row.sandbox_id, level, message)))
 
         egress = EgressControl(
             folder,

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
@@ -302,7 +304,8 @@ def test_a_far_end_that_dies_is_started_again_with_the_same_rules(
     before = slirp_of(engine, sandbox)
     os.kill(before, signal.SIGKILL)
 
-    until(lambda: slirp_of(engine, sandbox) != before)
+    record = Path(engine.data_dir, "networks", sandbox.sandbox_id)
+    until(lambda: record.exists() and slirp_of(engine, sandbox) != before)
     until(lambda: reaches(sandbox, SERVER))
     assert inside(sandbox, "reach", ECHO, MACHINE, *PRIVATE)["reached"] == []
     assert any("ended unexpectedly" in text for text in messages(engine, sandbox))
@@ -368,3 +371,21 @@ def test_an_engine_of_an_ordinary_user_holds_it_as_well(world: World, user: str)
             assert reaches(sandbox, SERVER)
             users = call(engine, "GET", "/engine/info").json()["isolation"]["users"]
             assert users == user
+
+
+def test_an_engine_that_cannot_give_it_says_what_is_missing_and_does_not_start(
+    world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "chmod").symlink_to("/bin/chmod")
+    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine", "--network=full"]
+    command += ["--data-dir", str(tmp_path / "data"), "--port=0"]
+    done = subprocess.run(
+        [*world.enter(), "/usr/bin/env", f"PATH={tmp_path}", *command],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode != 0
+    assert "slirp4netns is not installed: sudo apt-get install slirp4netns" in done.stderr

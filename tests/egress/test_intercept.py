@@ -72,7 +72,7 @@ async def test_every_request_of_a_connection_gets_the_headers(intercepting) -> N
 
         assert seen.startswith(b"POST /%d HTTP/1.1" % turn)
         assert b"Authorization: Bearer s3cret" in seen
-        assert b"x-team: blue" in seen
+        assert b"X-Team: blue" in seen
         assert b"forged" not in seen
         assert seen.endswith(body)
     writer.close()

@@ -17,7 +17,9 @@ async def main(data_dir: Path, tier: str) -> None:
     engine = Engine(config)
     await engine.start()
     seen: dict[str, object] = {"tier": engine.tier, "freezer": engine.report.freezer}
-    row = await create(engine)
+    row = await create(engine, network={"denyOut": ["9.9.9.9"]})
+    seen["network"] = engine.network
+    seen["said"] = [entry.message for entry in engine.logs(row.sandbox_id)]
     await run(engine, row.sandbox_id, "echo kept > ~/file")
     await start(engine, row.sandbox_id, "while sleep 0.05; do echo x >> ~/ticks; done")
     await asyncio.sleep(0.3)
