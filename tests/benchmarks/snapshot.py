@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import statistics
 import time
@@ -42,7 +41,6 @@ def run(engine: EngineClient) -> None:
     with engine.sandbox() as sandbox:
         fill(engine, sandbox)
         for _ in range(ROUNDS):
-            os.sync()
             before = engine.platform("GET", "/engine/disk?maxAge=0")
             started = time.perf_counter()
             made, stop = watched_snapshot(engine, sandbox)
@@ -54,7 +52,6 @@ def run(engine: EngineClient) -> None:
                 first_output(engine, copy)
                 creates.append(time.perf_counter() - started)
 
-            os.sync()
             after = engine.platform("GET", "/engine/disk?maxAge=0")
             taken.append(before["freeBytes"] - after["freeBytes"])
             started = time.perf_counter()
