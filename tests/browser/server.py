@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,18 +72,38 @@ class JupyterServer:
 
 
 @contextlib.contextmanager
-def jupyter_server(home: Path, engine_dir: Path) -> Iterator[JupyterServer]:
-    """Start a server whose every directory is below ``home``."""
+def jupyter_server(
+    home: Path,
+    engine_dir: Path,
+    *,
+    settings: dict[str, Any] | None = None,
+    python: tuple[str, ...] = (sys.executable,),
+) -> Iterator[JupyterServer]:
+    """Start a server whose every directory is below ``home``.
+
+    ``settings`` are the extension's in place of the engine's directory; ``python`` is the command
+    of the interpreter, for instance as another user.
+    """
     assert (LABEXTENSION / "package.json").exists(), "the labextension is not built: make build"
     port = _free_port()
     url = f"http://127.0.0.1:{port}{BASE_URL}"
     root = home / "root"
     log = home / "jupyter.log"
-    environment = _prepare(home, root, engine_dir)
+    environment = _prepare(home, root, engine_dir, settings)
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+        *(
+            *python,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            "--allow-root",
+            "--ip=127.0.0.1",
+        ),
         *(f"--port={port}", "--port-retries=0", f"--ServerApp.base_url={BASE_URL}"),
         *(f"--ServerApp.root_dir={root}", "--LabApp.expose_app_in_browser=True"),
+        # Where another interpreter than that of these tests would not look.
+        f"--LabApp.app_dir={Path(sys.prefix) / 'share' / 'jupyter' / 'lab'}",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
@@ -96,7 +117,9 @@ def jupyter_server(home: Path, engine_dir: Path) -> Iterator[JupyterServer]:
         process.wait(20)
 
 
-def _prepare(home: Path, root: Path, engine_dir: Path) -> dict[str, str]:
+def _prepare(
+    home: Path, root: Path, engine_dir: Path, extension: dict[str, Any] | None
+) -> dict[str, str]:
     """Make the private directories; the environment that points to them."""
     root.mkdir()
     extensions = home / "data" / "labextensions"
@@ -105,9 +128,9 @@ def _prepare(home: Path, root: Path, engine_dir: Path) -> dict[str, str]:
     config = home / "config"
     config.mkdir()
     settings = {
-        "ServerApp": {"jpserver_extensions": {"sbx_jupyter": True}},
+        "ServerApp": {"jpserver_extensions": {"sbx_jupyter": True, "notebook": True}},
         "IdentityProvider": {"token": TOKEN},
-        "SbxExtension": {"data_dir": str(engine_dir), "auto_start": False},
+        "SbxExtension": extension or {"data_dir": str(engine_dir), "auto_start": False},
     }
     (config / "jupyter_server_config.json").write_text(json.dumps(settings))
     notifications = home / "settings" / "@jupyterlab" / "apputils-extension"
@@ -123,7 +146,11 @@ def _prepare(home: Path, root: Path, engine_dir: Path) -> dict[str, str]:
         "IPYTHONDIR": "ipython",
     }
     own = {name: str(home / folder) for name, folder in folders.items()}
-    own |= {"PYTHONPATH": str(CHECKOUT), "SBX_DATA_DIR": str(engine_dir)}
+    own |= {
+        "HOME": str(home),
+        "PYTHONPATH": f"{CHECKOUT}:{sysconfig.get_path('purelib')}",
+        "SBX_DATA_DIR": str(engine_dir),
+    }
     return {**os.environ, **own}
 
 

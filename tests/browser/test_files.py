@@ -41,11 +41,14 @@ def test_a_file_is_opened_edited_and_saved(
     editor = lab.page.locator(".jp-FileEditor .cm-content")
     expect(editor).to_contain_text("first")
     editor.click()
+    expect(editor).to_be_focused()
     lab.page.keyboard.press("Control+End")
     lab.page.keyboard.type("second")
+    # Else a lost key and a lost save would look the same.
+    expect(editor.locator(".cm-line").last).to_have_text("second")
     lab.page.keyboard.press("Control+s")
 
-    server.wait_for(sandbox, "/home/user/notes.txt", b"first\nsecond")
+    server.wait_for(sandbox, "/home/user/notes.txt", b"first\nsecond", seconds=60)
     expect(lab.page.locator(".jp-Dialog")).to_have_count(0)
 
 

@@ -52,6 +52,13 @@ export class FileTree {
     }
   }
 
+  /** The row that shows now what `before` showed; the first one when that is gone. */
+  rowOf(before: HTMLElement): HTMLElement | null {
+    const path = before.closest<HTMLElement>('[role=treeitem]')?.dataset['path'];
+    const rows = this.rows();
+    return rows.find(row => row.dataset['path'] === path) ?? rows[0] ?? null;
+  }
+
   dispose(): void {
     this.node.removeEventListener('keydown', this.onKey);
     this.node.replaceChildren();

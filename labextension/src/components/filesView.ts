@@ -40,7 +40,7 @@ export class FilesView {
       remove: entry => void this.attempt(() => this.remove(entry))
     });
     this.body = element('div', 'sbx-Files-body', {}, tree);
-    this.question = new QuestionBar(element('div', ''));
+    this.question = new QuestionBar(element('div', ''), before => this.tree.rowOf(before));
     this.uploads = new UploadBar(element('div', ''));
     node.append(this.toolbar(), this.question.node, this.uploads.node, this.message, this.body);
     node.addEventListener('dragover', event => {

@@ -17,7 +17,11 @@ export interface IQuestion {
  * One question at a time: a new one takes back the one before.
  */
 export class QuestionBar {
-  constructor(readonly node: HTMLElement) {
+  /** `successor` finds where the focus goes when what had it was drawn again meanwhile. */
+  constructor(
+    readonly node: HTMLElement,
+    private readonly successor: (before: HTMLElement) => HTMLElement | null = () => null
+  ) {
     node.classList.add('sbx-Question');
     node.hidden = true;
   }
@@ -26,10 +30,9 @@ export class QuestionBar {
   ask(question: IQuestion): Promise<string | null> {
     this.answer?.(null);
     const before = document.activeElement as HTMLElement | null;
-    const form = element('form', 'sbx-Question-form', {
-      role: question.value === undefined ? 'alertdialog' : 'dialog',
-      'aria-label': question.text
-    });
+    const form = element('form', 'sbx-Question-form');
+    this.node.setAttribute('role', question.value === undefined ? 'alertdialog' : 'dialog');
+    this.node.setAttribute('aria-label', question.text);
     const input =
       question.value === undefined
         ? null
@@ -48,8 +51,8 @@ export class QuestionBar {
           const hadFocus = this.node.contains(document.activeElement);
           this.node.hidden = true;
           this.node.replaceChildren();
-          if (hadFocus && before?.isConnected) {
-            before.focus();
+          if (hadFocus && before !== null) {
+            (before.isConnected ? before : this.successor(before))?.focus();
           }
         }
         resolve(value);

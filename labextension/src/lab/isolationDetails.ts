@@ -96,7 +96,7 @@ export class IsolationPopover extends Widget {
       this.dispose();
     });
     this.node.append(
-      element('header', 'sbx-Popover-header', {}, title, this.closeButton),
+      element('div', 'sbx-Popover-header', {}, title, this.closeButton),
       isolationDetails(info)
     );
   }

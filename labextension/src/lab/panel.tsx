@@ -129,7 +129,7 @@ function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.
 function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): React.JSX.Element {
   const count = sandboxes.items?.length ?? 0;
   return (
-    <header className="sbx-Panel-header">
+    <div className="sbx-Panel-header">
       <h2>{trans.__('Sandboxes')}</h2>
       {count > 0 && <span className="sbx-Panel-count">{count}</span>}
       <span className="sbx-Panel-space" />
@@ -161,7 +161,7 @@ function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): Rea
           <caretDownEmptyIcon.react tag="span" />
         </button>
       </span>
-    </header>
+    </div>
   );
 }
 
