@@ -114,9 +114,8 @@ def _path(pattern: str) -> tuple[str, list[str]]:
     names: list[str] = []
 
     def name(_: re.Match[str]) -> str:
-        names.append("templateID" if "templates" in pattern else "sandboxID")
-        if "volume" in pattern:
-            names[-1] = "volumeID"
+        of = (("volume", "volumeID"), ("templates", "templateID"), ("sandboxes", "sandboxID"))
+        names.append(next((named for word, named in of if word in pattern), "name"))
         if len(names) > 1:
             names[-1] = f"part{len(names)}"
         return f"{{{names[-1]}}}"
