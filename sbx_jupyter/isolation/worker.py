@@ -28,7 +28,7 @@ OPERATIONS: Final = frozenset({"copy", "measure", "merge", "open_files", "remove
 _DEPTH: Final = 100_000
 """Directories in directories that are followed; the descriptors end before that."""
 
-_LOOK_TIMEOUT: Final = 20
+_LOOK_TIMEOUT: Final = 25
 
 
 def work(
