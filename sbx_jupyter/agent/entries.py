@@ -110,12 +110,15 @@ class EntryReader:
                 f',"owner":{_quote(self._users.owner(status.st_uid))}'
                 f',"group":{_quote(self._users.group(status.st_gid))},"size":'
             )
-        quoted = _quote(_printable(item.name))
+        name = item.name
+        quoted = _quote(name if name.isascii() else _printable(name))
+        seconds, rest = divmod(status.st_mtime_ns, 1_000_000_000)
+        text = self._seconds.get(seconds) or self._describe_seconds(seconds)
         metadata = read_metadata(item.path)
+        end = f'Z","metadata":{json.dumps(metadata)}}}' if metadata else 'Z"}'
         return (
             f'{{"name":{quoted}{shared}{status.st_size},"path":{folder}{quoted[1:]}'
-            f',"modifiedTime":"{self._describe_time(status.st_mtime_ns)}"'
-            + (f',"metadata":{json.dumps(metadata)}}}' if metadata else "}")
+            f',"modifiedTime":"{text}.{rest // 1000:06}{end}'
         )
 
     def _describe_mode(self, mode: int) -> tuple[str, str]:
@@ -124,12 +127,13 @@ class EntryReader:
         return described
 
     def _describe_time(self, nanoseconds: int) -> str:
-        # Files that were unpacked or copied together share their seconds, not their fractions.
         seconds, rest = divmod(nanoseconds, 1_000_000_000)
-        text = self._seconds.get(seconds)
-        if text is None:
-            text = self._seconds[seconds] = format_seconds(seconds)
-        return f"{text}.{rest // 1000:06}Z"
+        return f"{self._seconds.get(seconds) or self._describe_seconds(seconds)}.{rest // 1000:06}Z"
+
+    def _describe_seconds(self, seconds: int) -> str:
+        # Files that were unpacked or copied together share their seconds, not their fractions.
+        text = self._seconds[seconds] = format_seconds(seconds)
+        return text
 
     def list(self, root: str, depth: int, patience: Patience | None = None) -> list[str]:
         """All entries up to ``depth`` levels below a directory, parents first, names in order,
@@ -252,6 +256,8 @@ def read_metadata(path: str | int) -> dict[str, str]:
     try:
         names = os.listxattr(path)
     except OSError:
+        return {}
+    if not names:
         return {}
     metadata: dict[str, str] = {}
     for name in names:

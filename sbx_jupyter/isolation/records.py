@@ -6,6 +6,7 @@ Standard library only, for the zygote.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -54,6 +55,7 @@ def identity(pid: int) -> dict[str, Any]:
     return {"pid": pid, "start_time": start_time_of(pid), "boot_id": boot_id()}
 
 
+@functools.cache
 def boot_id() -> str:
     """The identity of this boot: pids and start times mean nothing in another one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
