@@ -389,3 +389,29 @@ def test_an_engine_that_cannot_give_it_says_what_is_missing_and_does_not_start(
 
     assert done.returncode != 0
     assert "slirp4netns is not installed: sudo apt-get install slirp4netns" in done.stderr
+
+
+def test_an_address_that_the_machine_gets_later_is_denied_too(
+    sandbox: Sandbox, engine: EngineProcess, world: World
+) -> None:
+    late = "20.0.0.99"
+    enter = ["ip", "netns", "exec", world.machine]
+    server = subprocess.Popen(
+        [*enter, sys.executable, "-m", "http.server", "8080", "--bind", "0.0.0.0"],
+        cwd=world.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    local = [*enter, "curl", "-sS", "--max-time", "2", f"http://{late}:8080/", "-o", "/dev/null"]
+    try:
+        subprocess.run([*enter, "ip", "addr", "add", f"{late}/32", "dev", "lo"], check=True)
+        until(lambda: subprocess.run(local, check=False, capture_output=True).returncode == 0)
+
+        until(lambda: not reaches(sandbox, late))
+        refused = sandbox.commands.run(f"curl -sS http://{late}:8080/").stdout
+        assert "is not a public address" in refused
+        assert reaches(sandbox, SERVER)
+    finally:
+        server.kill()
+        server.wait()
+        subprocess.run([*enter, "ip", "addr", "del", f"{late}/32", "dev", "lo"], check=False)
