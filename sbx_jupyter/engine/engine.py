@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.attachments import Attachments
+from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.changes import Changes
 from sbx_jupyter.engine.checkpoints import reached
@@ -26,7 +26,7 @@ from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.tiers import choose, detect
+from sbx_jupyter.isolation.tiers import check_full_network, choose, detect
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Engine:
 
     report: IsolationReport
     tier: str
+    network: str
     attachments: Attachments
     templates: Templates
 
@@ -97,7 +98,11 @@ class Engine:
         self._exit.push_async_callback(store.close)
         self.report = await asyncio.to_thread(detect, data_dir.path)
         self.tier = choose(self.report, self.config.isolation)
-        fence = Fence(data_dir.path, self.report, self.tier)
+        is_full = self.config.network == "full"
+        if is_full:
+            check_full_network(self.report, self.tier)
+        self.network = network_of(self.tier, self.config.network)
+        fence = Fence(data_dir.path, self.report, self.tier, tap=is_full)
         await fence.start()
         self._exit.push_async_callback(fence.stop)
         parts = assemble(self.config, self.hooks, self.meters, data_dir, store, fence)
@@ -112,7 +117,9 @@ class Engine:
         await store.commit(batch)
         reached("recovery.fenced")
         recovery = Recovery(parts.context, parts.supervisor)
-        await fence.collect(await recovery.run())
+        known = await recovery.run()
+        await fence.collect(known)
+        await self.attachments.egress.collect(known)
         reached("recovery.collected")
         await recovery.collect()
         self.templates = await Templates.open(
