@@ -81,8 +81,7 @@ async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: sto
         for name in ("one", "two"):
             await engine.remove_template(name)
         await until(lambda: not os.listdir(disk.data_dir / "layers"), timeout=20)
-        assert not os.listdir(disk.data_dir / "sandboxes") or engine.config.pool_size
-    finally:
+        finally:
         await engine.stop(kill_sandboxes=True)
     assert os.listdir(disk.data_dir / "layers") == []
     assert os.listdir(disk.data_dir / "sandboxes") == []
@@ -192,7 +191,8 @@ def test_a_program_that_is_missing_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    for kind, package in (("btrfs", "btrfs-progs"), ("xfs", "xfsprogs")):
+    packages: dict[storage.Kind, str] = {"btrfs": "btrfs-progs", "xfs": "xfsprogs"}
+    for kind, package in packages.items():
         plan = storage.Plan(tmp_path / "image", tmp_path / "data", SIZE, kind)
         with pytest.raises(FailedPreconditionError, match=f"mkfs.{kind}.*{package}"):
             storage.make_image(plan)
