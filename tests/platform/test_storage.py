@@ -81,7 +81,7 @@ async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: sto
         for name in ("one", "two"):
             await engine.remove_template(name)
         await until(lambda: not os.listdir(disk.data_dir / "layers"), timeout=20)
-        finally:
+    finally:
         await engine.stop(kill_sandboxes=True)
     assert os.listdir(disk.data_dir / "layers") == []
     assert os.listdir(disk.data_dir / "sandboxes") == []
