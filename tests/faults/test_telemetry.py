@@ -9,9 +9,9 @@ from tests.faults.world import World
 def test_metrics_tell_how_many_sandboxes_are_in_each_state(world: World, witnesses: Witnesses):
     text = world.ask("GET", "/engine/metrics").text
 
-    assert 'sbx_sandboxes{state="running"} 1\n' in text
-    assert 'sbx_sandboxes{state="paused_full"} 1\n' in text
-    assert 'sbx_sandboxes{state="paused_filesystem"} 1\n' in text
+    assert 'sbx_sandboxes{state="running"} 1.0\n' in text
+    assert 'sbx_sandboxes{state="paused_full"} 1.0\n' in text
+    assert 'sbx_sandboxes{state="paused_filesystem"} 1.0\n' in text
 
 
 def test_logs_and_metrics_hold_no_key_and_no_token(world: World, witnesses: Witnesses):
