@@ -13,6 +13,7 @@ import { killIcon, pauseIcon, resumeIcon, shieldIcon, timeIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
 import { CommandIDs } from './tokens';
+import { tellFailure } from './notices';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -261,7 +262,7 @@ export class SandboxCommands {
         Notification.success(done.success(name), { autoClose: 3000 });
       }
     } catch (reason) {
-      Notification.error(done.failure(name, sentenceOf(reason)));
+      tellFailure(done.failure(name, sentenceOf(reason)));
     }
   }
 

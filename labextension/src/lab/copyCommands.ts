@@ -12,6 +12,7 @@ import { forkIcon, renameIcon, snapshotIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
 import { CommandIDs } from './tokens';
+import { tellFailure } from './notices';
 
 const RENAMED: IOutcome = {
   success: name => trans.__('%1 has a new name.', name),
@@ -122,7 +123,7 @@ async function removeTemplate(sandboxes: Sandboxes): Promise<void> {
   try {
     offered = (await sandboxes.templates()).filter(({ buildStatus }) => buildStatus !== 'building');
   } catch (reason) {
-    Notification.error(trans.__('The templates could not be listed. %1', sentenceOf(reason)));
+    tellFailure(trans.__('The templates could not be listed. %1', sentenceOf(reason)));
     return;
   }
   if (offered.length === 0) {
@@ -143,6 +144,6 @@ async function removeTemplate(sandboxes: Sandboxes): Promise<void> {
     await sandboxes.removeTemplate(chosen.templateID);
     Notification.success(trans.__('%1 is deleted.', templateLabel(chosen)), { autoClose: 4000 });
   } catch (reason) {
-    Notification.error(trans.__('%1 could not be deleted. %2', templateLabel(chosen), sentenceOf(reason)));
+    tellFailure(trans.__('%1 could not be deleted. %2', templateLabel(chosen), sentenceOf(reason)));
   }
 }

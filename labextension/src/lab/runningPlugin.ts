@@ -1,5 +1,4 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
 import type { IRunningSessions } from '@jupyterlab/running';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { Signal } from '@lumino/signaling';
@@ -11,6 +10,7 @@ import { displayName, templateName } from '../protocol/sandboxes';
 import { sandboxIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import { CommandIDs, ISandboxes } from './tokens';
+import { tellFailure } from './notices';
 
 /** Sandboxes among JupyterLab's running sessions. */
 export const runningPlugin: JupyterFrontEndPlugin<void> = {
@@ -50,7 +50,7 @@ class RunningSandboxes implements IRunningSessions.IManager {
     const kills = (this.sandboxes.items ?? []).map(sandbox => this.sandboxes.kill(sandbox.sandboxID));
     for (const result of await Promise.allSettled(kills)) {
       if (result.status === 'rejected') {
-        Notification.error(trans.__('A sandbox could not be killed. %1', sentenceOf(result.reason)));
+        tellFailure(trans.__('A sandbox could not be killed. %1', sentenceOf(result.reason)));
       }
     }
   }

@@ -12,6 +12,7 @@ import { endIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from './tokens';
+import { tellFailure } from './notices';
 
 /** The tab of a terminal, as the shell marks it. */
 const TAB = '.lm-TabBar-tab[data-type="sbx-terminal"]';
@@ -65,7 +66,7 @@ async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promis
   } catch (reason) {
     // That it is gone already is what was wanted.
     if (!(reason instanceof SandboxError && reason.code === 'not_found')) {
-      Notification.error(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
+      tellFailure(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
       return;
     }
   }
@@ -82,7 +83,7 @@ export function tellItGoesOn(commands: CommandRegistry, sandboxes: Sandboxes, wi
     try {
       await sandboxes.endTerminal(sandbox, pid);
     } catch (reason) {
-      Notification.error(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
+      tellFailure(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
     }
   };
   Notification.info(trans.__('The terminal in %1 goes on without its tab.', widget.sandboxName), {

@@ -19,6 +19,7 @@ import { addEndTerminal, tellItGoesOn } from './terminalEnd';
 import { TerminalConnection } from './terminalConnection';
 import { TerminalWidget } from './terminalWidget';
 import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
+import { tellFailure } from './notices';
 
 /** How often a terminal's place in its output is kept for the next page, in milliseconds. */
 const SAVE_INTERVAL = 10_000;
@@ -131,7 +132,7 @@ async function pickTerminal(
   try {
     running = await sandboxes.terminals(sandboxId);
   } catch (reason) {
-    Notification.error(trans.__('The terminals could not be listed. %1', sentenceOf(reason)));
+    tellFailure(trans.__('The terminals could not be listed. %1', sentenceOf(reason)));
     return null;
   }
   const hidden = running.filter(({ pid }) => {
@@ -171,7 +172,7 @@ async function terminalTarget(
     try {
       await commands.resume(sandbox);
     } catch (reason) {
-      Notification.error(trans.__('%1 could not be resumed. %2', displayName(sandbox), sentenceOf(reason)));
+      tellFailure(trans.__('%1 could not be resumed. %2', displayName(sandbox), sentenceOf(reason)));
       return null;
     }
   }

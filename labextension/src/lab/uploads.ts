@@ -9,6 +9,7 @@ import { trans } from '../components/language';
 import { isAbort } from '../components/upload';
 import { sentenceOf } from '../protocol/errors';
 import type { SandboxDrive } from './drive';
+import { tellFailure } from './notices';
 
 /** An upload that is done sooner than this says nothing, in milliseconds. */
 const SILENCE = 1000;
@@ -109,7 +110,7 @@ class UploadNotice {
 
   fail(reason: unknown): void {
     if (!isAbort(reason)) {
-      Notification.error(trans.__('%1 was not uploaded. %2', this.file.name, sentenceOf(reason)));
+      tellFailure(trans.__('%1 was not uploaded. %2', this.file.name, sentenceOf(reason)));
     }
   }
 
