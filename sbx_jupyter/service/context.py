@@ -52,6 +52,7 @@ class SbxApplication(tornado.web.Application):
 
     def __init__(self, routes: Sequence[Any], service: Service, **settings: Any) -> None:
         super().__init__(list(routes), compress_response=False, **settings)
+        self.routes = tuple(routes)
         self.service = service
 
 

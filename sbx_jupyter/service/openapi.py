@@ -12,9 +12,12 @@ from sbx_jupyter.protocol import access, connect
 from sbx_jupyter.protocol.platform import Error
 from sbx_jupyter.service import operations
 from sbx_jupyter.service.connect import Unary
+from sbx_jupyter.service.runtime_routes import METHODS, RUNTIME_ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tornado.web import RequestHandler
 
     from sbx_jupyter.service.operations import Operation
 
@@ -36,12 +39,9 @@ _PHRASES: Final = {
 
 
 @lru_cache(maxsize=1)
-def describe(version: str) -> bytes:
-    """The whole description as JSON."""
-    from sbx_jupyter.service.runtime_routes import METHODS, RUNTIME_ROUTES
-    from sbx_jupyter.service.server import PLATFORM_ROUTES
-
-    platform = [(route[0], verb, found) for route in PLATFORM_ROUTES for verb, found in _of(route)]
+def describe(version: str, platform_routes: tuple[tuple[str, type[RequestHandler]], ...]) -> bytes:
+    """The whole description, of these routes and the runtime's, as JSON."""
+    platform = [(route[0], verb, found) for route in platform_routes for verb, found in _of(route)]
     runtime = [(route[0], verb, found) for route in RUNTIME_ROUTES for verb, found in _of(route)]
     unary = {name: method for name, method in METHODS.items() if isinstance(method, Unary)}
     kinds: dict[Any, None] = {Error: None}

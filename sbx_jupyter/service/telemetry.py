@@ -8,7 +8,9 @@ import msgspec
 from prometheus_client import generate_latest
 
 from sbx_jupyter.engine.listing import SandboxFilter
+from sbx_jupyter.service.context import SbxApplication
 from sbx_jupyter.service.handlers import PlatformHandler
+from sbx_jupyter.service.openapi import describe
 from sbx_jupyter.service.operations import operation
 
 
@@ -84,9 +86,8 @@ class DescriptionHandler(PlatformHandler):
 
     @operation("This description", answers={200: dict[str, Any]})
     async def get(self) -> None:
-        from sbx_jupyter.service.openapi import describe
-
-        self.answer(describe(self.service.settings.version))
+        assert isinstance(self.application, SbxApplication)
+        self.answer(describe(self.service.settings.version, self.application.routes))
 
 
 def _running(handler: PlatformHandler) -> int:

@@ -16,7 +16,8 @@ from sbx_jupyter.errors import (
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy import EgressProxy
+    from sbx_jupyter.engine.egress.intercept import Interceptor
+    from sbx_jupyter.engine.egress.way_out import WayOut
 
 MAX_HEAD: Final = 64 * 1024
 _END: Final = b"\r\n\r\n"
@@ -28,7 +29,9 @@ _STATUS: Final = {
 }
 
 
-async def serve(proxy: EgressProxy, inside: Stream, first: bytes) -> None:
+async def serve(
+    proxy: WayOut, inside: Stream, first: bytes, interceptor: Interceptor | None
+) -> None:
     """Serve one connection whose first byte has been read."""
     try:
         method, target, head = await _read_head(inside[0], first)
@@ -36,8 +39,8 @@ async def serve(proxy: EgressProxy, inside: Stream, first: bytes) -> None:
     except SbxError as error:
         _refuse(inside[1], error)
         return
-    if method == b"CONNECT" and proxy.interceptor is not None and proxy.interceptor.wants(host):
-        await proxy.interceptor.serve(proxy, inside, host, port)
+    if method == b"CONNECT" and interceptor is not None and interceptor.wants(host):
+        await interceptor.serve(proxy, inside, host, port)
         return
     try:
         outside, address = await proxy.dialer.dial(host, port)

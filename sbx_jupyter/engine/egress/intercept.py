@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.egress.authority import CertificateAuthority
     from sbx_jupyter.engine.egress.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy import EgressProxy
+    from sbx_jupyter.engine.egress.way_out import WayOut
 
 SECRET: Final = re.compile(r"\$\{e2b\.secrets\.([A-Za-z0-9_-]+)\}")
 _CHUNK: Final = 64 * 1024
@@ -57,7 +57,7 @@ class Interceptor:
         rules = self.headers[pattern] if pattern else {}
         return [(name.encode(), self._fill(value).encode()) for name, value in rules.items()]
 
-    async def serve(self, proxy: EgressProxy, inside: Stream, host: str, port: int) -> None:
+    async def serve(self, proxy: WayOut, inside: Stream, host: str, port: int) -> None:
         """Serve one CONNECT whose head has been read."""
         try:
             added = self.headers_for(host)

@@ -150,4 +150,4 @@ class EgressProxy:
         if first == socks.VERSION:
             await socks.serve(self, (reader, writer))
         else:
-            await http.serve(self, (reader, writer), first)
+            await http.serve(self, (reader, writer), first, self.interceptor)

@@ -11,7 +11,7 @@ from sbx_jupyter.errors import DeadlineExceededError, PermissionDeniedError, Sbx
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy import EgressProxy
+    from sbx_jupyter.engine.egress.way_out import WayOut
 
 VERSION: Final = b"\x05"
 
@@ -27,7 +27,7 @@ _COMMAND_UNKNOWN: Final = 7
 _ADDRESS_UNKNOWN: Final = 8
 
 
-async def serve(proxy: EgressProxy, inside: Stream) -> None:
+async def serve(proxy: WayOut, inside: Stream) -> None:
     """Serve one connection whose version byte has been read."""
     reader, writer = inside
     async with asyncio.timeout(GREETING_TIMEOUT):
