@@ -2,6 +2,7 @@
 # Install the system packages that the tests use, where we may; else say what is missing, in one line.
 set -eu
 
+PATH="$PATH:/usr/sbin:/sbin"  # where file systems are made, which not everybody's PATH names
 missing=""
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
 command -v bwrap >/dev/null 2>&1 || missing="$missing bubblewrap"

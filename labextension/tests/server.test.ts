@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { apiUrl, checked } from '../src/components/server';
-import { isolationSummary, tierText } from '../src/lab/isolation';
+import { isolationSummary, networkText, tierText } from '../src/lab/isolation';
 import { displayName } from '../src/protocol/sandboxes';
 import type { ISandbox } from '../src/protocol/sandboxes';
 
@@ -32,9 +32,16 @@ describe('what people read', () => {
 
   it('says in the tooltip what is not held', () => {
     const text = isolationSummary({ tier: 'landlock', limits: { memory: 'rlimit', cpu: 'none' } });
-    expect(text).toContain('shares the machine’s network');
+    expect(text).toContain('which of your files exist');
     expect(text).toContain('CPU: not held');
     expect(text).not.toContain('Memory');
+  });
+
+  it('tells what there is of a network, and names what it does not know', () => {
+    expect(networkText('none')).toContain('cannot open connections');
+    expect(networkText('full')).toContain('packet filter');
+    expect(networkText('carrier-pigeon')).toBe('carrier-pigeon');
+    expect(networkText(undefined)).toBe('Not known.');
   });
 
   it('does not call an unknown tier strong', () => {

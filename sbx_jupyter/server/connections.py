@@ -360,7 +360,13 @@ def _isolation_of(described: dict[str, Any]) -> dict[str, Any]:
     report = dict(described.get("isolation") or {})
     best = report.get("tier")
     tier = described.get("tier", best)
-    return {**report, "tier": tier, "best_tier": best, "amounts": described.get("limits") or {}}
+    return {
+        **report,
+        "tier": tier,
+        "best_tier": best,
+        "network": described.get("network"),
+        "amounts": described.get("limits") or {},
+    }
 
 
 async def _collect(platform: PlatformClient) -> list[ListedSandbox]:

@@ -20,6 +20,7 @@ async def test_info_tells_the_isolation_once_the_engine_was_used(api, sandbox):
     assert info["engine"] == {"state": "running"}
     assert info["isolation"]["tier"] in ("namespaces", "landlock", "none")
     assert isinstance(info["isolation"]["missing"], list)
+    assert info["isolation"]["network"] in ("proxy", "none")
 
 
 async def test_a_sandbox_lives_and_dies(api):

@@ -6,7 +6,6 @@ export interface ITierText {
   readonly label: string;
   readonly level: 'strong' | 'partial' | 'absent' | 'unknown';
   readonly meaning: string;
-  readonly network: string;
 }
 
 /** The words for a tier; one that is unknown here is named as the server names it. */
@@ -18,9 +17,6 @@ export function tierText(tier: string): ITierText {
         level: 'strong',
         meaning: trans.__(
           'Each sandbox has its own file system, processes, users and network, kept apart by the kernel’s namespaces.'
-        ),
-        network: trans.__(
-          'Its own. The way out is the engine’s proxy, which refuses private addresses.'
         )
       };
     case 'landlock':
@@ -28,24 +24,39 @@ export function tierText(tier: string): ITierText {
         label: trans.__('Partly isolated'),
         level: 'partial',
         meaning: trans.__(
-          'Landlock keeps a sandbox’s files apart, but it shares the machine’s network and can see other processes.'
-        ),
-        network: trans.__('The machine’s: nothing keeps a sandbox from it.')
+          'Landlock keeps a sandbox from the files, processes and network of this machine, but it can find out which of your files exist. Not for strangers’ code.'
+        )
       };
     case 'none':
       return {
         label: trans.__('Not isolated'),
         level: 'absent',
-        meaning: trans.__('Nothing keeps a sandbox in. Do not run code that you do not trust.'),
-        network: trans.__('The machine’s: nothing keeps a sandbox from it.')
+        meaning: trans.__('Nothing keeps a sandbox in. Do not run code that you do not trust.')
       };
     default:
       return {
         label: tier,
         level: 'partial',
-        meaning: trans.__('The server names this isolation “%1”.', tier),
-        network: trans.__('Not known.')
+        meaning: trans.__('The server names this isolation “%1”.', tier)
       };
+  }
+}
+
+/** What sandboxes have of a network. */
+export function networkText(network: string | null | undefined): string {
+  switch (network) {
+    case 'proxy':
+      return trans.__('Its own. The way out is the engine’s proxy, which refuses private addresses.');
+    case 'full':
+      return trans.__(
+        'Its own. TCP and UDP go out through a packet filter, which refuses private addresses.'
+      );
+    case 'none':
+      return trans.__('None: programs cannot open connections.');
+    case 'host':
+      return trans.__('The machine’s: nothing keeps a sandbox from it.');
+    default:
+      return network ?? trans.__('Not known.');
   }
 }
 

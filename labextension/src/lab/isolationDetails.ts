@@ -5,7 +5,7 @@ import { element, iconButton } from '../components/dom';
 import * as icons from '../components/icons';
 import { trans } from '../components/language';
 import type { IIsolation, IMissing, IServerInfo } from '../protocol/sandboxes';
-import { limitLines, tierText, usersText } from './isolation';
+import { limitLines, networkText, tierText, usersText } from './isolation';
 
 /** What keeps sandboxes in, what holds their limits, what is missing and what would help. */
 export function isolationDetails(info: IServerInfo | null): HTMLElement {
@@ -32,7 +32,7 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
       element('dt', '', {}, trans.__('Users')),
       element('dd', '', {}, usersText(isolation.users)),
       element('dt', '', {}, trans.__('Network')),
-      element('dd', '', {}, tier.network)
+      element('dd', '', {}, networkText(isolation.network))
     ),
     limitTable(isolation),
     ...(isolation.missing ?? []).map(missing)

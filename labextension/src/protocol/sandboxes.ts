@@ -46,6 +46,8 @@ export interface IIsolation {
   readonly missing?: readonly IMissing[];
   /** The strongest tier that this machine gives; settings may hold the engine below it. */
   readonly best_tier?: string;
+  /** "proxy", "full", "none" or "host": what sandboxes have of a network. */
+  readonly network?: string | null;
   /** How much each limit allows: memoryMB, cpuCount, processes, diskSizeMB. */
   readonly amounts?: Readonly<Record<string, number>>;
 }
