@@ -12,7 +12,7 @@ import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation }
 import { killIcon, pauseIcon, resumeIcon, shieldIcon, timeIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
-import { CommandIDs } from './tokens';
+import { CommandIDs } from './commandIds';
 import { tellFailure } from './notices';
 
 type Args = ReadonlyPartialJSONObject;

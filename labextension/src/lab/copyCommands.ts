@@ -11,7 +11,7 @@ import { confirmRemoval } from './dialogs';
 import { forkIcon, renameIcon, snapshotIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
-import { CommandIDs } from './tokens';
+import { CommandIDs } from './commandIds';
 import { tellFailure } from './notices';
 
 const RENAMED: IOutcome = {

@@ -13,7 +13,8 @@ import type { IDescribe } from './driveModel';
 import type { Sandboxes } from './sandboxes';
 import { filesIcon } from './icons';
 import { sendWhole, uploadButton } from './uploads';
-import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
+import { CommandIDs } from './commandIds';
+import { ISandboxCommands, ISandboxes } from './tokens';
 
 /** Where browsing starts inside a sandbox. */
 const HOME = '/home/user';

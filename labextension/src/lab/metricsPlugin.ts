@@ -9,7 +9,8 @@ import { describedBy, labelled } from './commands';
 import { metricsIcon } from './icons';
 import { MetricsWidget } from './metricsWidget';
 import type { Sandboxes } from './sandboxes';
-import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
+import { CommandIDs } from './commandIds';
+import { ISandboxCommands, ISandboxes } from './tokens';
 
 type Shown = MainAreaWidget<MetricsWidget>;
 

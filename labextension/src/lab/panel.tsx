@@ -12,7 +12,7 @@ import { sandboxIcon, shieldIcon, timeIcon } from './icons';
 import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from './sandboxes';
 import { SandboxList } from './sandboxList';
-import { CommandIDs } from './tokens';
+import { CommandIDs } from './commandIds';
 import type { ITrouble } from './trouble';
 
 /** The left side panel: every sandbox of this server and what can be done with it. */

@@ -11,7 +11,8 @@ import { LabServer } from './labServer';
 import { SandboxPanel } from './panel';
 import { Sandboxes } from './sandboxes';
 import { Settings } from './settings';
-import { CommandIDs, ISandboxes, ISandboxCommands } from './tokens';
+import { CommandIDs } from './commandIds';
+import { ISandboxes, ISandboxCommands } from './tokens';
 
 /** Knows the sandboxes of this server. */
 export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {

@@ -9,7 +9,8 @@ import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
 import { sandboxIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
-import { CommandIDs, ISandboxes } from './tokens';
+import { CommandIDs } from './commandIds';
+import { ISandboxes } from './tokens';
 import { tellFailure } from './notices';
 
 /** Sandboxes among JupyterLab's running sessions. */

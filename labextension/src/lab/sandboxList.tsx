@@ -10,7 +10,7 @@ import { displayName, templateName } from '../protocol/sandboxes';
 import { metricsIcon } from './icons';
 import { activityText } from './activities';
 import type { IActivity, Sandboxes } from './sandboxes';
-import { CommandIDs } from './tokens';
+import { CommandIDs } from './commandIds';
 
 /** Less than this many seconds to live is shown as a warning. */
 const SOON = 60;

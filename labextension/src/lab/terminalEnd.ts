@@ -11,7 +11,7 @@ import { confirmEnd } from './dialogs';
 import { endIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { TerminalWidget } from './terminalWidget';
-import { CommandIDs } from './tokens';
+import { CommandIDs } from './commandIds';
 import { tellFailure } from './notices';
 
 /** The tab of a terminal, as the shell marks it. */

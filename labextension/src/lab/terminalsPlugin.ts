@@ -18,7 +18,8 @@ import type { Sandboxes } from './sandboxes';
 import { addEndTerminal, tellItGoesOn } from './terminalEnd';
 import { TerminalConnection } from './terminalConnection';
 import { TerminalWidget } from './terminalWidget';
-import { CommandIDs, ISandboxCommands, ISandboxes } from './tokens';
+import { CommandIDs } from './commandIds';
+import { ISandboxCommands, ISandboxes } from './tokens';
 import { tellFailure } from './notices';
 
 /** How often a terminal's place in its output is kept for the next page, in milliseconds. */
