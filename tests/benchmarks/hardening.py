@@ -34,13 +34,16 @@ def run(engine: EngineClient) -> None:
 async def _measure(folder: Path) -> None:
     found = detect(folder)
     tier = choose(found)
-    fences = {name: Fence(folder, found, tier, _without=kind) for name, kind in KINDS.items()}
+    homes = {name: folder / str(number) for number, name in enumerate(KINDS)}
+    for home in homes.values():
+        home.mkdir()
+    fences = {name: Fence(homes[name], found, tier, _without=kind) for name, kind in KINDS.items()}
     seconds: dict[str, list[float]] = {name: [] for name in KINDS}
     for fence in fences.values():
         await fence.start()
     for number in range(-2, ROUNDS):
         for name, fence in fences.items():
-            taken = await _create(fence, folder, f"h{number % 1000}{len(name)}")
+            taken = await _create(fence, homes[name], f"h{number % 1000}{len(name)}")
             if number >= 0:
                 seconds[name].append(taken)
     for fence in fences.values():
