@@ -194,7 +194,7 @@ def _attach(source: str, target: str, owner: int) -> None:
 
 def _map_subordinate() -> None:
     if not users.can_use_subordinate():
-        raise OSError(2, "no newuidmap, or no range of 65535 ids in /etc/subuid and /etc/subgid")
+        raise OSError("no newuidmap, or no range of 65535 ids in /etc/subuid and /etc/subgid")
     mapped, release = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
     if pid == 0:
@@ -204,7 +204,7 @@ def _map_subordinate() -> None:
     try:
         users.map_subordinate(pid)
     except subprocess.SubprocessError as error:
-        raise OSError(1, f"newuidmap failed: {error}") from error
+        raise OSError(f"newuidmap failed: {error}") from error
     finally:
         os.close(release)
         os.waitpid(pid, 0)
