@@ -169,8 +169,8 @@ async def test_a_terminal_carries_on_where_the_connection_was_lost(sandbox):
     assert whole.startswith(before)
     assert (before + after).startswith(whole) or whole.startswith(before + after)
     assert await terminal.kill() is True
+    await again.wait()
     assert await terminal.kill() is False
-    await again.disconnect()
     await from_start.disconnect()
 
 
