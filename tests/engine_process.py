@@ -33,6 +33,9 @@ class EngineProcess:
     process: subprocess.Popen[bytes] | None = None
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+    """Where it serves, and its key, from its first answer on."""
+    key: str = ""
     prefix: tuple[str, ...] = ()
     """A command that runs the engine's, such as one that enters a namespace."""
     python: str = sys.executable
@@ -47,6 +50,21 @@ class EngineProcess:
         found = find_engine(self.data_dir)
         assert found is not None, "the engine does not answer"
         return found
+
+    @property
+    def connection_file(self) -> Path:
+        return connection_file_of(self.data_dir)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def resident_mb(self) -> float:
+        """The memory that the process holds now."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
 
     def start(self) -> None:
         self.launch()
@@ -69,12 +87,13 @@ class EngineProcess:
     def wait_ready(self) -> None:
         assert self.process is not None
         deadline = time.monotonic() + START_PATIENCE
-        while find_engine(self.data_dir) is None:
+        while (found := find_engine(self.data_dir)) is None:
             ended = self.process.poll() is not None
             if ended or time.monotonic() > deadline:
                 self.stop()
                 raise AssertionError(f"the engine did not start:\n{self.log.read_text()}")
             time.sleep(0.02)
+        self.url, self.key = found.url, found.api_key
 
     def kill(self) -> None:
         """As a crash would: without a chance to tidy up."""
@@ -82,15 +101,28 @@ class EngineProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self) -> None:
-        """Let it stop its sandboxes and itself."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
+        """Let it end; its exit code, ``None`` when it was never started."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
             try:
                 self.process.wait(STOP_PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
+        return self.process.returncode
+
+
+def start_engine(
+    data_dir: Path, *options: str, environment: dict[str, str] | None = None
+) -> EngineProcess:
+    """An engine on ``data_dir`` that serves; whoever asks stops it."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    engine = EngineProcess(data_dir, options=options, environment=environment or {})
+    engine.start()
+    return engine
 
 
 @contextlib.contextmanager

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,66 +10,10 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.engine_process import EngineProcess, start_engine
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass(slots=True)
-class EngineProcess:
-    """An engine in a process of its own."""
-
-    process: subprocess.Popen[bytes]
-    data_dir: Path
-    connection_file: Path
-    url: str
-    key: str
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rpartition(":")[2])
-
-    def resident_mb(self) -> float:
-        """The memory that the process holds now."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(30)
-
-
-def start_engine(
-    data_dir: Path, *options: str, environment: dict[str, str] | None = None
-) -> EngineProcess:
-    """Start an engine and wait until it serves."""
-    connection_file = data_dir / "engine.json"
-    process = popen_engine(data_dir, *options, environment=environment)
-    deadline = time.monotonic() + 30
-    while not connection_file.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            raise AssertionError(process.communicate()[1].decode())
-        time.sleep(0.02)
-    found = json.loads(connection_file.read_bytes())
-    return EngineProcess(process, data_dir, connection_file, found["url"], found["api_key"])
-
-
-def popen_engine(
-    data_dir: Path, *options: str, environment: dict[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "sbx_jupyter.cli", "engine"]
-    command += [] if "--port" in options else ["--port", "0"]
-    command += ["--data-dir", str(data_dir), "--connection-file", str(data_dir / "engine.json")]
-    return subprocess.Popen(
-        [*command, *options],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONWARNINGS": "default", **(environment or {})},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
 
 
 @pytest.fixture(scope="session")
@@ -87,8 +25,6 @@ def engine() -> Iterator[EngineProcess]:
         finally:
             assert found.stop() == 0
             assert not found.connection_file.exists()
-            assert found.process.stderr is not None
-            found.process.stderr.close()
 
 
 @pytest.fixture

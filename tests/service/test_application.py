@@ -15,7 +15,23 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .conftest import ROOT, popen_engine, start_engine
+from tests.engine_process import CHECKOUT, start_engine
+
+
+def popen_engine(
+    data_dir: Path, *options: str, environment: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """An engine that will not come to serve; what it says is read from its pipe."""
+    command = [sys.executable, "-m", "sbx_jupyter.cli", "engine"]
+    command += [] if "--port" in options else ["--port", "0"]
+    command += ["--data-dir", str(data_dir), "--connection-file", str(data_dir / "engine.json")]
+    return subprocess.Popen(
+        [*command, *options],
+        cwd=CHECKOUT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
 
 
 def fail(data_dir: Path, *options: str, environment: dict[str, str] | None = None) -> str:
@@ -32,7 +48,7 @@ def fail(data_dir: Path, *options: str, environment: dict[str, str] | None = Non
 def command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "sbx_jupyter.cli", *arguments],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env={**os.environ, "SBX_DATA_DIR": str(data_dir)},
         capture_output=True,
         text=True,
@@ -53,7 +69,6 @@ def test_the_connection_file_is_private_and_names_a_serving_engine(tmp_path: Pat
         assert httpx.get(f"{engine.url}/health", trust_env=False).status_code == 204
     finally:
         assert engine.stop() == 0
-        engine.process.communicate()
     assert not engine.connection_file.exists()
 
 
@@ -63,14 +78,12 @@ def test_port_and_key_stay_and_sandboxes_are_adopted_after_a_hang_up(tmp_path: P
     body = {"templateID": "base"}
     made = httpx.post(f"{first.url}/v2/sandboxes", json=body, headers=headers, trust_env=False)
     assert first.stop(signal.SIGHUP) == 0
-    first.process.communicate()
 
     second = start_engine(tmp_path / "d", "--pool-size", "0")
     try:
         listed = httpx.get(f"{second.url}/v2/sandboxes", headers=headers, trust_env=False).json()
     finally:
         assert second.stop(signal.SIGINT) == 0
-        second.process.communicate()
 
     assert (second.url, second.key) == (first.url, first.key)
     assert [each["sandboxID"] for each in listed] == [made.json()["sandboxID"]]
@@ -87,7 +100,6 @@ def test_the_operator_may_choose_the_key(tmp_path: Path) -> None:
         assert not (tmp_path / "d" / "api_key").exists()
     finally:
         engine.stop()
-        engine.process.communicate()
 
 
 def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
@@ -110,13 +122,11 @@ def test_a_second_engine_is_one_clear_line(tmp_path: Path) -> None:
         assert "another engine" in fail(tmp_path / "d").lower()
     finally:
         assert engine.stop() == 0
-        engine.process.communicate()
 
 
 def test_a_newer_store_is_one_clear_line(tmp_path: Path) -> None:
     engine = start_engine(tmp_path / "d", "--pool-size", "0")
     engine.stop()
-    engine.process.communicate()
     with sqlite3.connect(tmp_path / "d" / "engine.db") as store:
         store.execute("PRAGMA user_version = 99999")
     store.close()
@@ -148,7 +158,7 @@ def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
     racing = [
         subprocess.Popen(
             [sys.executable, "-m", "sbx_jupyter.cli", "env"],
-            cwd=ROOT,
+            cwd=CHECKOUT,
             env={**os.environ, "SBX_DATA_DIR": str(data_dir), "NO_PROXY": "x.test"},
             stdout=subprocess.PIPE,
         )

@@ -13,7 +13,9 @@ import pytest
 if TYPE_CHECKING:
     import httpx
 
-    from .conftest import EngineProcess, SandboxAccess
+    from tests.engine_process import EngineProcess
+
+    from .conftest import SandboxAccess
 
 
 def send_head(

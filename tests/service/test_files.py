@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from sbx_jupyter.protocol.access import sign
+from tests.engine_process import EngineProcess
 
-from .conftest import EngineProcess, SandboxAccess
+from .conftest import SandboxAccess
 from .rpc import run, unary
 
 OCTETS = {"Content-Type": "application/octet-stream"}

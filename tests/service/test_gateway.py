@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from .conftest import EngineProcess, SandboxAccess, create_sandbox
+from tests.engine_process import EngineProcess
+
+from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, drain, envelope, start_request
 
 if TYPE_CHECKING:

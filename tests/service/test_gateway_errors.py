@@ -19,7 +19,8 @@ import pytest
 from sbx_jupyter.errors import AbortedError
 from sbx_jupyter.protocol.access import Route
 from sbx_jupyter.service import refusals
-from tests.service.conftest import EngineProcess, SandboxAccess, create_sandbox, start_engine
+from tests.engine_process import EngineProcess, start_engine
+from tests.service.conftest import SandboxAccess, create_sandbox
 from tests.service.rpc import envelope
 
 LIMIT = 4
@@ -39,8 +40,6 @@ def small() -> Iterator[EngineProcess]:
             yield found
         finally:
             assert found.stop() == 0
-            assert found.process.stderr is not None
-            found.process.stderr.close()
 
 
 @pytest.fixture

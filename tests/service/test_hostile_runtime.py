@@ -17,7 +17,9 @@ from .rpc import STREAM, envelope, run, start_request, stream, unary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .conftest import EngineProcess, SandboxAccess
+    from tests.engine_process import EngineProcess
+
+    from .conftest import SandboxAccess
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 ODD = "/tmp/odd-things"

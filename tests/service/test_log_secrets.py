@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from sbx_jupyter.protocol import access
+from tests.engine_process import EngineProcess, start_engine
 
 from . import rpc
-from .conftest import EngineProcess, create_sandbox, start_engine
+from .conftest import create_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,6 @@ def private() -> Iterator[EngineProcess]:
         finally:
             if engine.process.poll() is None:
                 engine.stop()
-            assert engine.process.stderr is not None
-            engine.process.stderr.close()
 
 
 def live_through(engine: EngineProcess) -> tuple[set[str], list[str]]:
@@ -115,8 +114,7 @@ def build(api: httpx.Client) -> str:
 def written(engine: EngineProcess) -> dict[str, str]:
     """All that is written for people to read, by where it is."""
     found = {str(path): path.read_text() for path in (engine.data_dir / "log").iterdir()}
-    assert engine.process.stderr is not None
-    found["standard error"] = engine.process.stderr.read().decode()
+    found["standard output"] = engine.log.read_text()
     for path in (engine.data_dir / "builds").rglob("*"):
         if path.is_file():
             found[str(path)] = path.read_text(errors="replace")

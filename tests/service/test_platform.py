@@ -16,7 +16,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from .conftest import EngineProcess, SandboxAccess, create_sandbox
+from tests.engine_process import EngineProcess
+
+from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, envelope
 
 

@@ -14,8 +14,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.engine_process import EngineProcess, start_engine
+
 from . import rpc
-from .conftest import EngineProcess, create_sandbox, start_engine
+from .conftest import create_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,8 +43,6 @@ def small() -> Iterator[EngineProcess]:
             yield engine
         finally:
             assert engine.stop() == 0
-            assert engine.process.stderr is not None
-            engine.process.stderr.close()
 
 
 @pytest.fixture

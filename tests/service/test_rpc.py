@@ -12,7 +12,9 @@ import time
 import httpx
 import pytest
 
-from .conftest import EngineProcess, SandboxAccess, create_sandbox
+from tests.engine_process import EngineProcess
+
+from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, drain, envelope, envelopes, output_of, run, start_request, stream, unary
 
 

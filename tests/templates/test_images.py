@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.service.conftest import start_engine
+from tests.engine_process import start_engine
 
 from .conftest import Api, archive, entry, messages, run
 from .images import BUSYBOX, LOOK, TinyImage, digest, zstd
@@ -67,8 +67,6 @@ def small_engine(data: Path) -> Iterator[Api]:
             yield Api(client, found.process.pid)
     finally:
         assert found.stop() == 0
-        assert found.process.stderr is not None
-        found.process.stderr.close()
 
 
 def with_upper(layer: bytes, plain: bytes = b"") -> TinyImage:

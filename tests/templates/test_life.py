@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.engine_process import engine_process
-from tests.service.conftest import start_engine
+from tests.engine_process import engine_process, start_engine
 
 from .conftest import Api, archive, entry, run
 
@@ -193,8 +192,6 @@ def strict_api(tmp_path: Path) -> Iterator[Api]:
             yield Api(client)
     finally:
         assert found.stop() == 0
-        assert found.process.stderr is not None
-        found.process.stderr.close()
 
 
 def test_a_step_that_never_ends_is_stopped_and_the_queue_is_bounded(
