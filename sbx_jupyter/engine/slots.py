@@ -63,8 +63,12 @@ class Slot:
 
     @contextlib.asynccontextmanager
     async def operate(self, operation: Operation) -> AsyncIterator[None]:
-        """Hold the sandbox for an operation; raises what its state refuses (interface 9.6)."""
-        check_operation(operation, self.sandbox_id, self.state)
+        """Hold the sandbox for an operation; raises what its state refuses (interface 9.6).
+
+        A snapshot is waited for: it stands still for a moment only, and ends as it began.
+        """
+        if self.state is not State.SNAPSHOTTING:
+            check_operation(operation, self.sandbox_id, self.state)
         async with self.lock:
             check_operation(operation, self.sandbox_id, self.state)
             yield
