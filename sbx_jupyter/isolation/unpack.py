@@ -17,6 +17,7 @@ import tarfile
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from . import users as kinds
+from .tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,15 +26,7 @@ _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _CHUNK: Final = 1024 * 1024
 _MAX_ID: Final = kinds.RANGE - 1
-_MAX_HEADER: Final = 1024 * 1024
 _ATTRIBUTE: Final = "SCHILY.xattr.user."
-_HEADERS: Final = (
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-)
 
 _DIRECTORIES: Final = {
     "etc": 0o755, "home": 0o755, "root": 0o700, "run": 0o755, "tmp": 0o1777, "usr": 0o755,
@@ -65,13 +58,6 @@ def unpack(target: str, sources: Sequence[str], *, users: str) -> None:
     _complete()
 
 
-class _CarefulTarInfo(tarfile.TarInfo):
-    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in _HEADERS and self.size > _MAX_HEADER:
-            raise tarfile.ReadError("an extended header is too long")
-        return super()._proc_member(tar)  # type: ignore[misc]
-
-
 class _Layer:
     """One archive, applied over what there is."""
 
@@ -85,7 +71,7 @@ class _Layer:
         file.seek(0)
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if compressed else file
         try:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_CarefulTarInfo) as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=CarefulTarInfo) as tar:
                 for member in tar:
                     self._take(tar, member)
                     tar.members = []  # type: ignore[attr-defined]

@@ -12,29 +12,13 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.isolation.tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _MAX_ENTRIES: Final = 200_000
-_MAX_HEADER: Final = 1024 * 1024
 _GZIP: Final = b"\x1f\x8b"
-_HEADERS: Final = (
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-)
-
-
-class CarefulTarInfo(tarfile.TarInfo):
-    """Refuses extended headers that would be read into memory whole."""
-
-    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in _HEADERS and self.size > _MAX_HEADER:
-            raise tarfile.ReadError("an extended header is too long")
-        return super()._proc_member(tar)  # type: ignore[misc]
 
 
 def is_gzip(path: Path) -> bool:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sbx_jupyter.engine.builds.archives import CarefulTarInfo
 from sbx_jupyter.engine.builds.blobs import MAX_JSON, assemble, check_digest, decode, pieces
 from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.isolation.tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
