@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+IGNORED_SIGNALS: Final = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGPIPE,
+    signal.SIGALRM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+"""What the agent ignores, and what its programs must be given back."""
+
+_CHANGED_SIGNALS: Final = (*IGNORED_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ)
+
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 _SHELL: Final = b"/bin/sh"
@@ -148,23 +165,6 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
     except OSError as error:
         _complain(os.fsencode(f"cannot start: {error.strerror}"), _NOT_EXECUTABLE)
     _execute(launch.argv, launch.environment)
-
-
-_CHANGED_SIGNALS: Final = (
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGPIPE,
-    signal.SIGALRM,
-    signal.SIGCHLD,
-    signal.SIGXFSZ,
-    signal.SIGTSTP,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
-)
 
 
 def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:

@@ -34,6 +34,7 @@ from ..errors import (
 from ..protocol import agent as protocol
 from . import network, paths, wire, workers
 from .files import Files
+from .launch import IGNORED_SIGNALS
 from .outbox import Outbox
 from .spawn import Spawner, encode_environment
 from .supervision import Supervision
@@ -51,19 +52,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 
-_IGNORED: Final = (
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGPIPE,
-    signal.SIGALRM,
-    signal.SIGTSTP,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
-)
 _KEPT: Final = (protocol.START, protocol.ADOPT, protocol.WATCH)
 """The requests whose descriptors the agent goes on holding."""
 _GARBAGE_THRESHOLD: Final = 50_000
@@ -356,7 +344,7 @@ def _hold_standard_descriptors() -> None:
 
 
 def _ignore_signals() -> None:
-    for number in _IGNORED:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

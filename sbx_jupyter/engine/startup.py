@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.builds.output import Lines
+from sbx_jupyter.engine.builds.output import follow
 from sbx_jupyter.engine.subscriptions import Ended
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -68,21 +68,13 @@ async def run_start_command(
 
 async def _watch(process: Process, say: Callable[[str, str], bool | None] | None) -> None:
     """Return when a start command ends well; raises ``FailedPreconditionError`` otherwise."""
-    lines = {
-        kind: Lines(lambda line, kind=kind: say(line, kind) if say is not None else None)
-        for kind in ("stdout", "stderr")
-    }
-    async with process.subscribe() as subscription:
-        async for event in subscription:
-            if not isinstance(event, Ended):
-                lines[event.kind].feed(event.chunk)
-                continue
-            for rest in lines.values():
-                rest.close()
-            if event.end.exit_code != 0:
-                raise FailedPreconditionError(
-                    f"failed to run start command: command failed: {event.end.status}"
-                )
+    end = await follow(process, say or _drop)
+    if end.exit_code != 0:
+        raise FailedPreconditionError(f"failed to run start command: command failed: {end.status}")
+
+
+def _drop(line: str, kind: str) -> bool:
+    return False
 
 
 async def _wait_ready(command: str, sandbox: Sandbox, limit: float) -> None:

@@ -78,15 +78,7 @@ class ReceivingHandler(PlatformHandler):
         if self._upload is not None:
             await asyncio.to_thread(self._upload.write, chunk)
 
-    def on_connection_close(self) -> None:
-        super().on_connection_close()
-        self._drop()
-
-    def on_finish(self) -> None:
-        super().on_finish()
-        self._drop()
-
-    def _drop(self) -> None:
+    def release(self) -> None:
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.drop()

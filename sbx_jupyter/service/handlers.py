@@ -55,6 +55,17 @@ class PlatformHandler(BodyHandler):
         if not access.matches(given, self.service.api_key):
             raise UnauthenticatedError("the API key is not the key of this engine")
 
+    def release(self) -> None:
+        """Give back what the request held: at its end, and when the client went away."""
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        self.release()
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        self.release()
+
     def write_failure(self, error: SbxError) -> bytes:
         status = platform_status(error)
         self.set_status(status)
@@ -90,6 +101,12 @@ class PlatformHandler(BodyHandler):
         self.set_header("Content-Type", JSON)
         self.set_header("Content-Length", len(payload))
         self.finish(payload)
+
+    def answer_page(self, items: Any, next_token: str | None) -> None:
+        """End the request with one page of a list, and where the next one begins."""
+        if next_token:
+            self.set_header("X-Next-Token", next_token)
+        self.answer(items)
 
     # Path and query.
 

@@ -103,10 +103,8 @@ class SandboxesV2Handler(_SandboxAnswers):
                 next_token=self.query_text("nextToken") or None,
             )
         )
-        if page.next_token:
-            self.set_header("X-Next-Token", page.next_token)
         self.set_header("X-Total-Running", str(page.total_running))
-        self.answer([row.to_listed() for row in page.sandboxes])
+        self.answer_page([row.to_listed() for row in page.sandboxes], page.next_token)
 
     def _states(self) -> frozenset[Any]:
         states = self.query_list("state")

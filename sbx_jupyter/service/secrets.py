@@ -22,9 +22,8 @@ class SecretsHandler(PlatformHandler):
         secrets = self.service.engine.attachments.secrets.list()
         start = self._start(self.query_text("nextToken"), [item.secret_id for item in secrets])
         page = secrets[start : start + limit]
-        if start + limit < len(secrets):
-            self.set_header("X-Next-Token", page[-1].secret_id)
-        self.answer(page)
+        has_more = start + limit < len(secrets)
+        self.answer_page(page, page[-1].secret_id if has_more else None)
 
     @operation(
         "Keep a secret (X1)", body=NewSecret, answers={201: Secret}, errors=(*COMMON_ERRORS, 409)

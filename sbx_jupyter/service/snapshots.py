@@ -48,6 +48,4 @@ class SnapshotsHandler(PlatformHandler):
                 next_token=self.query_text("nextToken") or None,
             )
         )
-        if token:
-            self.set_header("X-Next-Token", token)
-        self.answer(snapshots)
+        self.answer_page(snapshots, token)

@@ -82,9 +82,7 @@ class TemplatesV2Handler(PlatformHandler):
         page, token = self.service.engine.templates.views.page(
             limit, self.query_text("nextToken") or None
         )
-        if token:
-            self.set_header("X-Next-Token", token)
-        self.answer(page)
+        self.answer_page(page, token)
 
     @operation(
         "Announce a build (T19)",
@@ -122,9 +120,7 @@ class TemplateHandler(PlatformHandler):
         found, token = self.service.engine.templates.views.get(
             reference, limit, self.query_text("nextToken") or None
         )
-        if token:
-            self.set_header("X-Next-Token", token)
-        self.answer(found)
+        self.answer_page(found, token)
 
     @operation(
         "Announce a build of a Dockerfile for a template (T19)",

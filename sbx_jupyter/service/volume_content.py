@@ -156,7 +156,7 @@ class VolumeFileHandler(ContentHandler):
         try:
             await asyncio.to_thread(_write_all, self._target, chunk)
         except OSError as error:
-            self._drop()
+            self.release()
             raise NoSpaceError(f"cannot write: {error.strerror}") from error
 
     @operation(
@@ -192,18 +192,10 @@ class VolumeFileHandler(ContentHandler):
         query=(_PATH, *_OWNERSHIP),
     )
     async def put(self, volume_id: str) -> None:
-        self._drop()
+        self.release()
         self.answer(await asyncio.to_thread(self.content.stat, self.query_path()), 201)
 
-    def on_connection_close(self) -> None:
-        super().on_connection_close()
-        self._drop()
-
-    def on_finish(self) -> None:
-        super().on_finish()
-        self._drop()
-
-    def _drop(self) -> None:
+    def release(self) -> None:
         target, self._target = self._target, None
         if target is not None:
             os.close(target)

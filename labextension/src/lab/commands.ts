@@ -17,14 +17,12 @@ import { tellFailure } from './notices';
 
 type Args = ReadonlyPartialJSONObject;
 
-const SANDBOX_ARG: ReadonlyJSONObject = { type: 'string', description: 'The id of the sandbox.' };
+export const sandboxArg: ReadonlyJSONObject = { type: 'string', description: 'The id of the sandbox.' };
 
 /** The schema of a command's arguments, as JupyterLab documents them. */
-export function describedBy(properties: ReadonlyJSONObject = { sandbox: SANDBOX_ARG }) {
+export function describedBy(properties: ReadonlyJSONObject = { sandbox: sandboxArg }) {
   return { args: { type: 'object', properties } as ReadonlyJSONObject };
 }
-
-export const sandboxArg = SANDBOX_ARG;
 
 /** What is told about work on a sandbox when it is done, and when it failed. */
 export interface IOutcome {
@@ -190,7 +188,7 @@ export class SandboxCommands {
         typeof args['timeout'] === 'number' ? formatDuration(args['timeout']) : trans.__('Extend Time of Sandbox…'),
       caption: trans.__('Choose how long the sandbox lives from now on'),
       icon: args => (typeof args['timeout'] === 'number' ? undefined : timeIcon),
-      describedBy: describedBy({ sandbox: SANDBOX_ARG, timeout: { type: 'integer', description: 'Seconds from now.' } }),
+      describedBy: describedBy({ sandbox: sandboxArg, timeout: { type: 'integer', description: 'Seconds from now.' } }),
       execute: args => this.act(args, EXTENDED, sandbox => this.keepFor(sandbox, numberOf(args['timeout'])))
     });
   }

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sbx_jupyter.engine.records import now
+from sbx_jupyter.engine.subscriptions import Ended
 from sbx_jupyter.engine.whole import whole
+from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.templates import LEVELS, BuildLogEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from sbx_jupyter.engine.process import Process
+    from sbx_jupyter.protocol.runtime import EndEvent
     from sbx_jupyter.protocol.templates import Level
 
 _MAX_LINE: Final = 4096
@@ -111,6 +115,19 @@ class BuildLog:
         if new:
             await asyncio.to_thread(self._file.append, new)
             self._saved += len(new)
+
+
+async def follow(process: Process, say: Callable[[str, str], bool | None]) -> EndEvent:
+    """Give each line that a process writes, with ``stdout`` or ``stderr``, until it ends."""
+    lines = {kind: Lines(lambda line, kind=kind: say(line, kind)) for kind in ("stdout", "stderr")}
+    async with process.subscribe() as subscription:
+        async for event in subscription:
+            if isinstance(event, Ended):
+                for rest in lines.values():
+                    rest.close()
+                return event.end
+            lines[event.kind].feed(event.chunk)
+    raise UnavailableError("the output of the process ended before it did")
 
 
 def at_least(entries: list[BuildLogEntry], level: Level | None) -> list[BuildLogEntry]:

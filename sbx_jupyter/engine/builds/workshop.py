@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.builds.output import Lines
+from sbx_jupyter.engine.builds.output import follow
 from sbx_jupyter.engine.creation import draft_from
 from sbx_jupyter.engine.placement import limits_for, plan_for
-from sbx_jupyter.engine.subscriptions import Ended
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -99,19 +98,10 @@ class Bench:
             raise CommandError(f"{error.code}: {error.message}") from error
 
     async def _follow(self, process: Process, say: Callable[[str, str], bool | None]) -> None:
-        lines = {
-            kind: Lines(lambda line, kind=kind: say(line, kind)) for kind in ("stdout", "stderr")
-        }
-        async with process.subscribe() as subscription:
-            async for event in subscription:
-                if not isinstance(event, Ended):
-                    lines[event.kind].feed(event.chunk)
-                    continue
-                for rest in lines.values():
-                    rest.close()
-                if event.end.exit_code != 0:
-                    memory = " (out of memory)" if self._has_oom() else ""
-                    raise CommandError(f"{event.end.status}{memory}")
+        end = await follow(process, say)
+        if end.exit_code != 0:
+            memory = " (out of memory)" if self._has_oom() else ""
+            raise CommandError(f"{end.status}{memory}")
 
     async def _watch_disk(self, process: Process) -> None:
         """End a command that writes more than its disk holds."""
