@@ -16,9 +16,10 @@ from sbx_jupyter.engine.datadir import DataDir, translate
 from sbx_jupyter.engine.records import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.sandbox import Sandbox
 from sbx_jupyter.engine.whole import whole
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import SbxError, UnavailableError, UnimplementedError
 from sbx_jupyter.isolation import subvolumes
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SOCKET: Final = "agent.sock"
+_CLOSED_GRACE: Final = 0.5
+"""Seconds that PID 1 has to end after its channel; then it is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,3 +243,37 @@ def limits_for(row: SandboxRow | BuildRow, default: Limits) -> Limits:
         disk_mb=row.disk_size_mb,
         open_files=default.open_files,
     )
+
+
+async def freeze(placed: Placed) -> None:
+    """Stop all processes where they are, by the freezer or else by the agent."""
+    try:
+        await placed.cage.freeze()
+    except UnimplementedError:
+        await opened(placed).call(ops.FREEZE, frozen=True)
+
+
+def opened(placed: Placed) -> Sandbox:
+    """The sandbox behind its agent. Raises ``UnavailableError`` when nobody has spoken to it."""
+    if placed.sandbox is None:
+        raise UnavailableError("the agent of the sandbox is not connected")
+    return placed.sandbox
+
+
+async def wait_dead(placed: Placed) -> str:
+    """Wait until PID 1 or the agent's channel is gone; say which."""
+    dead = asyncio.ensure_future(placed.cage.wait_dead())
+    waits: set[asyncio.Future] = {dead}
+    if placed.sandbox is not None:
+        waits.add(asyncio.ensure_future(placed.sandbox.closed.wait()))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if not dead.done():
+            await asyncio.wait({dead}, timeout=_CLOSED_GRACE)
+        if not dead.done():
+            return "the agent closed its channel"
+        oom = placed.cage.oom_kills()
+        return "out of memory" if oom else "the agent died"
+    finally:
+        for wait in waits:
+            wait.cancel()

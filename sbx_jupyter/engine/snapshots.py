@@ -21,6 +21,7 @@ from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.meters import metered
+from sbx_jupyter.engine.placement import freeze
 from sbx_jupyter.engine.records import (
     BuildRow,
     SandboxRow,
@@ -36,7 +37,6 @@ from sbx_jupyter.engine.references import (
     parse_reference,
 )
 from sbx_jupyter.engine.store import Batch
-from sbx_jupyter.engine.supervisor import freeze
 from sbx_jupyter.errors import (
     AbortedError,
     CanceledError,

@@ -14,23 +14,27 @@ from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.placement import Placed, limits_for, plan_for
+from sbx_jupyter.engine.placement import (
+    Placed,
+    freeze,
+    limits_for,
+    opened,
+    plan_for,
+    wait_dead,
+)
 from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
 from sbx_jupyter.engine.startup import run_start_command
 from sbx_jupyter.engine.store import Batch
-from sbx_jupyter.errors import NoSpaceError, SbxError, UnavailableError, UnimplementedError
+from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slot
 
 _log = logging.getLogger(__name__)
 
 _RETRY_DELAY: Final = 1.0
-_CLOSED_GRACE: Final = 0.5
-"""Seconds that PID 1 has to end after its channel; then it is ended."""
 
 Reason = Literal["killed", "timeout", "lost", "stopped"]
 
@@ -58,10 +62,10 @@ class Supervisor:
         await self._tell_started(slot)
         self.watch(slot)
         row = slot.row
-        await run_start_command(row.start_command, row.ready_command, _opened(self._placed(slot)))
+        await run_start_command(row.start_command, row.ready_command, opened(self._placed(slot)))
 
     async def _tell_started(self, slot: Slot) -> None:
-        sandbox = _opened(self._placed(slot))
+        sandbox = opened(self._placed(slot))
         for hook in self._context.hooks.started:
             await hook(slot.row, sandbox)
 
@@ -186,11 +190,11 @@ class Supervisor:
                 placed, slot.row, limits, self._context.envs_of(slot.row)
             )
         if is_by_agent:
-            await _opened(placed).call(ops.FREEZE, frozen=False)
+            await opened(placed).call(ops.FREEZE, frozen=False)
         if is_new:
             await self._tell_started(slot)
             return
-        _opened(placed).go_on()
+        opened(placed).go_on()
         for hook in self._context.hooks.resumed:
             await hook(slot.sandbox_id)
 
@@ -342,7 +346,7 @@ class Supervisor:
 
     async def _guard(self, slot: Slot, placed: Placed) -> None:
         """Wait for the death of the processes, then clean up after them."""
-        why = await _wait_dead(placed)
+        why = await wait_dead(placed)
         if (kills := placed.cage.oom_kills() - slot.oom_kills) > 0:
             slot.oom_kills += kills
             self._context.meters.oom_kills.inc(kills)
@@ -382,36 +386,3 @@ class Supervisor:
         if slot.placed is None:
             raise unknown(slot.sandbox_id)
         return slot.placed
-
-
-async def freeze(placed: Placed) -> None:
-    """Stop all processes where they are, by the freezer or else by the agent."""
-    try:
-        await placed.cage.freeze()
-    except UnimplementedError:
-        await _opened(placed).call(ops.FREEZE, frozen=True)
-
-
-def _opened(placed: Placed) -> Sandbox:
-    if placed.sandbox is None:
-        raise UnavailableError("the agent of the sandbox is not connected")
-    return placed.sandbox
-
-
-async def _wait_dead(placed: Placed) -> str:
-    """Wait until PID 1 or the agent's channel is gone; say which."""
-    dead = asyncio.ensure_future(placed.cage.wait_dead())
-    waits: set[asyncio.Future] = {dead}
-    if placed.sandbox is not None:
-        waits.add(asyncio.ensure_future(placed.sandbox.closed.wait()))
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if not dead.done():
-            await asyncio.wait({dead}, timeout=_CLOSED_GRACE)
-        if not dead.done():
-            return "the agent closed its channel"
-        oom = placed.cage.oom_kills()
-        return "out of memory" if oom else "the agent died"
-    finally:
-        for wait in waits:
-            wait.cancel()

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import logging
 import os
-import select
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from .cage import Cage
 from .census import OpenFiles
 from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
 from .processors import AFFINITY, Spread
-from .records import CageRecords, boot_id, start_time_of
+from .records import CageRecords, boot_id, has_ended, start_time_of
 from .tiers import Tier
 from .zygote_process import ZygoteProcess, end_former_zygote, read_outcome, start_zygote
 
@@ -273,7 +272,7 @@ class Fence:
             pidfd = os.pidfd_open(pid)
         except OSError:
             return None
-        if start_time_of(pid) != start_time or _has_ended(pidfd):
+        if start_time_of(pid) != start_time or has_ended(pidfd):
             os.close(pidfd)
             return None
         cage = Cage(
@@ -395,10 +394,3 @@ class Fence:
             await asyncio.to_thread(group.kill_all)
             await group.release_frozen()
             await group.remove()
-
-
-def _has_ended(pidfd: int) -> bool:
-    """Whether a process ran to its end, also one that is still to be reaped."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import select
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,3 +70,10 @@ def start_time_of(pid: int) -> int | None:
         return None
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in _ENDED else int(fields[19])
+
+
+def has_ended(pidfd: int) -> bool:
+    """Whether a process ran to its end, also one that is still to be reaped."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
