@@ -133,9 +133,10 @@ def engine_process(
     prefix: tuple[str, ...] = (),
     python: str = sys.executable,
     uid: int | None = None,
+    folder: str = "/tmp",
 ) -> Iterator[EngineProcess]:
     """A started engine on a directory of its own, which is removed at the end."""
-    data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir="/tmp"))
+    data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir=folder))
     if uid is not None:
         os.chown(data_dir, uid, uid)
     engine = EngineProcess(

@@ -14,25 +14,25 @@ import sbx_jupyter
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+def loaded_with(module: str, *names: str) -> list[str]:
+    """Which of these modules are there once a fresh interpreter has imported another."""
+    finished = subprocess.run(
+        [sys.executable, "-c", f"import sys, {module}; print(*(sys.modules.keys() & {names}))"],
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return finished.stdout.split()
+
+
 @pytest.mark.parametrize("name", sbx_jupyter.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(sbx_jupyter, name).__name__ == name
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    code = (
-        "import sys, sbx_jupyter\n"
-        "print([m for m in ('httpx', 'tornado', 'msgspec', 'ipywidgets') if m in sys.modules])"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert finished.stdout == "[]\n"
+    assert loaded_with("sbx_jupyter", "httpx", "tornado", "msgspec", "ipywidgets") == []
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -41,16 +41,4 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_looking_for_the_engine_loads_no_http_client():
-    code = (
-        "import sys, sbx_jupyter.client.bundled\n"
-        "print([m for m in ('httpx', 'asyncio', 'tornado') if m in sys.modules])"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert finished.stdout == "[]\n"
+    assert loaded_with("sbx_jupyter.client.bundled", "httpx", "asyncio", "tornado") == []

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +13,7 @@ import pytest
 
 from sbx_jupyter.client import Sandbox
 from sbx_jupyter.client.config import ConnectionConfig
-from tests.engine_process import EngineProcess
+from tests.engine_process import EngineProcess, engine_process
 
 PATIENCE = 60.0
 FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
@@ -25,14 +22,8 @@ FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[EngineProcess]:
-    data_dir = Path(tempfile.mkdtemp(prefix="sbx-disk-", dir=FAST_DISK))
-    running = EngineProcess(data_dir)
-    try:
-        running.start()
+    with engine_process("disk", folder=FAST_DISK) as running:
         yield running
-    finally:
-        running.stop()
-        shutil.rmtree(data_dir)
 
 
 @pytest.fixture

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,20 +13,14 @@ from sbx_jupyter.client import Sandbox
 from sbx_jupyter.client.config import ConnectionConfig
 from tests.disk.conftest import FAST_DISK, run, until
 from tests.disk.test_operations import FILL, wait_for_one
-from tests.engine_process import EngineProcess
+from tests.engine_process import EngineProcess, engine_process
 
 
 @pytest.fixture
 def mortal() -> Iterator[EngineProcess]:
     """An engine of its own, to be killed."""
-    data_dir = Path(tempfile.mkdtemp(prefix="sbx-crash-", dir=FAST_DISK))
-    running = EngineProcess(data_dir, options=("--pool-size", "0"))
-    try:
-        running.start()
+    with engine_process("crash", "--pool-size", "0", folder=FAST_DISK) as running:
         yield running
-    finally:
-        running.stop()
-        shutil.rmtree(data_dir)
 
 
 def post(engine: EngineProcess, path: str) -> httpx.Response | None:

@@ -111,24 +111,14 @@ def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
 def test_a_machine_without_user_namespaces_is_told_what_to_change(home: Path) -> None:
     # As on such a machine: a namespace may make no further ones.
     code = (
-        "import os, sys; sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path\n"
         "from sbx_jupyter.isolation import syscalls, users\n"
         "uid, gid = os.getuid(), os.getgid()\n"
         "syscalls.unshare(syscalls.CLONE_NEWUSER)\n"
         "Path('/proc/self/setgroups').write_text('deny')\n"
         "users.write_maps(os.getpid(), f'{uid} {uid} 1', f'{gid} {gid} 1')\n"
         "Path('/proc/sys/user/max_user_namespaces').write_text('0')\n"
-        "from sbx_jupyter.isolation.tiers import detect\n"
-        "import json; print(json.dumps(detect(Path(sys.argv[1])).to_json()))"
     )
-    done = subprocess.run(
-        ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", PYTHON, "-B",
-         "-c", code, str(home), str(SCRIPT.parent.parent.parent)],
-        capture_output=True, text=True, timeout=30, cwd="/", check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    report = detected(home, code)
     assert report["tier"] in ("landlock", "none")
     remedies = [missing["remedy"] for missing in report["missing"]]
     assert "sysctl -w user.max_user_namespaces=15000" in remedies
@@ -141,12 +131,22 @@ def test_a_machine_without_user_namespaces_is_told_what_to_change(home: Path) ->
 def test_landlock_is_not_offered_where_calls_cannot_be_supervised(home: Path) -> None:
     # Below a program that answers system calls itself, nobody else can.
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path\n"
         "from sbx_jupyter.agent import system\n"
         "from sbx_jupyter.isolation import bpf, syscalls\n"
         "syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)\n"
         "system.install_filter(bpf.op(bpf.RETURN, bpf.ALLOW))\n"
+    )
+    report = detected(home, code)
+    assert report["landlock_abi"] == 0
+    assert any("cannot be held" in missing["what"] for missing in report["missing"])
+
+
+def detected(home: Path, before: str) -> dict[str, Any]:
+    """What the ordinary user's process finds after it ran ``before``."""
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        f"{before}"
         "from sbx_jupyter.isolation.tiers import detect\n"
         "import json; print(json.dumps(detect(Path(sys.argv[1])).to_json()))"
     )
@@ -156,9 +156,7 @@ def test_landlock_is_not_offered_where_calls_cannot_be_supervised(home: Path) ->
         capture_output=True, text=True, timeout=30, cwd="/", check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["landlock_abi"] == 0
-    assert any("cannot be held" in missing["what"] for missing in report["missing"])
+    return json.loads(done.stdout)
 
 
 def assert_sound(seen: dict[str, Any]) -> None:
