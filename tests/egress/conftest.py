@@ -1,4 +1,4 @@
-"""A proxy on a loopback socket and servers behind it; loopback is the operator's exception."""
+"""A proxy on a loopback socket and servers behind it, the operator's exception; and a world."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sbx_jupyter.client import ConnectionConfig
 from sbx_jupyter.engine.egress.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy import EgressProxy
 from sbx_jupyter.protocol.platform import NetworkConfig
+from tests.egress.world import World, open_world
+from tests.engine_process import EngineProcess
 
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
@@ -76,3 +79,16 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[int]]]:
 @pytest.fixture
 def authority(tmp_path: Path) -> CertificateAuthority:
     return CertificateAuthority(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """Namespaces with a machine and servers, for one file of tests."""
+    with open_world() as made:
+        yield made
+
+
+@pytest.fixture
+def config(engine: EngineProcess) -> ConnectionConfig:
+    """How to reach the ``engine`` of the file."""
+    return ConnectionConfig.from_connection_file(engine.connection)

@@ -29,7 +29,6 @@ from tests.egress.world import (
     SERVER,
     UID,
     World,
-    open_world,
 )
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 
@@ -46,22 +45,11 @@ SILENT_CLIENT = (
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with open_world() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def engine(world: World) -> Iterator[EngineProcess]:
     options = (f"--ip={world.engine_ip}", "--network=full", "--pool-size=1")
     environment = {"SSL_CERT_FILE": str(world.authority)}
     with engine_process("full", *options, environment=environment, prefix=world.enter()) as running:
         yield running
-
-
-@pytest.fixture
-def config(engine: EngineProcess) -> ConnectionConfig:
-    return ConnectionConfig.from_connection_file(engine.connection)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.protocol.platform import NetworkConfig
-from tests.egress.world import MISSING, World, open_world
+from tests.egress.world import MISSING, World
 from tests.engine_process import EngineProcess, engine_process
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -67,23 +67,12 @@ REQUESTS = "import requests; print(requests.get('https://api.test:8443/requests'
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with open_world() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def engine(world: World) -> Iterator[EngineProcess]:
     options = (f"--ip={world.engine_ip}", "--pool-size=1")
     environment = {"SSL_CERT_FILE": str(world.authority)}
     with engine_process("tls", *options, environment=environment, prefix=world.enter()) as running:
         call(running, "POST", "/secrets", {"name": "token", "value": VALUE}).raise_for_status()
         yield running
-
-
-@pytest.fixture
-def config(engine: EngineProcess) -> ConnectionConfig:
-    return ConnectionConfig.from_connection_file(engine.connection)
 
 
 def call(engine: EngineProcess, method: str, path: str, body: Any = None) -> httpx.Response:

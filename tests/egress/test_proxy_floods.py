@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
-from tests.egress.world import MISSING, World, open_world
+from tests.egress.world import MISSING, World
 from tests.engine_process import EngineProcess, engine_process
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -35,21 +35,10 @@ time.sleep(300)
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with open_world() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def engine(world: World) -> Iterator[EngineProcess]:
     options = (f"--ip={world.engine_ip}", "--pool-size=1")
     with engine_process("flood", *options, prefix=world.enter()) as running:
         yield running
-
-
-@pytest.fixture
-def config(engine: EngineProcess) -> ConnectionConfig:
-    return ConnectionConfig.from_connection_file(engine.connection)
 
 
 def until(condition: Callable[[], Any]) -> Any:
