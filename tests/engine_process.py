@@ -72,7 +72,7 @@ class EngineProcess:
 
     def launch(self) -> None:
         """Start it and do not wait until it serves."""
-        command = [self.python, "-P", "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
+        command = [self.python, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"]
         command += ["--data-dir", str(self.data_dir)]
         command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
         with self.log.open("ab") as output:

@@ -89,7 +89,7 @@ def _starting(data_dir: Path, deadline: float) -> Iterator[None]:
 
 def _spawn(data_dir: Path) -> int:
     """Start the engine in a session of its own, so that it outlives this process."""
-    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine"]
+    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine"]
     command += ["--port", "0", "--data-dir", str(data_dir)]
     command += ["--connection-file", str(connection_file_of(data_dir))]
     log = str(log_file_of(data_dir))

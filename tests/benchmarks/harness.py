@@ -183,7 +183,7 @@ def running_engine() -> Iterator[EngineClient]:
     with tempfile.TemporaryDirectory(prefix="sbx-bench-") as folder:
         connection_file = Path(folder, "engine.json")
         process = subprocess.Popen(
-            [sys.executable, "-m", "sbx_jupyter.cli", "engine", "--port", "0",
+            [sys.executable, "-m", "sbx_jupyter.cli.main", "engine", "--port", "0",
              "--data-dir", f"{folder}/data", "--connection-file", str(connection_file),
              "--SbxEngine.max_sandboxes=250"],
         )  # fmt: skip

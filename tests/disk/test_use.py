@@ -166,7 +166,15 @@ def command(
     engine: EngineProcess, *arguments: str, stdin: int = subprocess.DEVNULL
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "sbx_jupyter.cli", *arguments, "--data-dir", engine.data_dir],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "sbx_jupyter.cli.main",
+            *arguments,
+            "--data-dir",
+            engine.data_dir,
+        ],
         capture_output=True,
         text=True,
         timeout=60,

@@ -365,7 +365,7 @@ def test_an_engine_that_cannot_give_it_says_what_is_missing_and_does_not_start(
     world: World, tmp_path: Path
 ) -> None:
     (tmp_path / "chmod").symlink_to("/bin/chmod")
-    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli", "engine", "--network=full"]
+    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--network=full"]
     command += ["--data-dir", str(tmp_path / "data"), "--port=0"]
     done = subprocess.run(
         [*world.enter(), "/usr/bin/env", f"PATH={tmp_path}", *command],

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter import cli, cli_disk, storage
+from sbx_jupyter.cli import disk as cli_disk
+from sbx_jupyter.cli import main as cli
+from sbx_jupyter.cli import storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.isolation import subvolumes

@@ -62,7 +62,7 @@ class Siege:
 
     def start_engine(self) -> ConnectionConfig:
         self.data.mkdir(mode=0o700)
-        command = [sys.executable, "-B", "-m", "sbx_jupyter.cli", "engine", "--port", "0"]
+        command = [sys.executable, "-B", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"]
         command += ["--data-dir", str(self.data)]
         command += ["--connection-file", str(connection_file_of(self.data))]
         command += [f"--SbxEngine.{name}={value}" for name, value in OPTIONS.items()]

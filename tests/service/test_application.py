@@ -22,7 +22,7 @@ def popen_engine(
     data_dir: Path, *options: str, environment: dict[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """An engine that will not come to serve; what it says is read from its pipe."""
-    command = [sys.executable, "-m", "sbx_jupyter.cli", "engine"]
+    command = [sys.executable, "-m", "sbx_jupyter.cli.main", "engine"]
     command += [] if "--port" in options else ["--port", "0"]
     command += ["--data-dir", str(data_dir), "--connection-file", str(data_dir / "engine.json")]
     return subprocess.Popen(
@@ -47,7 +47,7 @@ def fail(data_dir: Path, *options: str, environment: dict[str, str] | None = Non
 
 def command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "sbx_jupyter.cli", *arguments],
+        [sys.executable, "-m", "sbx_jupyter.cli.main", *arguments],
         cwd=CHECKOUT,
         env={**os.environ, "SBX_DATA_DIR": str(data_dir)},
         capture_output=True,
@@ -157,7 +157,7 @@ def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
     assert "no engine is running" in command(data_dir, "list").stderr
     racing = [
         subprocess.Popen(
-            [sys.executable, "-m", "sbx_jupyter.cli", "env"],
+            [sys.executable, "-m", "sbx_jupyter.cli.main", "env"],
             cwd=CHECKOUT,
             env={**os.environ, "SBX_DATA_DIR": str(data_dir), "NO_PROXY": "x.test"},
             stdout=subprocess.PIPE,

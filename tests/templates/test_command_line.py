@@ -44,7 +44,7 @@ exec python3 -m http.server "$1"
 
 def sbx(engine: EngineProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "sbx_jupyter.cli", "template", *arguments,
+        [sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "template", *arguments,
          "--data-dir", str(engine.data_dir)],
         capture_output=True,
         text=True,

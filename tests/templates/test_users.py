@@ -73,7 +73,7 @@ def user_engine(kind: str) -> Iterator[Api]:
     data = home / "data"
     setup = give_range(home) if kind == "many ids" else "true"
     options = "--pool-size=0" + (" --isolation=landlock" if kind == "landlock" else "")
-    command = f"{PYTHON} -B -m sbx_jupyter.cli engine --port 0 --data-dir {data} {options}"
+    command = f"{PYTHON} -B -m sbx_jupyter.cli.main engine --port 0 --data-dir {data} {options}"
     become = f"setpriv --reuid {UID} --regid {UID} --clear-groups"
     environment = {
         "HOME": str(home),

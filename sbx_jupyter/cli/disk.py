@@ -58,7 +58,7 @@ def show_disk(options: argparse.Namespace) -> int:
     """Print what templates, sandboxes, volumes and caches take."""
     import msgspec
 
-    from sbx_jupyter.cli_commands import running_engine, with_platform
+    from sbx_jupyter.cli.sandboxes import running_engine, with_platform
 
     async def work(platform: PlatformClient) -> DiskUse:
         return await platform.disk_use(max_age=0)
@@ -103,7 +103,7 @@ def _print_line(
 
 def prune_disk(options: argparse.Namespace) -> int:
     """Say what would be freed, ask, and remove it; 1 when the answer is no."""
-    from sbx_jupyter.cli_commands import running_engine, with_platform
+    from sbx_jupyter.cli.sandboxes import running_engine, with_platform
 
     for kind in options.kind:
         if kind not in _KINDS:
@@ -135,7 +135,7 @@ def _is_agreed(question: str) -> bool:
 
 def create_storage(options: argparse.Namespace) -> int:
     """Make the image and mount it on the data directory, or say how root does."""
-    from sbx_jupyter import storage
+    from sbx_jupyter.cli import storage
 
     data_dir = (options.data_dir or default_data_dir()).expanduser().absolute()
     path = options.path or data_dir.with_name(f"{data_dir.name}.img")

@@ -34,7 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from sbx_jupyter import cli_commands, cli_disk, cli_templates
+    from sbx_jupyter.cli import disk as cli_disk
+    from sbx_jupyter.cli import sandboxes as cli_commands
+    from sbx_jupyter.cli import templates as cli_templates
 
     parser = argparse.ArgumentParser(prog="jupyter sbx", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
