@@ -18,7 +18,7 @@ from sbx_jupyter.errors import AbortedError, InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbx_jupyter.engine.parts import Parts
+    from sbx_jupyter.engine.assembly import Parts
     from sbx_jupyter.engine.slots import Slot
     from sbx_jupyter.protocol.platform import NetworkConfig
 

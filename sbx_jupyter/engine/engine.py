@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from sbx_jupyter.engine.assembly import Parts, assemble
 from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.changes import Changes
@@ -19,7 +20,6 @@ from sbx_jupyter.engine.lifecycle import unknown
 from sbx_jupyter.engine.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.logs import LogFilter
 from sbx_jupyter.engine.meters import Meters
-from sbx_jupyter.engine.parts import Parts, assemble
 from sbx_jupyter.engine.recovery import Recovery
 from sbx_jupyter.engine.shutdown import shut_down
 from sbx_jupyter.engine.snapshots import SnapshotFilter

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.engine.lifecycle import State
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.parts import Parts
+    from sbx_jupyter.engine.assembly import Parts
     from sbx_jupyter.engine.records import SandboxRow
 
 _ALWAYS: tuple[str, ...] = ("running", "paused_full", "paused_filesystem")

@@ -11,8 +11,8 @@ from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
+    from sbx_jupyter.engine.assembly import Parts
     from sbx_jupyter.engine.builds.builder import Builder
-    from sbx_jupyter.engine.parts import Parts
     from sbx_jupyter.engine.slots import Slot
 
 _log = logging.getLogger(__name__)
