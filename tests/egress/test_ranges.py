@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sbx_jupyter.engine.egress import tap_filter
-from sbx_jupyter.engine.egress.full import Wish
+from sbx_jupyter.engine.egress.full import tap_filter
+from sbx_jupyter.engine.egress.full.network import Wish
+from sbx_jupyter.engine.egress.full.ranges import covers, prefixes, reachable
 from sbx_jupyter.engine.egress.policy import EgressPolicy
-from sbx_jupyter.engine.egress.ranges import covers, prefixes, reachable
 from sbx_jupyter.engine.egress.refusals import BURST, RefusalLog
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 from sbx_jupyter.protocol.platform import EgressProxy, NetworkConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.addresses import own_addresses
 from sbx_jupyter.engine.egress.authority import CertificateAuthority
-from sbx_jupyter.engine.egress.full import FullNetworks, Wish
+from sbx_jupyter.engine.egress.full.network import FullNetworks, Wish
 from sbx_jupyter.engine.egress.intercept import Interceptor
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy import PROXY_PORT, EgressProxy

@@ -17,7 +17,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.engine.egress import link, tap_filter
+from sbx_jupyter.engine.egress.full import link, tap_filter
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation import tap
 from sbx_jupyter.isolation.records import boot_id, identity, start_time_of
@@ -25,7 +25,7 @@ from sbx_jupyter.isolation.records import boot_id, identity, start_time_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.egress.link import Link
+    from sbx_jupyter.engine.egress.full.link import Link
 
 PROGRAM: Final = "slirp4netns"
 MAX_CONNECTIONS: Final = 1000

@@ -14,18 +14,18 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress import slirp as far_end
-from sbx_jupyter.engine.egress import tap_filter
-from sbx_jupyter.engine.egress.link import RESOLVER, Link, has_interface
-from sbx_jupyter.engine.egress.ranges import Range, covers, reachable
+from sbx_jupyter.engine.egress.full import slirp as far_end
+from sbx_jupyter.engine.egress.full import tap_filter
+from sbx_jupyter.engine.egress.full.link import RESOLVER, Link, has_interface
+from sbx_jupyter.engine.egress.full.ranges import Range, covers, reachable
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sbx_jupyter.engine.egress.full.slirp import Slirp
     from sbx_jupyter.engine.egress.policy import EgressPolicy
-    from sbx_jupyter.engine.egress.slirp import Slirp
     from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.protocol.platform import NetworkConfig
 

@@ -17,12 +17,12 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.ranges import prefixes
+from sbx_jupyter.engine.egress.full.ranges import prefixes
 from sbx_jupyter.errors import InternalError
 from sbx_jupyter.isolation import tap
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.ranges import Range
+    from sbx_jupyter.engine.egress.full.ranges import Range
 
 GATEWAY: Final = ipaddress.IPv4Address("10.0.2.2")
 RESOLVER: Final = ipaddress.IPv4Address("10.0.2.3")

@@ -19,7 +19,7 @@ from sbx_jupyter.isolation import syscalls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbx_jupyter.engine.egress.ranges import Range
+    from sbx_jupyter.engine.egress.full.ranges import Range
 
 MAX_INSTRUCTIONS: Final = 4096
 _TUNATTACHFILTER: Final = 0x401054D5
