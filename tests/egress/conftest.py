@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig
-from sbx_jupyter.engine.egress.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.policy import EgressPolicy
-from sbx_jupyter.engine.egress.proxy import EgressProxy
+from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
+from sbx_jupyter.engine.egress.proxy.server import EgressProxy
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.egress.world import World, open_world
 from tests.engine_process import EngineProcess

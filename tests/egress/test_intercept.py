@@ -7,8 +7,8 @@ import ssl
 
 import pytest
 
-from sbx_jupyter.engine.egress.authority import CertificateAuthority
-from sbx_jupyter.engine.egress.intercept import Interceptor
+from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
+from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
 from sbx_jupyter.errors import UnavailableError
 from tests.egress.conftest import RunningProxy, loopback_policy
 

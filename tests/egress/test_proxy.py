@@ -111,8 +111,8 @@ async def test_socks_to_a_private_address_is_refused(running_proxy) -> None:
 
 
 async def test_a_name_that_leads_to_a_private_address_is_refused(serve) -> None:
-    from sbx_jupyter.engine.egress.dialer import Dialer
     from sbx_jupyter.engine.egress.policy import EgressPolicy
+    from sbx_jupyter.engine.egress.proxy.dialer import Dialer
     from sbx_jupyter.errors import PermissionDeniedError
 
     port = await serve(echo)

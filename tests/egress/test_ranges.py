@@ -13,7 +13,7 @@ from sbx_jupyter.engine.egress.full import tap_filter
 from sbx_jupyter.engine.egress.full.network import Wish
 from sbx_jupyter.engine.egress.full.ranges import covers, prefixes, reachable
 from sbx_jupyter.engine.egress.policy import EgressPolicy
-from sbx_jupyter.engine.egress.refusals import BURST, RefusalLog
+from sbx_jupyter.engine.egress.proxy.refusal_log import BURST, RefusalLog
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 from sbx_jupyter.protocol.platform import EgressProxy, NetworkConfig
 

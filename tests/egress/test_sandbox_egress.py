@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
-from sbx_jupyter.engine.egress.authority import CertificateAuthority
+from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine_process import EngineProcess, engine_process
 

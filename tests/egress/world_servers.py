@@ -13,7 +13,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from sbx_jupyter.engine.egress.authority import CertificateAuthority
+from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 
 NAMES = {
     "server.test": ["20.0.0.10"],

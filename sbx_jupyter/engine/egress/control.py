@@ -8,20 +8,20 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.engine.egress.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.full.network import FullNetworks, Wish
-from sbx_jupyter.engine.egress.intercept import Interceptor
 from sbx_jupyter.engine.egress.policy import EgressPolicy
-from sbx_jupyter.engine.egress.proxy import PROXY_PORT, EgressProxy
-from sbx_jupyter.engine.egress.refusals import RefusalLog
-from sbx_jupyter.engine.egress.resolver import Resolver
-from sbx_jupyter.engine.egress.upstream import UpstreamProxy
+from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
+from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
+from sbx_jupyter.engine.egress.proxy.refusal_log import RefusalLog
+from sbx_jupyter.engine.egress.proxy.resolver import Resolver
+from sbx_jupyter.engine.egress.proxy.server import PROXY_PORT, EgressProxy
+from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from sbx_jupyter.engine.egress.refusals import Log
+    from sbx_jupyter.engine.egress.proxy.refusal_log import Log
     from sbx_jupyter.engine.records import SandboxRow
     from sbx_jupyter.engine.sandbox import Sandbox
 

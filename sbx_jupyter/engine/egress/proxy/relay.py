@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy.dialer import Stream
 
 GREETING_TIMEOUT: Final = 30.0
 _CHUNK: Final = 128 * 1024

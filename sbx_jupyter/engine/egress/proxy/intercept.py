@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final
 import h11
 
 from sbx_jupyter.engine.egress.policy import matches_domain
-from sbx_jupyter.engine.egress.relay import relay
+from sbx_jupyter.engine.egress.proxy.relay import relay
 from sbx_jupyter.errors import SbxError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbx_jupyter.engine.egress.authority import CertificateAuthority
-    from sbx_jupyter.engine.egress.dialer import Stream
-    from sbx_jupyter.engine.egress.way_out import WayOut
+    from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
+    from sbx_jupyter.engine.egress.proxy.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy.protocol import WayOut
 
 SECRET: Final = re.compile(r"\$\{e2b\.secrets\.([A-Za-z0-9_-]+)\}")
 _CHUNK: Final = 64 * 1024

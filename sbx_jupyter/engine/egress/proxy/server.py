@@ -10,20 +10,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress import http, socks
-from sbx_jupyter.engine.egress.dialer import Dialer
-from sbx_jupyter.engine.egress.pace import Pace
-from sbx_jupyter.engine.egress.relay import GREETING_TIMEOUT
-from sbx_jupyter.engine.egress.resolver import Resolver
+from sbx_jupyter.engine.egress.proxy import http, socks
+from sbx_jupyter.engine.egress.proxy.dialer import Dialer
+from sbx_jupyter.engine.egress.proxy.rate_limit import Pace
+from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT
+from sbx_jupyter.engine.egress.proxy.resolver import Resolver
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from sbx_jupyter.engine.egress.intercept import Interceptor
     from sbx_jupyter.engine.egress.policy import Address, EgressPolicy
-    from sbx_jupyter.engine.egress.upstream import UpstreamProxy
+    from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
+    from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
 
 PROXY_PORT: Final = 49982
 """Where the proxy listens inside a sandbox, on 127.0.0.1."""

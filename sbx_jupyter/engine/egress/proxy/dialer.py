@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.egress.policy import EgressPolicy
-from sbx_jupyter.engine.egress.resolver import PER_SANDBOX, Resolver
-from sbx_jupyter.engine.egress.upstream import UpstreamProxy, connect_through
+from sbx_jupyter.engine.egress.proxy.resolver import PER_SANDBOX, Resolver
+from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy, connect_through
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.engine.egress.relay import GREETING_TIMEOUT, relay
+from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT, relay
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -15,9 +15,9 @@ from sbx_jupyter.errors import (
 )
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.dialer import Stream
-    from sbx_jupyter.engine.egress.intercept import Interceptor
-    from sbx_jupyter.engine.egress.way_out import WayOut
+    from sbx_jupyter.engine.egress.proxy.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
+    from sbx_jupyter.engine.egress.proxy.protocol import WayOut
 
 MAX_HEAD: Final = 64 * 1024
 _END: Final = b"\r\n\r\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.dialer import Dialer
     from sbx_jupyter.engine.egress.policy import Address
+    from sbx_jupyter.engine.egress.proxy.dialer import Dialer
 
 
 class WayOut(Protocol):

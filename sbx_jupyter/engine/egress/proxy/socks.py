@@ -6,12 +6,12 @@ import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.relay import GREETING_TIMEOUT, relay
+from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT, relay
 from sbx_jupyter.errors import DeadlineExceededError, PermissionDeniedError, SbxError
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.dialer import Stream
-    from sbx_jupyter.engine.egress.way_out import WayOut
+    from sbx_jupyter.engine.egress.proxy.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy.protocol import WayOut
 
 VERSION: Final = b"\x05"
 
