@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
+from sbx_jupyter.engine.live.warming import Warmer
 from sbx_jupyter.engine.secrets import Secrets
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.engine.volumes.volumes import Volumes
-from sbx_jupyter.engine.warming import Warmer
 from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.records import SandboxRow
-    from sbx_jupyter.engine.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)

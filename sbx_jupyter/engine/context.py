@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.expiry import Expiry
     from sbx_jupyter.engine.history import History
     from sbx_jupyter.engine.layers import Layers
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.placement import Placement
-    from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slots
     from sbx_jupyter.engine.store import Batch, Store
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbx_jupyter.engine.diff.diffs import Diffs
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.records import SandboxRow
-    from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.isolation.tiers import IsolationReport
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
     from sbx_jupyter.protocol.platform import (

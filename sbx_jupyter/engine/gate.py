@@ -13,7 +13,7 @@ from sbx_jupyter.protocol.runtime import RUNTIME_PORT
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slot
     from sbx_jupyter.engine.supervisor import Supervisor
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.builds.output import follow
-from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -17,8 +17,8 @@ from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbx_jupyter.engine.process import Process
-    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.live.process import Process
+    from sbx_jupyter.engine.live.sandbox import Sandbox
 
 START_TAG: Final = "_start"
 BOOT_LIMIT: Final = 60.0

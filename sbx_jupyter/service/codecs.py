@@ -13,7 +13,7 @@ from sbx_jupyter.protocol.runtime import DataEvent, ProcessEvent, ProcessEventRe
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from sbx_jupyter.engine.subscriptions import Output
+    from sbx_jupyter.engine.live.subscriptions import Output
     from sbx_jupyter.protocol.messages import Message
 
 T = TypeVar("T")

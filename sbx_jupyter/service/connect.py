@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.engine.subscriptions import DisconnectedError
+from sbx_jupyter.engine.live.subscriptions import DisconnectedError
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InternalError,
@@ -31,7 +31,7 @@ from sbx_jupyter.service.streams import StreamWriter, keepalive_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.live.sandbox import Sandbox
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from sbx_jupyter.service.negotiation import Span
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from sbx_jupyter.engine.files import OpenFile
+    from sbx_jupyter.engine.live.files import OpenFile
     from sbx_jupyter.service.runtime import RuntimeHandler
 
 _CHUNK: Final = 1024 * 1024

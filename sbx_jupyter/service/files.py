@@ -23,7 +23,7 @@ from sbx_jupyter.service.uploads import Upload
 from sbx_jupyter.service.written import hold
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.files import OpenFile
+    from sbx_jupyter.engine.live.files import OpenFile
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
 from sbx_jupyter.service import refusals
 
 if TYPE_CHECKING:
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.records import SandboxRow
-    from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.protocol.access import Route
     from sbx_jupyter.service.context import RoutedRequest, Service
 

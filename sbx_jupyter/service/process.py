@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.subscriptions import Ended, Output
+from sbx_jupyter.engine.live.subscriptions import Ended, Output
 from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
 from sbx_jupyter.protocol.runtime import (
     ConnectRequest,
@@ -33,8 +33,8 @@ from sbx_jupyter.service.connect import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from sbx_jupyter.engine.process import Process
-    from sbx_jupyter.engine.subscriptions import Subscription
+    from sbx_jupyter.engine.live.process import Process
+    from sbx_jupyter.engine.live.subscriptions import Subscription
 
 _SIGNALS: Final[dict[str | int, int]] = {
     "SIGNAL_SIGTERM": 15,

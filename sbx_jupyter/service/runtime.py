@@ -14,7 +14,7 @@ from sbx_jupyter.service.handlers import allow_preflight
 from sbx_jupyter.service.signatures import check_token
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.protocol.access import Route
 
 EXPOSED_HEADERS: Final = (

@@ -31,7 +31,7 @@ from sbx_jupyter.service.runtime import EXPOSED_HEADERS, basic_user, timeout_of
 if TYPE_CHECKING:
     from tornado.http1connection import HTTP1Connection
 
-    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.service.context import RoutedRequest, Service
 
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sbx_jupyter.engine.process import ProcessSettings
-from sbx_jupyter.engine.sandbox import SOCKET_NAME, Sandbox
+from sbx_jupyter.engine.live.process import ProcessSettings
+from sbx_jupyter.engine.live.sandbox import SOCKET_NAME, Sandbox
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 from sbx_jupyter.isolation.tiers import choose, detect
 

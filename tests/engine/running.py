@@ -7,13 +7,13 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.subscriptions import Ended, Output
+from sbx_jupyter.engine.live.subscriptions import Ended, Output
 from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInput, Pty, PtySize, StartRequest
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.process import Process
-    from sbx_jupyter.engine.sandbox import Sandbox
-    from sbx_jupyter.engine.subscriptions import Subscription
+    from sbx_jupyter.engine.live.process import Process
+    from sbx_jupyter.engine.live.sandbox import Sandbox
+    from sbx_jupyter.engine.live.subscriptions import Subscription
     from sbx_jupyter.protocol.runtime import EndEvent
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sbx_jupyter.engine import files
+from sbx_jupyter.engine.live import files
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,

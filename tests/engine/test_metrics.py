@@ -53,7 +53,7 @@ async def test_memory_that_a_process_holds_shows(sandbox):
 
 
 async def test_what_is_written_shows_in_the_disk_usage(sandbox, monkeypatch):
-    monkeypatch.setattr("sbx_jupyter.engine.metrics._DISK_INTERVAL", 0.1)
+    monkeypatch.setattr("sbx_jupyter.engine.live.metrics._DISK_INTERVAL", 0.1)
     before = (await sandbox.read_metrics()).disk_used
     await run(sandbox, "head -c 30M /dev/urandom > /home/user/large")
 

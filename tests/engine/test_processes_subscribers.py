@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sbx_jupyter.engine.subscriptions import QUEUE_LIMIT
+from sbx_jupyter.engine.live.subscriptions import QUEUE_LIMIT
 from sbx_jupyter.errors import ResourceExhaustedError, UnavailableError
 from tests.engine.running import bash, count_descriptors, listen, run, wait_until
 

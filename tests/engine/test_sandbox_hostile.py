@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.engine.sandbox import Sandbox
+from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.errors import InternalError, UnavailableError
 from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 from tests.engine.running import bash, count_descriptors, run, terminal, wait_until

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbx_jupyter.engine import inotify, watchers
-from sbx_jupyter.engine.sandbox import Sandbox
-from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.engine.live import inotify, watchers
+from sbx_jupyter.engine.live.sandbox import Sandbox
+from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.errors import (
     InternalError,
     InvalidArgumentError,

@@ -12,9 +12,9 @@ import pytest
 from sbx_jupyter.engine.engine import Engine, EngineConfig, SandboxFilter
 from sbx_jupyter.engine.idempotency import KeyReusedError
 from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.placement import Plan
 from sbx_jupyter.engine.records import SandboxRow
-from sbx_jupyter.engine.sandbox import Sandbox
 from sbx_jupyter.errors import (
     AbortedError,
     FailedPreconditionError,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.engine.records import now
-from sbx_jupyter.engine.subscriptions import Ended
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.templates import LEVELS, BuildLogEntry
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from sbx_jupyter.engine.process import Process
+    from sbx_jupyter.engine.live.process import Process
     from sbx_jupyter.protocol.runtime import EndEvent
     from sbx_jupyter.protocol.templates import Level
 

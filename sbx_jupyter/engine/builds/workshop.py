@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.live.process import Process
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.placement import Placed, Plan
-    from sbx_jupyter.engine.process import Process
     from sbx_jupyter.engine.records import BuildRow, SandboxRow, TemplateRow
-    from sbx_jupyter.engine.sandbox import Sandbox
 
 _CHUNK: Final = 256 * 1024
 _FIRST_LOOK: Final = 1.0

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.egress.proxy.refusal_log import Log
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.records import SandboxRow
-    from sbx_jupyter.engine.sandbox import Sandbox
 
 _PROXY_URL: Final = f"http://127.0.0.1:{PROXY_PORT}"
 _NO_PROXY: Final = "localhost,127.0.0.1,::1"

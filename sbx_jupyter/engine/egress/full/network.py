@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.egress.full.slirp import Slirp
     from sbx_jupyter.engine.egress.policy import EgressPolicy
-    from sbx_jupyter.engine.sandbox import Sandbox
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.protocol.platform import NetworkConfig
 
     Log = Callable[[str, str], None]

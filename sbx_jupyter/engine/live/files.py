@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from sbx_jupyter.engine import descriptors
+from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.errors import InternalError, NoSpaceError
 from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import EntryInfo, WrittenFile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.engine.live.process import Caller
     from sbx_jupyter.isolation.channel import Reply
 
 T = TypeVar("T")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine import descriptors
-from sbx_jupyter.engine.files import Files
-from sbx_jupyter.engine.interpreter import Interpreter
-from sbx_jupyter.engine.metrics import Meter
-from sbx_jupyter.engine.ports import Ports
-from sbx_jupyter.engine.processes import KnownProcess, Processes
-from sbx_jupyter.engine.subscriptions import DisconnectedError
-from sbx_jupyter.engine.watchers import Watchers
+from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.files import Files
+from sbx_jupyter.engine.live.interpreter import Interpreter
+from sbx_jupyter.engine.live.metrics import Meter
+from sbx_jupyter.engine.live.ports import Ports
+from sbx_jupyter.engine.live.processes import KnownProcess, Processes
+from sbx_jupyter.engine.live.subscriptions import DisconnectedError
+from sbx_jupyter.engine.live.watchers import Watchers
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol import agent as ops
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sbx_jupyter.engine.process import ProcessSettings
+    from sbx_jupyter.engine.live.process import ProcessSettings
     from sbx_jupyter.isolation.channel import Reply
     from sbx_jupyter.isolation.fence import Cage, Limits
     from sbx_jupyter.protocol.runtime import Reading

@@ -12,8 +12,8 @@ from sbx_jupyter.engine.templates import INTERPRETER_TEMPLATE_ID
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.records import SandboxRow
-    from sbx_jupyter.engine.sandbox import Sandbox
     from sbx_jupyter.engine.slots import Slots
 
 _log = logging.getLogger(__name__)

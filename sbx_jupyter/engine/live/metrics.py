@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine import descriptors
+from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import InternalError
 from sbx_jupyter.protocol import agent as ops
@@ -21,7 +21,7 @@ from sbx_jupyter.protocol.runtime import Reading
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.engine.live.process import Caller
     from sbx_jupyter.isolation.fence import Cage, Limits
 
 _log = logging.getLogger(__name__)

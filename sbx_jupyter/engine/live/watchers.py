@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine import descriptors, inotify
+from sbx_jupyter.engine.live import descriptors, inotify
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import (
     InternalError,
@@ -30,7 +30,7 @@ from sbx_jupyter.protocol import runtime
 from sbx_jupyter.protocol.runtime import EntryInfo, FilesystemEvent, WatchDirRequest
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.engine.live.process import Caller
 
 MAX_EVENTS: Final = 10_000
 MAX_FOLDERS: Final = 200_000

@@ -13,12 +13,12 @@ import socket
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine import descriptors
+from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.engine.live.process import Caller
 
 _POOL_SIZE: Final = 16
 _POOL_SIZE_V6: Final = 4

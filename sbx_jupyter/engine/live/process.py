@@ -11,9 +11,9 @@ import termios
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sbx_jupyter.engine.pumps import InputWriter, OutputPump
-from sbx_jupyter.engine.subscriptions import Audience, Ended, Output, Subscription
-from sbx_jupyter.engine.terminals import SCROLLBACK_SIZE
+from sbx_jupyter.engine.live.pumps import InputWriter, OutputPump
+from sbx_jupyter.engine.live.subscriptions import Audience, Ended, Output, Subscription
+from sbx_jupyter.engine.live.terminals import SCROLLBACK_SIZE
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InternalError,
@@ -29,7 +29,7 @@ from sbx_jupyter.protocol.runtime import EndEvent, ProcessConfig, ProcessInfo, P
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sbx_jupyter.engine.terminals import Scrollback
+    from sbx_jupyter.engine.live.terminals import Scrollback
     from sbx_jupyter.isolation.channel import Reply
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.subscriptions import Output
+from sbx_jupyter.engine.live.subscriptions import Output
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine import descriptors
-from sbx_jupyter.engine.process import Process, ProcessSettings, check_size
+from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.process import Process, ProcessSettings, check_size
+from sbx_jupyter.engine.live.terminals import Scrollback
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.engine.terminals import Scrollback
 from sbx_jupyter.errors import InternalError, NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInfo, ProcessSelector, StartRequest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sbx_jupyter.engine.process import Caller
+    from sbx_jupyter.engine.live.process import Caller
 
 _log = logging.getLogger(__name__)
 

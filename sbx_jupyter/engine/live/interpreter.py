@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sbx_jupyter.engine.subscriptions import Ended
+from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, ProcessConfig, StartRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbx_jupyter.engine.files import Files
-    from sbx_jupyter.engine.process import Process
-    from sbx_jupyter.engine.processes import Processes
+    from sbx_jupyter.engine.live.files import Files
+    from sbx_jupyter.engine.live.process import Process
+    from sbx_jupyter.engine.live.processes import Processes
 
 USER: Final = "user"
 TAG: Final = "_interpreter"
