@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
-from sbx_jupyter.engine.creation import Creation
 from sbx_jupyter.engine.datadir import DataDir, boot_id
 from sbx_jupyter.engine.diff.diffs import Diffs
 from sbx_jupyter.engine.disk import Disk
-from sbx_jupyter.engine.expiry import Expiry
-from sbx_jupyter.engine.gate import Gate
 from sbx_jupyter.engine.history import History
 from sbx_jupyter.engine.layers import Layers
-from sbx_jupyter.engine.placement import LocalPlacement
-from sbx_jupyter.engine.pool import Pool
 from sbx_jupyter.engine.prune import Prune
 from sbx_jupyter.engine.sampling import Sampler
-from sbx_jupyter.engine.slots import Slots
+from sbx_jupyter.engine.sandboxes.creation import Creation
+from sbx_jupyter.engine.sandboxes.expiry import Expiry
+from sbx_jupyter.engine.sandboxes.placement import LocalPlacement
+from sbx_jupyter.engine.sandboxes.pool import Pool
+from sbx_jupyter.engine.sandboxes.slots import Slots
+from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
+from sbx_jupyter.engine.sandboxes.wake import Gate
 from sbx_jupyter.engine.snapshots import Snapshots
-from sbx_jupyter.engine.supervisor import Supervisor
 from sbx_jupyter.engine.templates import Catalog
 from sbx_jupyter.engine.watchdog import Watchdog
 

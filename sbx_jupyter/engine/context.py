@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sbx_jupyter.engine.flatten import Flattener
 from sbx_jupyter.engine.logs import Journal
 from sbx_jupyter.engine.meters import Meters
-from sbx_jupyter.engine.operations import Operations
 from sbx_jupyter.engine.records import SandboxRow
+from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.datadir import DataDir
-    from sbx_jupyter.engine.expiry import Expiry
     from sbx_jupyter.engine.history import History
     from sbx_jupyter.engine.layers import Layers
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.placement import Placement
-    from sbx_jupyter.engine.slots import Slots
+    from sbx_jupyter.engine.sandboxes.expiry import Expiry
+    from sbx_jupyter.engine.sandboxes.placement import Placement
+    from sbx_jupyter.engine.sandboxes.slots import Slots
     from sbx_jupyter.engine.store import Batch, Store
 
 T = TypeVar("T")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.engine.assembly import Parts, assemble
 from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.builds.templates import Templates
-from sbx_jupyter.engine.changes import Changes
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.datadir import DataDir
 from sbx_jupyter.engine.disk import MAX_AGE
-from sbx_jupyter.engine.gate import WakeCredential
 from sbx_jupyter.engine.gauges import Gauges, look
-from sbx_jupyter.engine.lifecycle import unknown
-from sbx_jupyter.engine.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.logs import LogFilter
 from sbx_jupyter.engine.meters import Meters
-from sbx_jupyter.engine.recovery import Recovery
+from sbx_jupyter.engine.sandboxes.changes import Changes
+from sbx_jupyter.engine.sandboxes.lifecycle import unknown
+from sbx_jupyter.engine.sandboxes.listing import Page, SandboxFilter, select
+from sbx_jupyter.engine.sandboxes.recovery import Recovery
+from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.engine.shutdown import shut_down
 from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.store import Batch, Store

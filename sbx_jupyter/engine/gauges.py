@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.assembly import Parts

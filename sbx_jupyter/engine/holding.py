@@ -10,14 +10,14 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sbx_jupyter.engine import logs
-from sbx_jupyter.engine.placement import limits_for
+from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.isolation import census
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.placement import Placed
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.placement import Placed
+    from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.isolation.fence import Cage, Fence
 
 LONGEST_PAUSE: Final = 1.0

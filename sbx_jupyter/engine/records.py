@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.protocol.platform import (
     CLIENT_ID,
     RUNTIME_VERSION,

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.platform import SandboxMetric
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.creation import Spawns
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.creation import Spawns
+    from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.protocol.runtime import Reading
 
 _log = logging.getLogger(__name__)

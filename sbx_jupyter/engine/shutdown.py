@@ -7,13 +7,13 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.assembly import Parts
     from sbx_jupyter.engine.builds.builder import Builder
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.slots import Slot
 
 _log = logging.getLogger(__name__)
 

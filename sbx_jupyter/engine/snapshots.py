@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
-from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.lifecycle import State
-from sbx_jupyter.engine.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.placement import freeze
 from sbx_jupyter.engine.records import (
     BuildRow,
     SandboxRow,
@@ -36,6 +32,10 @@ from sbx_jupyter.engine.references import (
     full_name,
     parse_reference,
 )
+from sbx_jupyter.engine.sandboxes.admission import check_timeout
+from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.sandboxes.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
+from sbx_jupyter.engine.sandboxes.placement import freeze
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import (
     AbortedError,
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.creation import Creation
     from sbx_jupyter.engine.layers import Layers
-    from sbx_jupyter.engine.operations import Work
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.creation import Creation
+    from sbx_jupyter.engine.sandboxes.long_operations import Work
+    from sbx_jupyter.engine.sandboxes.slots import Slot
+    from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.stacks import Stack
-    from sbx_jupyter.engine.supervisor import Supervisor
     from sbx_jupyter.engine.templates import Catalog
 
 _log = logging.getLogger(__name__)

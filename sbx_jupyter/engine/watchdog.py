@@ -15,13 +15,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.holding import LONGEST_PAUSE, DiskHold, MemoryHold
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.holding import Hold
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.isolation.fence import Fence
 
 _log = logging.getLogger(__name__)

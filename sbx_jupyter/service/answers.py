@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sbx_jupyter.engine.idempotency import KeyReusedError
+from sbx_jupyter.engine.sandboxes.idempotency import KeyReusedError
 from sbx_jupyter.errors import NoSpaceError, SbxError
 
 if TYPE_CHECKING:

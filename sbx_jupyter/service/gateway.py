@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tornado.iostream import IOStream, StreamClosedError
 
-from sbx_jupyter.engine.gate import WakeCredential
+from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from sbx_jupyter.engine.listing import SandboxFilter
+from sbx_jupyter.engine.sandboxes.listing import SandboxFilter
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import (
     DEFAULT_TIMEOUT,

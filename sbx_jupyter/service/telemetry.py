@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from prometheus_client import generate_latest
 
-from sbx_jupyter.engine.listing import SandboxFilter
+from sbx_jupyter.engine.sandboxes.listing import SandboxFilter
 from sbx_jupyter.service.context import SbxApplication
 from sbx_jupyter.service.handlers import PlatformHandler
 from sbx_jupyter.service.openapi import describe

@@ -14,7 +14,7 @@ import pytest
 
 from sbx_jupyter.client import Sandbox
 from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.engine.operations import Operations
+from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.errors import AbortedError, FailedPreconditionError, NotFoundError
 from sbx_jupyter.protocol.disk import SandboxOperation
 from tests.disk.conftest import Sandboxes, check_error, run, until

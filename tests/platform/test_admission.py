@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sbx_jupyter.engine.admission import check_request, check_request_network, is_secured
+from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_network, is_secured
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import NewSandbox
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sbx_jupyter.engine.expiry import Expiry
+from sbx_jupyter.engine.sandboxes.expiry import Expiry
 
 
 class Fired(dict[str, float]):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sbx_jupyter.engine.lifecycle import Operation, State, check_operation, check_transition
+from sbx_jupyter.engine.sandboxes.lifecycle import (
+    Operation,
+    State,
+    check_operation,
+    check_transition,
+)
 from sbx_jupyter.errors import (
     AbortedError,
     FailedPreconditionError,

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from sbx_jupyter.engine.engine import Engine, SandboxFilter, WakeCredential
-from sbx_jupyter.engine.lifecycle import State
 from sbx_jupyter.engine.live.subscriptions import DisconnectedError, Output
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.errors import (
     AbortedError,
     FailedPreconditionError,

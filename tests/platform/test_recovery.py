@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.errors import DataLossError, NotFoundError
 from tests.platform.conftest import MakeEngine
 from tests.platform.living import create, is_known, messages, run, start, until

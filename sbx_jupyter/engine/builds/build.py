@@ -11,7 +11,7 @@ from sbx_jupyter.engine.builds.steps import StepError, StepRunner, after, descri
 from sbx_jupyter.engine.builds.workshop import CommandError, Ground, open_bench
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.records import StepRow, now
-from sbx_jupyter.engine.startup import run_start_command
+from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 from sbx_jupyter.protocol.templates import BuildStart, Step

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.listing import Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.records import now
 from sbx_jupyter.engine.references import DEFAULT_TAG, full_name, parse_reference
+from sbx_jupyter.engine.sandboxes.listing import Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import NotFoundError, PermissionDeniedError
 from sbx_jupyter.protocol.platform import RUNTIME_VERSION

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.builds.output import follow
-from sbx_jupyter.engine.creation import draft_from
-from sbx_jupyter.engine.placement import limits_for, plan_for
+from sbx_jupyter.engine.sandboxes.creation import draft_from
+from sbx_jupyter.engine.sandboxes.placement import limits_for, plan_for
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.process import Process
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.placement import Placed, Plan
     from sbx_jupyter.engine.records import BuildRow, SandboxRow, TemplateRow
+    from sbx_jupyter.engine.sandboxes.placement import Placed, Plan
 
 _CHUNK: Final = 256 * 1024
 _FIRST_LOOK: Final = 1.0

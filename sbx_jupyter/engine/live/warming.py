@@ -7,14 +7,14 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.templates import INTERPRETER_TEMPLATE_ID
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.records import SandboxRow
-    from sbx_jupyter.engine.slots import Slots
+    from sbx_jupyter.engine.sandboxes.slots import Slots
 
 _log = logging.getLogger(__name__)
 

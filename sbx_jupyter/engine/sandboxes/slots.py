@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.lifecycle import (
+from sbx_jupyter.engine.sandboxes.lifecycle import (
     Operation,
     State,
     check_operation,
@@ -20,8 +20,8 @@ from sbx_jupyter.errors import ResourceExhaustedError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from sbx_jupyter.engine.placement import Placed
     from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.sandboxes.placement import Placed
 
 
 class Slot:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.lifecycle import State
+from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.errors import AbortedError, NotFoundError, PermissionDeniedError
 from sbx_jupyter.protocol.access import matches
 from sbx_jupyter.protocol.runtime import RUNTIME_PORT
@@ -14,8 +14,8 @@ from sbx_jupyter.protocol.runtime import RUNTIME_PORT
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.slots import Slot
-    from sbx_jupyter.engine.supervisor import Supervisor
+    from sbx_jupyter.engine.sandboxes.slots import Slot
+    from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 
 _WAIT: Final = 60.0
 

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.lifecycle import State
-from sbx_jupyter.engine.placement import limits_for
 from sbx_jupyter.engine.records import LogRow, SandboxRow, now
-from sbx_jupyter.engine.slots import Slot
+from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.sandboxes.placement import limits_for
+from sbx_jupyter.engine.sandboxes.slots import Slot
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.supervisor import Supervisor
+    from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.admission import check_timeout
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.networks import replace_egress
 from sbx_jupyter.engine.records import SandboxRow, now
+from sbx_jupyter.engine.sandboxes.admission import check_timeout
+from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbx_jupyter.engine.assembly import Parts
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.protocol.platform import NetworkConfig
 
 _MIN_REFRESH: Final = 15

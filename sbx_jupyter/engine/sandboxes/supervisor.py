@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
-from sbx_jupyter.engine.lifecycle import State, unknown
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.placement import (
+from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
+from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
+from sbx_jupyter.engine.sandboxes.placement import (
     Placed,
     freeze,
     limits_for,
@@ -22,15 +23,14 @@ from sbx_jupyter.engine.placement import (
     plan_for,
     wait_dead,
 )
-from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
-from sbx_jupyter.engine.startup import run_start_command
+from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.store import Batch
 from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.slots import Slot
+    from sbx_jupyter.engine.sandboxes.slots import Slot
 
 _log = logging.getLogger(__name__)
 
