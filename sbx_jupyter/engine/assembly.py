@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
-from sbx_jupyter.engine.datadir import DataDir, boot_id
 from sbx_jupyter.engine.diff.diffs import Diffs
 from sbx_jupyter.engine.disk import Disk
-from sbx_jupyter.engine.history import History
 from sbx_jupyter.engine.layers import Layers
 from sbx_jupyter.engine.prune import Prune
 from sbx_jupyter.engine.sampling import Sampler
@@ -20,12 +18,14 @@ from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 from sbx_jupyter.engine.sandboxes.wake import Gate
 from sbx_jupyter.engine.snapshots import Snapshots
+from sbx_jupyter.engine.state.datadir import DataDir, boot_id
+from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.templates import Catalog
 from sbx_jupyter.engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.meters import Meters
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.isolation.fence import Fence
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
 from sbx_jupyter.engine.live.warming import Warmer
-from sbx_jupyter.engine.secrets import Secrets
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.secrets import Secrets
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.volumes.volumes import Volumes
 from sbx_jupyter.isolation.tiers import Tier
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.records import now
 from sbx_jupyter.engine.references import full_name
 from sbx_jupyter.engine.stacks import with_merges
+from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.protocol.disk import (
     BuildUse,
     CacheUse,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.layers import Size
-    from sbx_jupyter.engine.records import TemplateRow
+    from sbx_jupyter.engine.state.rows import TemplateRow
     from sbx_jupyter.isolation.fence import Fence
 
 MAX_AGE: Final = 30.0

@@ -11,10 +11,8 @@ from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
-from sbx_jupyter.engine.datadir import DataDir
 from sbx_jupyter.engine.disk import MAX_AGE
 from sbx_jupyter.engine.gauges import Gauges, look
-from sbx_jupyter.engine.logs import LogFilter
 from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.sandboxes.changes import Changes
 from sbx_jupyter.engine.sandboxes.lifecycle import unknown
@@ -23,7 +21,9 @@ from sbx_jupyter.engine.sandboxes.recovery import Recovery
 from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.engine.shutdown import shut_down
 from sbx_jupyter.engine.snapshots import SnapshotFilter
-from sbx_jupyter.engine.store import Batch, Store
+from sbx_jupyter.engine.state.datadir import DataDir
+from sbx_jupyter.engine.state.logs import LogFilter
+from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.diff.diffs import Diffs
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
     from sbx_jupyter.isolation.tiers import IsolationReport
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
     from sbx_jupyter.protocol.platform import (

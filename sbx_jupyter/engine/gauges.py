@@ -10,7 +10,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.assembly import Parts
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 _ALWAYS: tuple[str, ...] = ("running", "paused_full", "paused_filesystem")
 

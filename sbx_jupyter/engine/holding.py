@@ -9,9 +9,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.sandboxes.placement import limits_for
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.isolation import census
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.datadir import translate
-from sbx_jupyter.engine.records import MergeRow
 from sbx_jupyter.engine.stacks import Stack, shorten, stacks_of, used_merges
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.datadir import translate
+from sbx_jupyter.engine.state.rows import MergeRow
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation import subvolumes
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
-    from sbx_jupyter.engine.datadir import DataDir
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.datadir import DataDir
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.isolation.progress import Progress
 

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.records import ImageRow, Row, StepRow
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.rows import ImageRow, Row, StepRow
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.protocol.disk import PruneAnswer, Pruned, PruneRequest
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.platform import SandboxMetric
 

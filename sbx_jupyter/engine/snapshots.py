@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.records import (
-    BuildRow,
-    SandboxRow,
-    TagAssignment,
-    TemplateRow,
-    now,
-)
 from sbx_jupyter.engine.references import (
     DEFAULT_TAG,
     NAMESPACE,
@@ -36,7 +28,9 @@ from sbx_jupyter.engine.sandboxes.admission import check_timeout
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.sandboxes.placement import freeze
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, TagAssignment, TemplateRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import (
     AbortedError,
     CanceledError,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbx_jupyter.engine.records import MergeRow
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.rows import MergeRow
+    from sbx_jupyter.engine.state.store import Store
 
 Stack = tuple[str, ...]
 

@@ -16,7 +16,7 @@ from sbx_jupyter.service import refusals
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
     from sbx_jupyter.protocol.access import Route
     from sbx_jupyter.service.context import RoutedRequest, Service
 

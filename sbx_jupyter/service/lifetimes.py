@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from sbx_jupyter.engine.logs import LogFilter
+from sbx_jupyter.engine.state.logs import LogFilter
 from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnavailableError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.platform import (
@@ -30,7 +30,7 @@ from sbx_jupyter.service.operations import Parameter, operation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 _MAX_FORKS: Final = 100
 _HEALTH_TIMEOUT: Final = 5.0

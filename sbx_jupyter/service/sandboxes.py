@@ -25,7 +25,7 @@ from sbx_jupyter.service.handlers import (
 from sbx_jupyter.service.operations import Parameter, operation
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 _MAX_TIMEOUT: Final = 2**31 - 1
 _METADATA: Final = Parameter("metadata", {"type": "string"}, "Pairs that must all match.")

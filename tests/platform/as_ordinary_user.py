@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig
-from sbx_jupyter.engine.records import SandboxRow
+from sbx_jupyter.engine.state.rows import SandboxRow
 from tests.platform.living import create, run, start
 
 

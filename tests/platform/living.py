@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sbx_jupyter.engine.engine import Engine
-from sbx_jupyter.engine.records import SandboxRow
+from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.protocol.platform import NewSandbox
 from tests.engine.running import bash, listen
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.state.rows import SandboxRow
 
 START = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, dt.UTC)
 

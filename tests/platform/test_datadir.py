@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine.datadir import DataDir
+from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.errors import FailedPreconditionError, InternalError
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig, SandboxFilter
 from sbx_jupyter.engine.live.sandbox import Sandbox
-from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.engine.sandboxes.idempotency import KeyReusedError
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import Plan
+from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import (
     AbortedError,
     FailedPreconditionError,

@@ -12,9 +12,9 @@ import pytest
 
 from sbx_jupyter.engine.context import DEFAULT_LIMITS
 from sbx_jupyter.engine.engine import Engine, EngineConfig
-from sbx_jupyter.engine.records import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
 from sbx_jupyter.isolation.fence import Limits
 from tests.platform.conftest import MakeEngine

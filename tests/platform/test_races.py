@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from sbx_jupyter.engine.engine import Engine, WakeCredential
-from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import InternalError, SbxError
 from tests.platform.conftest import MakeEngine
 from tests.platform.living import create, names_of_layers, run, until

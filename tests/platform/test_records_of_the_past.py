@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine import logs
-from sbx_jupyter.engine.history import History
-from sbx_jupyter.engine.logs import Journal, LogFilter
-from sbx_jupyter.engine.records import LogRow
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.history import History
+from sbx_jupyter.engine.state.logs import Journal, LogFilter
+from sbx_jupyter.engine.state.rows import LogRow
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import SandboxMetric
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.engine.engine import Engine, SnapshotFilter
-from sbx_jupyter.engine.records import SandboxRow
 from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import (
     FailedPreconditionError,
     InvalidArgumentError,

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine import logs
-from sbx_jupyter.engine.migrations import VERSION
-from sbx_jupyter.engine.records import RequestRow, SandboxRow, now
-from sbx_jupyter.engine.store import Batch, Store
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.migrations import VERSION
+from sbx_jupyter.engine.state.rows import RequestRow, SandboxRow, now
+from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.errors import (
     DataLossError,
     FailedPreconditionError,
@@ -215,7 +215,7 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path):
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from pathlib import Path
         from rows import sandbox_row
-        from sbx_jupyter.engine.store import Batch, Store
+        from sbx_jupyter.engine.state.store import Batch, Store
 
         async def main():
             store = Store(Path({str(tmp_path / "engine.db")!r}))

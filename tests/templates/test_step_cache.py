@@ -14,7 +14,7 @@ from tests.platform.conftest import MakeEngine, data_dir, make_engine  # noqa: F
 from tests.platform.living import create, run, until
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.records import BuildRow
+    from sbx_jupyter.engine.state.rows import BuildRow
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine.store import Store
+from sbx_jupyter.engine.state.store import Store
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine.secrets import Secrets
-from sbx_jupyter.engine.store import Store
+from sbx_jupyter.engine.state.secrets import Secrets
+from sbx_jupyter.engine.state.store import Store
 from sbx_jupyter.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from sbx_jupyter.protocol.secrets import NewSecret, SecretUpdate
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import jwt
 import pytest
 
-from sbx_jupyter.engine.store import Store
+from sbx_jupyter.engine.state.store import Store
 from sbx_jupyter.engine.volumes.content import Ownership
 from sbx_jupyter.engine.volumes.volumes import Volumes
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError

@@ -10,8 +10,8 @@ from sbx_jupyter.engine.builds.setting import Setting, step_key
 from sbx_jupyter.engine.builds.steps import StepError, StepRunner, after, describe
 from sbx_jupyter.engine.builds.workshop import CommandError, Ground, open_bench
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.records import StepRow, now
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
+from sbx_jupyter.engine.state.rows import StepRow, now
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 from sbx_jupyter.protocol.templates import BuildStart, Step
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.builds.uploads import Uploads
     from sbx_jupyter.engine.builds.workshop import Bench
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.records import BuildRow, TemplateRow
+    from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.templates import Catalog
     from sbx_jupyter.protocol.templates import Level
 

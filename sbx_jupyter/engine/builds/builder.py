@@ -18,9 +18,9 @@ from sbx_jupyter.engine.builds.requests import check_start, check_template_reque
 from sbx_jupyter.engine.builds.tags import with_tags
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
-from sbx_jupyter.engine.records import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.references import full_name, parse_reference
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     AlreadyExistsError,

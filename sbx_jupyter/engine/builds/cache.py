@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.records import StepRow, now
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.rows import StepRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:

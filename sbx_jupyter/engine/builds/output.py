@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sbx_jupyter.engine.live.subscriptions import Ended
-from sbx_jupyter.engine.records import now
+from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.templates import LEVELS, BuildLogEntry

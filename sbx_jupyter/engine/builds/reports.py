@@ -16,8 +16,8 @@ from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.records import BuildRow, TemplateRow
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.templates import Catalog
     from sbx_jupyter.protocol.templates import Level
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.builds.requests import check_tags, own_reference
-from sbx_jupyter.engine.records import PastAssignment, TagAssignment, now
 from sbx_jupyter.engine.references import DEFAULT_TAG, parse_reference, parse_tag
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.rows import PastAssignment, TagAssignment, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 from sbx_jupyter.protocol.templates import (
     AssignedTags,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Sequence
 
-    from sbx_jupyter.engine.records import TemplateRow
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.rows import TemplateRow
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.templates import Catalog
 
 T = TypeVar("T")

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.process import Process
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.records import BuildRow, SandboxRow, TemplateRow
     from sbx_jupyter.engine.sandboxes.placement import Placed, Plan
+    from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, TemplateRow
 
 _CHUNK: Final = 256 * 1024
 _FIRST_LOOK: Final = 1.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.engine.diff.archive import write_archive
 from sbx_jupyter.engine.diff.changes import MAX_CHANGES, Comparison
 from sbx_jupyter.engine.diff.stack import Layer
-from sbx_jupyter.engine.records import layer_paths
+from sbx_jupyter.engine.state.rows import layer_paths
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.protocol.diff import Diff
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.records import BuildRow, SandboxRow
+    from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow
     from sbx_jupyter.engine.templates import Catalog
     from sbx_jupyter.isolation.fence import Fence
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.egress.proxy.refusal_log import Log
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 _PROXY_URL: Final = f"http://127.0.0.1:{PROXY_PORT}"
 _NO_PROXY: Final = "localhost,127.0.0.1,::1"

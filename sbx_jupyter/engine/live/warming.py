@@ -13,8 +13,8 @@ from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.records import SandboxRow
     from sbx_jupyter.engine.sandboxes.slots import Slots
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 _log = logging.getLogger(__name__)
 

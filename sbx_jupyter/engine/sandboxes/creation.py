@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.records import Row, SandboxRow, now
 from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_network, is_secured
 from sbx_jupyter.engine.sandboxes.idempotency import Keys
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import limits_for, plan_for
 from sbx_jupyter.engine.sandboxes.slots import Slot
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.rows import Row, SandboxRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.records import BuildRow, TemplateRow
     from sbx_jupyter.engine.sandboxes.pool import Pool
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
+    from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.templates import Catalog
     from sbx_jupyter.protocol.platform import NewSandbox
 

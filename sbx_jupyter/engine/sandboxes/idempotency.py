@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sbx_jupyter.engine.records import RequestRow
+from sbx_jupyter.engine.state.rows import RequestRow
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.protocol.platform import NewSandbox
 
 _MAX_KEY: Final = 255

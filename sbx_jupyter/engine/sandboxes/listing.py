@@ -14,7 +14,7 @@ from sbx_jupyter.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbx_jupyter.engine.records import SandboxRow
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 Order = Literal["asc", "desc"]
 

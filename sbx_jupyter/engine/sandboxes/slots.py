@@ -20,8 +20,8 @@ from sbx_jupyter.errors import ResourceExhaustedError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from sbx_jupyter.engine.records import SandboxRow
     from sbx_jupyter.engine.sandboxes.placement import Placed
+    from sbx_jupyter.engine.state.rows import SandboxRow
 
 
 class Slot:

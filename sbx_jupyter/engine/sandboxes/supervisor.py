@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine import logs
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.records import LogRow, RequestRow, SandboxRow, now
 from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
 from sbx_jupyter.engine.sandboxes.placement import (
     Placed,
@@ -24,7 +22,9 @@ from sbx_jupyter.engine.sandboxes.placement import (
     wait_dead,
 )
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.rows import LogRow, RequestRow, SandboxRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import jwt
 
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.keys import load_or_make_key
-from sbx_jupyter.engine.records import VolumeRow, now
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.keys import load_or_make_key
+from sbx_jupyter.engine.state.rows import VolumeRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.volumes.content import VolumeContent
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.protocol.platform import VolumeMount
 
 TOKEN_LIFETIME: Final = dt.timedelta(days=7)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sbx_jupyter.engine.logs import Level
+from sbx_jupyter.engine.state.logs import Level
 
 Log = Callable[[str, Level, str, Mapping[str, str]], None]
 """Sandbox id, level, message and fields."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
-from sbx_jupyter.engine.migrations import VERSION, migrate
-from sbx_jupyter.engine.records import (
+from sbx_jupyter.engine.state.migrations import VERSION, migrate
+from sbx_jupyter.engine.state.rows import (
     BuildRow,
     ImageRow,
     LogRow,

@@ -8,8 +8,8 @@ import hmac
 import os
 from pathlib import Path
 
-from sbx_jupyter.engine.keys import load_or_make_key
 from sbx_jupyter.engine.spread import spread
+from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
 
 _HIDDEN = "."

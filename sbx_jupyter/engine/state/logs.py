@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sbx_jupyter.engine.records import LogRow, now
+from sbx_jupyter.engine.state.rows import LogRow, now
 from sbx_jupyter.errors import InvalidArgumentError
 
 Level = Literal["debug", "info", "warn", "error"]

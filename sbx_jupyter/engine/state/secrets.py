@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from cryptography.fernet import Fernet
 
-from sbx_jupyter.engine.keys import load_or_make_key
-from sbx_jupyter.engine.records import SecretRow, now
-from sbx_jupyter.engine.store import Batch
+from sbx_jupyter.engine.state.keys import load_or_make_key
+from sbx_jupyter.engine.state.rows import SecretRow, now
+from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from sbx_jupyter.protocol.access import random_id
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.store import Store
+    from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.protocol.secrets import NewSecret, Secret, SecretUpdate
 
 MAX_SECRETS: Final = 1000
