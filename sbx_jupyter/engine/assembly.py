@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
 from sbx_jupyter.engine.diff.diffs import Diffs
-from sbx_jupyter.engine.disk import Disk
-from sbx_jupyter.engine.layers import Layers
-from sbx_jupyter.engine.prune import Prune
 from sbx_jupyter.engine.sampling import Sampler
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
@@ -17,9 +14,12 @@ from sbx_jupyter.engine.sandboxes.pool import Pool
 from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 from sbx_jupyter.engine.sandboxes.wake import Gate
-from sbx_jupyter.engine.snapshots import Snapshots
 from sbx_jupyter.engine.state.datadir import DataDir, boot_id
 from sbx_jupyter.engine.state.history import History
+from sbx_jupyter.engine.storage.disk import Disk
+from sbx_jupyter.engine.storage.layers import Layers
+from sbx_jupyter.engine.storage.prune import Prune
+from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates import Catalog
 from sbx_jupyter.engine.watchdog import Watchdog
 

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbx_jupyter.engine.flatten import Flattener
 from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
+from sbx_jupyter.engine.storage.flatten import Flattener
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.layers import Layers
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.sandboxes.expiry import Expiry
     from sbx_jupyter.engine.sandboxes.placement import Placement
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.history import History
     from sbx_jupyter.engine.state.store import Batch, Store
+    from sbx_jupyter.engine.storage.layers import Layers
 
 T = TypeVar("T")
 

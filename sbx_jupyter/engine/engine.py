@@ -11,7 +11,6 @@ from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
-from sbx_jupyter.engine.disk import MAX_AGE
 from sbx_jupyter.engine.gauges import Gauges, look
 from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.sandboxes.changes import Changes
@@ -20,10 +19,11 @@ from sbx_jupyter.engine.sandboxes.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.sandboxes.recovery import Recovery
 from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.engine.shutdown import shut_down
-from sbx_jupyter.engine.snapshots import SnapshotFilter
 from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.engine.state.logs import LogFilter
 from sbx_jupyter.engine.state.store import Batch, Store
+from sbx_jupyter.engine.storage.disk import MAX_AGE
+from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect

@@ -12,8 +12,8 @@ from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.layers import Layers
     from sbx_jupyter.engine.state.store import Store
+    from sbx_jupyter.engine.storage.layers import Layers
     from sbx_jupyter.isolation.fence import Limits
 
 INTERPRETER_TEMPLATE_ID: Final = "codeinterpreter00001"

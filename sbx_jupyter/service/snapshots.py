@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sbx_jupyter.engine.snapshots import SnapshotFilter
+from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
 from sbx_jupyter.protocol.platform import SnapshotInfo, SnapshotRequest
 from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
 from sbx_jupyter.service.operations import Parameter, operation

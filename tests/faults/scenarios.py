@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from sbx_jupyter.engine.flatten import TOO_MANY
+from sbx_jupyter.engine.storage.flatten import TOO_MANY
 from tests.faults.world import World, end_process, until
 
 Ids = dict[str, str]

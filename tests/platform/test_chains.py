@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.engine.engine import Engine
-from sbx_jupyter.engine.stacks import TOO_MANY, choose_run, find_run, shorten
 from sbx_jupyter.engine.state.rows import BuildRow, MergeRow, SandboxRow
+from sbx_jupyter.engine.storage.layer_stacks import TOO_MANY, choose_run, find_run, shorten
 from tests.platform.conftest import MakeEngine
 from tests.platform.living import create, run, until
 

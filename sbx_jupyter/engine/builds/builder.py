@@ -17,10 +17,10 @@ from sbx_jupyter.engine.builds.reports import Reports
 from sbx_jupyter.engine.builds.requests import check_start, check_template_request
 from sbx_jupyter.engine.builds.tags import with_tags
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.references import full_name, parse_reference
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.storage.layers import sync
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     AlreadyExistsError,

@@ -11,9 +11,9 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
+from sbx_jupyter.engine.storage.layers import sync
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.layers import sync
 from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
 from sbx_jupyter.engine.sandboxes.placement import (
@@ -25,6 +24,7 @@ from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import LogRow, RequestRow, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.storage.layers import sync
 from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.references import full_name
-from sbx_jupyter.engine.stacks import with_merges
 from sbx_jupyter.engine.state.rows import now
+from sbx_jupyter.engine.storage.layer_stacks import with_merges
 from sbx_jupyter.protocol.disk import (
     BuildUse,
     CacheUse,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.layers import Size
     from sbx_jupyter.engine.state.rows import TemplateRow
+    from sbx_jupyter.engine.storage.layers import Size
     from sbx_jupyter.isolation.fence import Fence
 
 MAX_AGE: Final = 30.0

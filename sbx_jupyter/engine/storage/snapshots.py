@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.layers import Layers
     from sbx_jupyter.engine.sandboxes.creation import Creation
     from sbx_jupyter.engine.sandboxes.long_operations import Work
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
-    from sbx_jupyter.engine.stacks import Stack
+    from sbx_jupyter.engine.storage.layer_stacks import Stack
+    from sbx_jupyter.engine.storage.layers import Layers
     from sbx_jupyter.engine.templates import Catalog
 
 _log = logging.getLogger(__name__)
