@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
-from sbx_jupyter.engine.diff.diffs import Diffs
 from sbx_jupyter.engine.sampling import Sampler
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
@@ -16,6 +15,7 @@ from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 from sbx_jupyter.engine.sandboxes.wake import Gate
 from sbx_jupyter.engine.state.datadir import DataDir, boot_id
 from sbx_jupyter.engine.state.history import History
+from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
 from sbx_jupyter.engine.storage.disk import Disk
 from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Prune

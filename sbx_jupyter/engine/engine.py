@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Mapping
 
-    from sbx_jupyter.engine.diff.diffs import Diffs
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.state.rows import SandboxRow
+    from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
     from sbx_jupyter.isolation.tiers import IsolationReport
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
     from sbx_jupyter.protocol.platform import (

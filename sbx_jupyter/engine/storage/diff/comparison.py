@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.diff.stack import Layer, children, entries, lookup, opened
+from sbx_jupyter.engine.storage.diff.merged_tree import Layer, children, entries, lookup, opened
 from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.diff.archive import write_archive
-from sbx_jupyter.engine.diff.changes import MAX_CHANGES, Comparison
-from sbx_jupyter.engine.diff.stack import Layer
 from sbx_jupyter.engine.state.rows import layer_paths
+from sbx_jupyter.engine.storage.diff.archive import write_archive
+from sbx_jupyter.engine.storage.diff.comparison import MAX_CHANGES, Comparison
+from sbx_jupyter.engine.storage.diff.merged_tree import Layer
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.protocol.diff import Diff
 
