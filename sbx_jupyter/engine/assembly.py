@@ -20,7 +20,7 @@ from sbx_jupyter.engine.storage.disk import Disk
 from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Prune
 from sbx_jupyter.engine.storage.snapshots import Snapshots
-from sbx_jupyter.engine.templates import Catalog
+from sbx_jupyter.engine.templates.catalog import Catalog
 from sbx_jupyter.engine.watchdog import Watchdog
 
 if TYPE_CHECKING:

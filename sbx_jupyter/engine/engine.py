@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.assembly import Parts, assemble
 from sbx_jupyter.engine.attachments import Attachments, network_of
-from sbx_jupyter.engine.builds.templates import Templates
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.gauges import Gauges, look
@@ -24,6 +23,7 @@ from sbx_jupyter.engine.state.logs import LogFilter
 from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.engine.storage.disk import MAX_AGE
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
+from sbx_jupyter.engine.templates.service import Templates
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect

@@ -24,7 +24,7 @@ from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
 from sbx_jupyter.service.operations import Parameter, operation
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.builds.uploads import Upload
+    from sbx_jupyter.engine.templates.uploads import Upload
     from sbx_jupyter.protocol.templates import Level
 
 _UNLIMITED: Final = 1 << 62

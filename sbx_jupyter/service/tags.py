@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sbx_jupyter.engine.builds.tags import SORTS
+from sbx_jupyter.engine.templates.tags import SORTS
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.templates import (
     AssignedTags,

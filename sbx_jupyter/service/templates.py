@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.builds.requests import plan_dockerfile
+from sbx_jupyter.engine.templates.requests import plan_dockerfile
 from sbx_jupyter.protocol.templates import (
     AliasAnswer,
     DockerfileRequest,
@@ -18,7 +18,7 @@ from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, Platf
 from sbx_jupyter.service.operations import Parameter, operation
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.builds.templates import Templates
+    from sbx_jupyter.engine.templates.service import Templates
 
 _TEAM = Parameter("teamID", {"type": "string"}, "There is one team; the value means nothing.")
 _ANNOUNCEMENT_ERRORS = (*COMMON_ERRORS, 403, 409)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sbx_jupyter.engine.references import Reference, full_name, parse_reference, parse_tag
+from sbx_jupyter.engine.templates.references import Reference, full_name, parse_reference, parse_tag
 from sbx_jupyter.errors import InvalidArgumentError
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.pool import Pool
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
     from sbx_jupyter.protocol.platform import NewSandbox
 
 _log = logging.getLogger(__name__)

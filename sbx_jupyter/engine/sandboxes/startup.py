@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.builds.output import follow
 from sbx_jupyter.engine.live.subscriptions import Ended
+from sbx_jupyter.engine.templates.build_log import follow
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     FailedPreconditionError,

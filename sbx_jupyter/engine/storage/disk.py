@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.references import full_name
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.storage.layer_stacks import with_merges
+from sbx_jupyter.engine.templates.references import full_name
 from sbx_jupyter.protocol.disk import (
     BuildUse,
     CacheUse,

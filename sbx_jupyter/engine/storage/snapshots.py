@@ -17,13 +17,6 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.meters import metered
-from sbx_jupyter.engine.references import (
-    DEFAULT_TAG,
-    NAMESPACE,
-    Reference,
-    full_name,
-    parse_reference,
-)
 from sbx_jupyter.engine.sandboxes.admission import check_timeout
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
@@ -31,6 +24,13 @@ from sbx_jupyter.engine.sandboxes.placement import freeze
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.references import (
+    DEFAULT_TAG,
+    NAMESPACE,
+    Reference,
+    full_name,
+    parse_reference,
+)
 from sbx_jupyter.errors import (
     AbortedError,
     CanceledError,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.storage.layer_stacks import Stack
     from sbx_jupyter.engine.storage.layers import Layers
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
     from sbx_jupyter.isolation.fence import Fence
 
 _STOCK_BASE: Final = "host"

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.builds.blobs import Blobs
-from sbx_jupyter.engine.builds.build import Tools
-from sbx_jupyter.engine.builds.builder import Builder
-from sbx_jupyter.engine.builds.cache import StepCache
 from sbx_jupyter.engine.builds.images import Images
-from sbx_jupyter.engine.builds.tags import Tags
-from sbx_jupyter.engine.builds.uploads import Uploads
-from sbx_jupyter.engine.builds.views import Views
+from sbx_jupyter.engine.templates.build import Tools
+from sbx_jupyter.engine.templates.builder import Builder
+from sbx_jupyter.engine.templates.cache import StepCache
+from sbx_jupyter.engine.templates.tags import Tags
+from sbx_jupyter.engine.templates.uploads import Uploads
+from sbx_jupyter.engine.templates.views import Views
 from sbx_jupyter.isolation import users
 from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.isolation.tiers import IsolationReport
 

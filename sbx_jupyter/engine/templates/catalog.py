@@ -6,9 +6,14 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.references import DEFAULT_TAG, NAMESPACE, Reference, parse_reference
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.references import (
+    DEFAULT_TAG,
+    NAMESPACE,
+    Reference,
+    parse_reference,
+)
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:

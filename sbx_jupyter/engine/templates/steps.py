@@ -7,9 +7,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.builds import scripts
 from sbx_jupyter.engine.builds.archives import check_archive, is_gzip
-from sbx_jupyter.engine.builds.workshop import CommandError
+from sbx_jupyter.engine.templates import scripts
+from sbx_jupyter.engine.templates.build_sandbox import CommandError
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sbx_jupyter.engine.builds.setting import Setting
-    from sbx_jupyter.engine.builds.workshop import Bench
+    from sbx_jupyter.engine.templates.build_sandbox import Bench
+    from sbx_jupyter.engine.templates.step_state import Setting
     from sbx_jupyter.protocol.templates import Step
 
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}\Z")

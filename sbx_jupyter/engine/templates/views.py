@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.references import DEFAULT_TAG, full_name, parse_reference
 from sbx_jupyter.engine.sandboxes.listing import Cursor, check_limit, parse_cursor
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.references import DEFAULT_TAG, full_name, parse_reference
 from sbx_jupyter.errors import NotFoundError, PermissionDeniedError
 from sbx_jupyter.protocol.platform import RUNTIME_VERSION
 from sbx_jupyter.protocol.templates import (
@@ -24,7 +24,7 @@ from sbx_jupyter.protocol.templates import (
 if TYPE_CHECKING:
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
 
 
 class Views:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.builds.requests import check_tags, own_reference
-from sbx_jupyter.engine.references import DEFAULT_TAG, parse_reference, parse_tag
 from sbx_jupyter.engine.state.rows import PastAssignment, TagAssignment, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.references import DEFAULT_TAG, parse_reference, parse_tag
+from sbx_jupyter.engine.templates.requests import check_tags, own_reference
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 from sbx_jupyter.protocol.templates import (
     AssignedTags,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.state.rows import TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
 
 T = TypeVar("T")
 

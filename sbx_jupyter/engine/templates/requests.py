@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.engine.references import (
+from sbx_jupyter.engine.templates.references import (
     DEFAULT_TAG,
     NAMESPACE,
     Reference,

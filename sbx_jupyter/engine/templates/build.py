@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.builds import readiness
-from sbx_jupyter.engine.builds.setting import Setting, step_key
-from sbx_jupyter.engine.builds.steps import StepError, StepRunner, after, describe
-from sbx_jupyter.engine.builds.workshop import CommandError, Ground, open_bench
 from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.state.rows import StepRow, now
+from sbx_jupyter.engine.templates import readiness
+from sbx_jupyter.engine.templates.build_sandbox import CommandError, Ground, open_bench
+from sbx_jupyter.engine.templates.step_state import Setting, step_key
+from sbx_jupyter.engine.templates.steps import StepError, StepRunner, after, describe
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 from sbx_jupyter.protocol.templates import BuildStart, Step
@@ -19,14 +19,14 @@ from sbx_jupyter.protocol.templates import BuildStart, Step
 if TYPE_CHECKING:
     import contextlib
 
-    from sbx_jupyter.engine.builds.cache import StepCache
     from sbx_jupyter.engine.builds.images import Images
-    from sbx_jupyter.engine.builds.output import BuildLog
-    from sbx_jupyter.engine.builds.uploads import Uploads
-    from sbx_jupyter.engine.builds.workshop import Bench
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.build_log import BuildLog
+    from sbx_jupyter.engine.templates.build_sandbox import Bench
+    from sbx_jupyter.engine.templates.cache import StepCache
+    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.uploads import Uploads
     from sbx_jupyter.protocol.templates import Level
 
 MAX_LAYERS: Final = 150

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.builds import output
-from sbx_jupyter.engine.references import parse_reference
+from sbx_jupyter.engine.templates import build_log as output
+from sbx_jupyter.engine.templates.references import parse_reference
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates import Catalog
+    from sbx_jupyter.engine.templates.catalog import Catalog
     from sbx_jupyter.protocol.templates import Level
 
 _log = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.builds.build import BuildError, BuildRun
-from sbx_jupyter.engine.builds.reports import Reports
-from sbx_jupyter.engine.builds.requests import check_start, check_template_request
-from sbx_jupyter.engine.builds.tags import with_tags
 from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.references import full_name, parse_reference
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync
+from sbx_jupyter.engine.templates.build import BuildError, BuildRun
+from sbx_jupyter.engine.templates.references import full_name, parse_reference
+from sbx_jupyter.engine.templates.reports import Reports
+from sbx_jupyter.engine.templates.requests import check_start, check_template_request
+from sbx_jupyter.engine.templates.tags import with_tags
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     AlreadyExistsError,
@@ -36,9 +36,9 @@ from sbx_jupyter.protocol.templates import (
 )
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.builds.build import Outcome, Tools
-    from sbx_jupyter.engine.builds.output import BuildLog
-    from sbx_jupyter.engine.references import Reference
+    from sbx_jupyter.engine.templates.build import Outcome, Tools
+    from sbx_jupyter.engine.templates.build_log import BuildLog
+    from sbx_jupyter.engine.templates.references import Reference
     from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
 
 _log = logging.getLogger(__name__)
