@@ -19,13 +19,13 @@ from sbx_jupyter.protocol.templates import BuildStart, Step
 if TYPE_CHECKING:
     import contextlib
 
-    from sbx_jupyter.engine.builds.images import Images
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.templates.build_log import BuildLog
     from sbx_jupyter.engine.templates.build_sandbox import Bench
     from sbx_jupyter.engine.templates.cache import StepCache
     from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.images.library import Images
     from sbx_jupyter.engine.templates.uploads import Uploads
     from sbx_jupyter.protocol.templates import Level
 

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.builds.blobs import Blobs
-from sbx_jupyter.engine.builds.images import Images
 from sbx_jupyter.engine.templates.build import Tools
 from sbx_jupyter.engine.templates.builder import Builder
 from sbx_jupyter.engine.templates.cache import StepCache
+from sbx_jupyter.engine.templates.images.blobs import Blobs
+from sbx_jupyter.engine.templates.images.library import Images
 from sbx_jupyter.engine.templates.tags import Tags
 from sbx_jupyter.engine.templates.uploads import Uploads
 from sbx_jupyter.engine.templates.views import Views

@@ -7,9 +7,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.builds.archives import check_archive, is_gzip
 from sbx_jupyter.engine.templates import scripts
 from sbx_jupyter.engine.templates.build_sandbox import CommandError
+from sbx_jupyter.engine.templates.images.archives import check_archive, is_gzip
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 

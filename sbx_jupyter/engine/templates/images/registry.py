@@ -11,9 +11,9 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbx_jupyter.engine.builds.aws import registry_login
-from sbx_jupyter.engine.builds.blobs import MAX_JSON, assemble, check_digest, decode
-from sbx_jupyter.engine.builds.oci import Index, Manifest, choose, is_index
+from sbx_jupyter.engine.templates.images.aws import registry_login
+from sbx_jupyter.engine.templates.images.blobs import MAX_JSON, assemble, check_digest, decode
+from sbx_jupyter.engine.templates.images.oci import Index, Manifest, choose, is_index
 from sbx_jupyter.errors import (
     DataLossError,
     FailedPreconditionError,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from oras.provider import Registry
 
-    from sbx_jupyter.engine.builds.blobs import Blobs, Image
-    from sbx_jupyter.engine.builds.oci import Descriptor
+    from sbx_jupyter.engine.templates.images.blobs import Blobs, Image
+    from sbx_jupyter.engine.templates.images.oci import Descriptor
     from sbx_jupyter.protocol.templates import Registry as Credentials
 
 _HUB: Final = "registry-1.docker.io"

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sbx_jupyter.engine.builds.blobs import MAX_JSON, assemble, check_digest, decode, pieces
+from sbx_jupyter.engine.templates.images.blobs import (
+    MAX_JSON,
+    assemble,
+    check_digest,
+    decode,
+    pieces,
+)
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.isolation.tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.builds.blobs import Blobs, Image
+    from sbx_jupyter.engine.templates.images.blobs import Blobs, Image
 
 _MAX_ENTRIES: Final = 10_000
 _MAX_LAYERS: Final = 200

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine.builds.compression import is_zstd, open_plain
 from sbx_jupyter.engine.state.datadir import translate
+from sbx_jupyter.engine.templates.images.compression import is_zstd, open_plain
 from sbx_jupyter.errors import DataLossError, InvalidArgumentError, NoSpaceError
 
 if TYPE_CHECKING:
