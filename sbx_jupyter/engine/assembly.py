@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
-from sbx_jupyter.engine.sampling import Sampler
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
 from sbx_jupyter.engine.sandboxes.placement import LocalPlacement
@@ -21,11 +20,12 @@ from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Prune
 from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates.catalog import Catalog
-from sbx_jupyter.engine.watchdog import Watchdog
+from sbx_jupyter.engine.watch.sampling import Sampler
+from sbx_jupyter.engine.watch.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.meters import Meters
     from sbx_jupyter.engine.state.store import Store
+    from sbx_jupyter.engine.watch.meters import Meters
     from sbx_jupyter.isolation.fence import Fence
 
 

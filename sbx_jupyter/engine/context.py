@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.engine.storage.flatten import Flattener
+from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.protocol.platform import VolumeMount
 

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.assembly import Parts, assemble
 from sbx_jupyter.engine.attachments import Attachments, network_of
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.context import EngineConfig, Hooks
-from sbx_jupyter.engine.gauges import Gauges, look
-from sbx_jupyter.engine.meters import Meters
 from sbx_jupyter.engine.sandboxes.changes import Changes
 from sbx_jupyter.engine.sandboxes.lifecycle import unknown
 from sbx_jupyter.engine.sandboxes.listing import Page, SandboxFilter, select
@@ -24,6 +21,9 @@ from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.engine.storage.disk import MAX_AGE
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
 from sbx_jupyter.engine.templates.service import Templates
+from sbx_jupyter.engine.watch.checkpoints import reached
+from sbx_jupyter.engine.watch.gauges import Gauges, look
+from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:

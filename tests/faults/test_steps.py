@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import sbx_jupyter.engine.checkpoints as checkpoints
+import sbx_jupyter.engine.watch.checkpoints as checkpoints
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.witnesses import Witnesses
 from tests.faults.world import World

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.networks import replace_egress
 from sbx_jupyter.engine.sandboxes.admission import check_timeout
 from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
 from sbx_jupyter.engine.state.rows import SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError
 
 if TYPE_CHECKING:

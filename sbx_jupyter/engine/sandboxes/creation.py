@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_network, is_secured
 from sbx_jupyter.engine.sandboxes.idempotency import Keys
 from sbx_jupyter.engine.sandboxes.lifecycle import State
@@ -19,6 +17,8 @@ from sbx_jupyter.engine.sandboxes.slots import Slot
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import Row, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.watch.checkpoints import reached
+from sbx_jupyter.engine.watch.meters import metered
 from sbx_jupyter.errors import InternalError
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
 

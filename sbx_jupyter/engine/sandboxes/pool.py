@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.sandboxes.placement import Placed, Placement, Plan
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.access import new_sandbox_id
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.sandboxes.slots import Slot
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import LogRow, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:

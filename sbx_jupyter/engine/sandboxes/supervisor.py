@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
 from sbx_jupyter.engine.sandboxes.placement import (
     Placed,
@@ -25,6 +23,8 @@ from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import LogRow, RequestRow, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync
+from sbx_jupyter.engine.watch.checkpoints import reached
+from sbx_jupyter.engine.watch.meters import metered
 from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.state.rows import BuildRow, MergeRow
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layer_stacks import TOO_MANY, choose_run, replace_run
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.rows import MergeRow
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layer_stacks import Stack, shorten, stacks_of, used_merges
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation import subvolumes
 

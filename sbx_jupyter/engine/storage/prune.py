@@ -7,9 +7,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.state.rows import ImageRow, Row, StepRow
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.protocol.disk import PruneAnswer, Pruned, PruneRequest
 
 if TYPE_CHECKING:

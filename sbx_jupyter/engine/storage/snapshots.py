@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
-from sbx_jupyter.engine.meters import metered
 from sbx_jupyter.engine.sandboxes.admission import check_timeout
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
@@ -31,6 +29,8 @@ from sbx_jupyter.engine.templates.references import (
     full_name,
     parse_reference,
 )
+from sbx_jupyter.engine.watch.checkpoints import reached
+from sbx_jupyter.engine.watch.meters import metered
 from sbx_jupyter.errors import (
     AbortedError,
     CanceledError,

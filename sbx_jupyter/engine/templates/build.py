@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.state.rows import StepRow, now
 from sbx_jupyter.engine.templates import readiness
 from sbx_jupyter.engine.templates.build_sandbox import CommandError, Ground, open_bench
 from sbx_jupyter.engine.templates.step_state import Setting, step_key
 from sbx_jupyter.engine.templates.steps import StepError, StepRunner, after, describe
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 from sbx_jupyter.protocol.templates import BuildStart, Step

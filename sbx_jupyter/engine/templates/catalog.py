@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.templates.references import (
@@ -14,6 +13,7 @@ from sbx_jupyter.engine.templates.references import (
     Reference,
     parse_reference,
 )
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import jwt
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.volumes.content import VolumeContent
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.checkpoints import reached
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.rows import ImageRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync
 from sbx_jupyter.engine.templates.images.oci import read_archive
 from sbx_jupyter.engine.templates.images.registry import ImageName, Puller, parse_image_name
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import (
     DataLossError,
     InternalError,
