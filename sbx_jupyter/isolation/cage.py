@@ -8,7 +8,9 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from . import family, unborn
+from sbx_jupyter.isolation import unborn
+from sbx_jupyter.isolation.confined import descendants as family
+
 from .records import boot_id
 
 if TYPE_CHECKING:

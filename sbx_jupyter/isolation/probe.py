@@ -17,18 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import system
-
-from . import (
+from sbx_jupyter.isolation import (
     landlock,
     namespaces,
     notifications,
     places,
     seccomp,
-    shared_ids,
     syscalls,
     tap,
     users,
 )
+from sbx_jupyter.isolation.confined import shared_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -101,7 +101,8 @@ def _open_files(pid: int, kept: bool) -> dict[str, Any]:
 
     The tree of processes is walked here and now, so that nobody else has come to their numbers.
     """
-    from . import census, family
+    from sbx_jupyter.isolation import census
+    from sbx_jupyter.isolation.confined import descendants as family
 
     signal.alarm(_LOOK_TIMEOUT)  # a file may be on a disk that does not answer
     found = census.open_files(family.members(pid, kept=kept))

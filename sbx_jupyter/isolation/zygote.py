@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
-
-from . import confined, keeper, namespaces, places, records, rootfs, syscalls, tap, users, worker
+from sbx_jupyter.isolation import namespaces, places, records, rootfs, syscalls, tap, users, worker
+from sbx_jupyter.isolation.confined import keeper
+from sbx_jupyter.isolation.confined import setup as confined
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from sbx_jupyter.isolation import family
+from sbx_jupyter.isolation.confined import descendants as family
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import Inside, sandbox

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from . import family
+from sbx_jupyter.isolation.confined import descendants as family
 
 LOOK_INTERVAL: Final = 0.1
 _LONGEST_TRUST: Final = 1.0

@@ -18,14 +18,16 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
-from . import confined, family, notifications
-from .attributes import Attributes
-from .headcount import LOOK_INTERVAL, Headcount
+from sbx_jupyter.isolation import notifications
+from sbx_jupyter.isolation.confined import descendants as family
+from sbx_jupyter.isolation.confined import setup as confined
+from sbx_jupyter.isolation.confined.attributes import Attributes
+from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, Headcount
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .namespaces import Order
+    from sbx_jupyter.isolation.namespaces import Order
 
 _ADMITTED: Final = b"1"
 

@@ -14,11 +14,12 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from . import landlock, namespaces, rootfs, seccomp, shared_ids, syscalls
+from sbx_jupyter.isolation import landlock, namespaces, rootfs, seccomp, syscalls
+from sbx_jupyter.isolation.confined import shared_ids
 
 if TYPE_CHECKING:
-    from .namespaces import Order
-    from .rootfs import StockPlan
+    from sbx_jupyter.isolation.namespaces import Order
+    from sbx_jupyter.isolation.rootfs import StockPlan
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 _READABLE: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
