@@ -16,9 +16,10 @@ from .records import boot_id
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .cgroups import SandboxGroup
+    from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
+    from sbx_jupyter.isolation.kernel.usage import Usage
+
     from .records import CageRecords
-    from .usage import Usage
 
 
 class Cage:

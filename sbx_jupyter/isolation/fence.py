@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
+from sbx_jupyter.isolation import rootfs
+from sbx_jupyter.isolation.kernel import users
+from sbx_jupyter.isolation.kernel.cgroups import (
+    ControlGroups,
+    GroupLimits,
+    SandboxGroup,
+    find_hierarchies,
+)
+from sbx_jupyter.isolation.kernel.processors import AFFINITY, Spread
 
-from . import rootfs, users
 from .cage import Cage
 from .census import OpenFiles
-from .cgroups import ControlGroups, GroupLimits, SandboxGroup, find_hierarchies
-from .processors import AFFINITY, Spread
 from .records import CageRecords, boot_id, has_ended, start_time_of
 from .tiers import Tier
 from .zygote_process import ZygoteProcess, end_former_zygote, read_outcome, start_zygote

@@ -11,7 +11,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from . import syscalls
+from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
     from .namespaces import Order, Places

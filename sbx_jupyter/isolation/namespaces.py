@@ -14,7 +14,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import mounts, seccomp, syscalls
+from sbx_jupyter.isolation import mounts
+from sbx_jupyter.isolation.kernel import seccomp, syscalls
 
 if TYPE_CHECKING:
     from .rootfs import HostTree

@@ -7,7 +7,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import namespaces, syscalls, users
+from sbx_jupyter.isolation import namespaces
+from sbx_jupyter.isolation.kernel import syscalls, users
 
 if TYPE_CHECKING:
     from . import rootfs

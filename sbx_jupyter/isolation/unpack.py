@@ -16,7 +16,8 @@ import stat
 import tarfile
 from typing import IO, TYPE_CHECKING, Final, cast
 
-from . import users as kinds
+from sbx_jupyter.isolation.kernel import users as kinds
+
 from .tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:

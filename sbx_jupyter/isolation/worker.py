@@ -14,8 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
+from sbx_jupyter.isolation.kernel import syscalls, users
 
-from . import syscalls, users
 from .merge import Merge
 from .mirror import Mirror
 from .progress import Cancelled, Progress

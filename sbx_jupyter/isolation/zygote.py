@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.isolation import namespaces, places, records, rootfs, syscalls, tap, users, worker
+from sbx_jupyter.isolation import namespaces, places, records, rootfs, worker
 from sbx_jupyter.isolation.confined import keeper
 from sbx_jupyter.isolation.confined import setup as confined
+from sbx_jupyter.isolation.kernel import syscalls, tap, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.errors import IsolationError, SbxError
+from sbx_jupyter.isolation.kernel import users
 
-from . import users
 from .channel import Channel, Reply
 from .records import boot_id, identity, start_time_of
 

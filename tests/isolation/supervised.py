@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from sbx_jupyter.agent.supervision import Supervision
-from sbx_jupyter.isolation import syscalls
 from sbx_jupyter.isolation.confined import descendants as family
 from sbx_jupyter.isolation.confined import keeper, shared_ids
+from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.processors import AFFINITY
+from sbx_jupyter.isolation.kernel.processors import AFFINITY
 
 from .inside import sandbox
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbx_jupyter.isolation import landlock
+from sbx_jupyter.isolation.kernel import landlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.isolation.confined.contained_paths import Tree
-from sbx_jupyter.isolation.processors import Spread
+from sbx_jupyter.isolation.kernel.processors import Spread
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 

@@ -18,7 +18,7 @@ from sbx_jupyter.cli import main as cli
 from sbx_jupyter.cli import storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
-from sbx_jupyter.isolation import subvolumes
+from sbx_jupyter.isolation.kernel import subvolumes
 from tests.platform.living import create, run, until
 from tests.platform.test_ordinary_user import PYTHON, ROOT, UID
 from tests.platform.test_snapshots import FILES, LOOK

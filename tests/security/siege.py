@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.isolation import census, syscalls, users
+from sbx_jupyter.isolation import census
 from sbx_jupyter.isolation.confined import descendants as family
+from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.protocol.locations import connection_file_of
 from tests.security import exhaustion, flooding, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sbx_jupyter.isolation import landlock
+from sbx_jupyter.isolation.kernel import landlock
 from tests.security import exhaustion, flooding, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS, TIERS
 

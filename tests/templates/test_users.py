@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client.bundled import find_engine
-from sbx_jupyter.isolation import landlock
+from sbx_jupyter.isolation.kernel import landlock
 from sbx_jupyter.protocol.locations import connection_file_of
 from tests.engine_process import CHECKOUT
 

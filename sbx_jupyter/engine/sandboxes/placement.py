@@ -17,8 +17,8 @@ from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import SbxError, UnavailableError, UnimplementedError
-from sbx_jupyter.isolation import subvolumes
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:

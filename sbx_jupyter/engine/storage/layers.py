@@ -18,7 +18,7 @@ from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layer_stacks import Stack, shorten, stacks_of, used_merges
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.isolation import subvolumes
+from sbx_jupyter.isolation.kernel import subvolumes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator

@@ -14,7 +14,7 @@ from sbx_jupyter.engine.templates.images.library import Images
 from sbx_jupyter.engine.templates.tags import Tags
 from sbx_jupyter.engine.templates.uploads import Uploads
 from sbx_jupyter.engine.templates.views import Views
-from sbx_jupyter.isolation import users
+from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:

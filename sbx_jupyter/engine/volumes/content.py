@@ -26,7 +26,7 @@ from sbx_jupyter.errors import (
     PermissionDeniedError,
     SbxError,
 )
-from sbx_jupyter.isolation.syscalls import RESOLVE_IN_ROOT, openat2
+from sbx_jupyter.isolation.kernel.syscalls import RESOLVE_IN_ROOT, openat2
 from sbx_jupyter.protocol.volumes import VolumeEntry
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ import re
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.isolation import syscalls
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.confined.contained_paths import Tree, refusal
-from sbx_jupyter.isolation.notifications import read_memory, read_string
+from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.kernel.notifications import read_memory, read_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbx_jupyter.isolation.notifications import Notification
+    from sbx_jupyter.isolation.kernel.notifications import Notification
 
 _NOFOLLOW: Final = 0x100
 _EMPTY_PATH: Final = 0x1000

@@ -12,7 +12,7 @@ import stat
 from collections import deque
 from typing import Final
 
-from sbx_jupyter.isolation import syscalls
+from sbx_jupyter.isolation.kernel import syscalls
 
 _BENEATH: Final = syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_MAGICLINKS
 _MOST_STEPS: Final = 512

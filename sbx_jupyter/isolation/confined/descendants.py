@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
-from sbx_jupyter.isolation import syscalls
-from sbx_jupyter.isolation.usage import Usage
+from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.kernel.usage import Usage
 
 _PATIENCE: Final = 1.0
 """Seconds until a process that cannot be stopped is left to itself."""

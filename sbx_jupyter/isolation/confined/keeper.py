@@ -18,11 +18,11 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.isolation import notifications
 from sbx_jupyter.isolation.confined import descendants as family
 from sbx_jupyter.isolation.confined import setup as confined
 from sbx_jupyter.isolation.confined.attributes import Attributes
 from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, Headcount
+from sbx_jupyter.isolation.kernel import notifications
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -14,8 +14,9 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.isolation import landlock, namespaces, rootfs, seccomp, syscalls
+from sbx_jupyter.isolation import namespaces, rootfs
 from sbx_jupyter.isolation.confined import shared_ids
+from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.namespaces import Order

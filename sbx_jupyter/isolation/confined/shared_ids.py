@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from sbx_jupyter.isolation import bpf
+from sbx_jupyter.isolation.kernel import bpf
 
 _OF_ALL_OF_ONE_ID: Final[dict[str, bpf.Numbers]] = {
     # What Landlock leaves open between processes of one id: memory by number, queues, watching.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.full.ranges import prefixes
 from sbx_jupyter.errors import InternalError
-from sbx_jupyter.isolation import tap
+from sbx_jupyter.isolation.kernel import tap
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.full.ranges import Range

@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
-from sbx_jupyter.isolation import syscalls
+from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

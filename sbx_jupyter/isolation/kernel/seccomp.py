@@ -12,7 +12,7 @@ import errno
 import struct
 from typing import Final
 
-from . import bpf, syscalls
+from sbx_jupyter.isolation.kernel import bpf, syscalls
 
 _DENIED: Final[dict[str, bpf.Numbers]] = {
     # name: (x86-64, AArch64); None where the machine does not have it

@@ -12,7 +12,7 @@ import stat
 import struct
 from typing import TYPE_CHECKING, Final
 
-from . import syscalls
+from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from . import syscalls
+from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sbx_jupyter.errors import UnavailableError, UnimplementedError
-
-from .usage import Usage
+from sbx_jupyter.isolation.kernel.usage import Usage
 
 _CONTROLLERS: Final = ("memory", "cpu", "pids")
 _PERIOD_US: Final = 100_000

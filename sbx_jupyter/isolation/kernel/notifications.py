@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from . import syscalls
+from sbx_jupyter.isolation.kernel import syscalls
 
 _RECEIVE: Final = 0xC0502100
 _SEND: Final = 0xC0182101
