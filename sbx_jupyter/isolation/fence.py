@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
-from sbx_jupyter.isolation import rootfs
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
     ControlGroups,
@@ -21,6 +20,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
     find_hierarchies,
 )
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, Spread
+from sbx_jupyter.isolation.root import rootfs
 
 from .cage import Cage
 from .census import OpenFiles

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
+    from sbx_jupyter.isolation.root.rootfs import HostTree
+
     from .namespaces import Order, Places
-    from .rootfs import HostTree
 
 _MASKED_PROC: Final = ("keys", "key-users")
 """Readable by every id, and not about this sandbox alone."""

@@ -18,7 +18,7 @@ from sbx_jupyter.isolation import mounts
 from sbx_jupyter.isolation.kernel import seccomp, syscalls
 
 if TYPE_CHECKING:
-    from .rootfs import HostTree
+    from sbx_jupyter.isolation.root.rootfs import HostTree
 
 NAMESPACES: Final = (
     syscalls.CLONE_NEWUSER

@@ -11,7 +11,7 @@ from sbx_jupyter.isolation import namespaces
 from sbx_jupyter.isolation.kernel import syscalls, users
 
 if TYPE_CHECKING:
-    from . import rootfs
+    from sbx_jupyter.isolation.root import rootfs
 
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
 _DEV_LINKS = (

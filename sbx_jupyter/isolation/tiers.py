@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.errors import IsolationError
-from sbx_jupyter.isolation import rootfs
 from sbx_jupyter.isolation.kernel import landlock, users
 from sbx_jupyter.isolation.kernel.cgroups import Hierarchies, find_hierarchies
 from sbx_jupyter.isolation.kernel.processors import AFFINITY
+from sbx_jupyter.isolation.root import rootfs
 
 _PROBE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "

@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.isolation import namespaces, places, records, rootfs, worker
+from sbx_jupyter.isolation import namespaces, places, records, worker
 from sbx_jupyter.isolation.confined import keeper
 from sbx_jupyter.isolation.confined import setup as confined
 from sbx_jupyter.isolation.kernel import syscalls, tap, users
+from sbx_jupyter.isolation.root import rootfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

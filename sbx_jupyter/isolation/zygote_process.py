@@ -23,7 +23,7 @@ from .records import boot_id, identity, start_time_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .rootfs import StockPlan
+    from sbx_jupyter.isolation.root.rootfs import StockPlan
 
 _START: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "

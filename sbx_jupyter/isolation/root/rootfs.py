@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from .stock_files import (
+from sbx_jupyter.isolation.root.stock_files import (
     BASHRC,
     PATH,
     PROFILE_OF_HOME,
