@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.isolation.kernel import syscalls, users
+from sbx_jupyter.isolation.trees.merge import Merge
+from sbx_jupyter.isolation.trees.mirror import Mirror
 
-from .merge import Merge
-from .mirror import Mirror
 from .progress import Cancelled, Progress
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
             Merge(body["sources"], body["target"], progress=progress).run()
         case "unpack":
             # What that needs is not for every sandbox to carry.
-            from .unpack import unpack
+            from sbx_jupyter.isolation.trees.unpack import unpack
 
             unpack(body["target"], body["sources"], users=kind)
         case "remove":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.isolation.mirror import Mirror
+from sbx_jupyter.isolation.trees.mirror import Mirror
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners and whiteouts: root only")
 

@@ -12,7 +12,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.tar_headers import CarefulTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path

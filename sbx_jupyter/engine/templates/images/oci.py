@@ -18,7 +18,7 @@ from sbx_jupyter.engine.templates.images.blobs import (
     pieces,
 )
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.tar_headers import CarefulTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,12 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from .copying import FOLDER, Copier, entries, finish
+from sbx_jupyter.isolation.trees.copying import FOLDER, Copier, entries, finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .progress import Progress
+    from sbx_jupyter.isolation.progress import Progress
 
 _OPAQUE: Final = "user.overlay.opaque"
 _BLOCK: Final = 512

@@ -17,8 +17,7 @@ import tarfile
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from sbx_jupyter.isolation.kernel import users as kinds
-
-from .tar_headers import CarefulTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
