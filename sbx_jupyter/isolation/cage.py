@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.isolation import unborn
 from sbx_jupyter.isolation.confined import descendants as family
-
-from .records import boot_id
+from sbx_jupyter.isolation.zygote.cage_records import boot_id
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
     from sbx_jupyter.isolation.kernel.usage import Usage
-
-    from .records import CageRecords
+    from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 
 
 class Cage:

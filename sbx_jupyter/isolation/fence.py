@@ -21,19 +21,25 @@ from sbx_jupyter.isolation.kernel.cgroups import (
 )
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, Spread
 from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.zygote.cage_records import CageRecords, boot_id, has_ended, start_time_of
+from sbx_jupyter.isolation.zygote.client import (
+    ZygoteProcess,
+    end_former_zygote,
+    read_outcome,
+    start_zygote,
+)
 
 from .cage import Cage
 from .census import OpenFiles
-from .records import CageRecords, boot_id, has_ended, start_time_of
 from .tiers import Tier
-from .zygote_process import ZygoteProcess, end_former_zygote, read_outcome, start_zygote
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
+    from sbx_jupyter.isolation.zygote.progress import Progress
+
     from .channel import Reply
-    from .progress import Progress
     from .tiers import IsolationReport
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import system
-from sbx_jupyter.isolation import namespaces, places
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.kernel import landlock, notifications, seccomp, syscalls, tap, users
+from sbx_jupyter.isolation.zygote import host_mounts as places
+from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable

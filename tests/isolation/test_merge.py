@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.isolation.progress import Cancelled, Progress
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
+from sbx_jupyter.isolation.zygote.progress import Cancelled, Progress
 from tests.isolation.test_mirror import described
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts overlays: root only")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.errors import FailedPreconditionError, NotFoundError
-from sbx_jupyter.isolation.progress import Progress
+from sbx_jupyter.isolation.zygote.progress import Progress
 from sbx_jupyter.protocol.disk import OperationKind, OperationPhase, SandboxOperation
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.isolation.fence import Fence
-    from sbx_jupyter.isolation.progress import Progress
+    from sbx_jupyter.isolation.zygote.progress import Progress
 
 _log = logging.getLogger(__name__)
 _MEASURED_AT_ONCE: Final = 50

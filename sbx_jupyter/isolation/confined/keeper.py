@@ -27,7 +27,7 @@ from sbx_jupyter.isolation.kernel import notifications
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from sbx_jupyter.isolation.namespaces import Order
+    from sbx_jupyter.isolation.zygote.namespaces import Order
 
 _ADMITTED: Final = b"1"
 

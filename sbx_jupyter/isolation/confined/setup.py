@@ -14,14 +14,14 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.isolation import namespaces
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
 from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.namespaces import Order
     from sbx_jupyter.isolation.root.rootfs import StockPlan
+    from sbx_jupyter.isolation.zygote.namespaces import Order
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 _READABLE: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")

@@ -14,7 +14,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.progress import Progress
+    from sbx_jupyter.isolation.zygote.progress import Progress
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)

@@ -16,7 +16,7 @@ from sbx_jupyter.isolation.trees.copying import FOLDER, Copier, entries, finish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbx_jupyter.isolation.progress import Progress
+    from sbx_jupyter.isolation.zygote.progress import Progress
 
 _OPAQUE: Final = "user.overlay.opaque"
 _BLOCK: Final = 512

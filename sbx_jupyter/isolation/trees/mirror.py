@@ -13,11 +13,11 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.isolation.progress import Cancelled
 from sbx_jupyter.isolation.trees.copying import FOLDER, FULL, Copier, entries, finish
+from sbx_jupyter.isolation.zygote.progress import Cancelled
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.progress import Progress
+    from sbx_jupyter.isolation.zygote.progress import Progress
 
 _CLOCK_STEP: Final = 20_000_000
 """Change times come from a clock that ticks every few milliseconds."""

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.isolation import namespaces
 from sbx_jupyter.isolation.kernel import syscalls, users
+from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.root import rootfs

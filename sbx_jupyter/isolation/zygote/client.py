@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.errors import IsolationError, SbxError
+from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.kernel import users
-
-from .channel import Channel, Reply
-from .records import boot_id, identity, start_time_of
+from sbx_jupyter.isolation.zygote.cage_records import boot_id, identity, start_time_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 _START: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from sbx_jupyter.isolation.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from sbx_jupyter.isolation.zygote.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _SETUP_TIMEOUT: Final = 30.0
 _END_TIMEOUT: Final = 10.0

@@ -26,11 +26,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.isolation import namespaces, places, records, worker
 from sbx_jupyter.isolation.confined import keeper
 from sbx_jupyter.isolation.confined import setup as confined
 from sbx_jupyter.isolation.kernel import syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.zygote import cage_records as records
+from sbx_jupyter.isolation.zygote import host_mounts as places
+from sbx_jupyter.isolation.zygote import namespaces, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

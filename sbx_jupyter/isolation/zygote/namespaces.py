@@ -14,8 +14,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.isolation import mounts
 from sbx_jupyter.isolation.kernel import seccomp, syscalls
+from sbx_jupyter.isolation.zygote import mounts
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.root.rootfs import HostTree

@@ -15,8 +15,7 @@ from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.root.rootfs import HostTree
-
-    from .namespaces import Order, Places
+    from sbx_jupyter.isolation.zygote.namespaces import Order, Places
 
 _MASKED_PROC: Final = ("keys", "key-users")
 """Readable by every id, and not about this sandbox alone."""

@@ -17,8 +17,7 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
-
-from .progress import Cancelled, Progress
+from sbx_jupyter.isolation.zygote.progress import Cancelled, Progress
 
 if TYPE_CHECKING:
     import socket
