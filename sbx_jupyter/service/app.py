@@ -24,7 +24,7 @@ from sbx_jupyter.protocol.locations import (
 )
 from sbx_jupyter.service import credentials, process_limits
 from sbx_jupyter.service.addresses import Listener
-from sbx_jupyter.service.records import open_log
+from sbx_jupyter.service.log_format import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from sbx_jupyter.service import refusals
 from sbx_jupyter.service.answers import reset
 from sbx_jupyter.service.gateway import Refused, masked_host, open_port
-from sbx_jupyter.service.records import note_request
+from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.tunnel import join
 from sbx_jupyter.service.written import hold, send_refusal
 

@@ -19,7 +19,7 @@ from sbx_jupyter.protocol.runtime import RUNTIME_PORT
 from sbx_jupyter.service import refusals
 from sbx_jupyter.service.context import RoutedRequest
 from sbx_jupyter.service.forward import Forward
-from sbx_jupyter.service.records import new_request_id, note_request
+from sbx_jupyter.service.log_format import new_request_id, note_request
 from sbx_jupyter.service.routing import RoutingError, find_route, needs_sandbox
 from sbx_jupyter.service.runtime_routes import METHODS
 from sbx_jupyter.service.signatures import Signature

@@ -28,7 +28,7 @@ from sbx_jupyter.service.counters import EngineCollector
 from sbx_jupyter.service.front import FrontDoor
 from sbx_jupyter.service.handlers import UnknownRouteHandler
 from sbx_jupyter.service.lag import LoopLag
-from sbx_jupyter.service.records import note_request
+from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.runtime_routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tornado.httputil import (
 from sbx_jupyter.errors import DeadlineExceededError, InternalError, SbxError
 from sbx_jupyter.protocol import access, connect, messages
 from sbx_jupyter.service.connect import Call, Method, Unary
-from sbx_jupyter.service.records import note_request
+from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.runtime import EXPOSED_HEADERS, basic_user, timeout_of
 
 if TYPE_CHECKING:

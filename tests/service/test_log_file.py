@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbx_jupyter.service.log_file import LogFile
-from sbx_jupyter.service.records import JsonLines
+from sbx_jupyter.service.log_format import JsonLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
