@@ -11,7 +11,7 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from sbx_jupyter.errors import InternalError, SbxError
 from sbx_jupyter.service.answers import HttpError
-from sbx_jupyter.service.written import hold
+from sbx_jupyter.service.gateway.raw_response import hold
 
 if TYPE_CHECKING:
     from tornado.http1connection import HTTP1Connection

@@ -19,7 +19,7 @@ from sbx_jupyter.protocol.templates import (
     TemplateAnswer,
     TemplateRequest,
 )
-from sbx_jupyter.service.front import UPLOAD_PATH
+from sbx_jupyter.service.gateway.dispatch import UPLOAD_PATH
 from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
 from sbx_jupyter.service.operations import Parameter, operation
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedError
 from sbx_jupyter.service.answers import JSON_UTF8, error_body, reset, runtime_status
 from sbx_jupyter.service.bodies import BodyHandler
-from sbx_jupyter.service.gateway import Refused, find_live
+from sbx_jupyter.service.gateway.gateway import Refused, find_live
 from sbx_jupyter.service.handlers import allow_preflight
 from sbx_jupyter.service.signatures import check_token
 

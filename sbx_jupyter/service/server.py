@@ -25,7 +25,7 @@ from sbx_jupyter.service import (
 )
 from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
 from sbx_jupyter.service.counters import EngineCollector
-from sbx_jupyter.service.front import FrontDoor
+from sbx_jupyter.service.gateway.dispatch import FrontDoor
 from sbx_jupyter.service.handlers import UnknownRouteHandler
 from sbx_jupyter.service.lag import LoopLag
 from sbx_jupyter.service.log_format import note_request

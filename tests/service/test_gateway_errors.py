@@ -18,7 +18,7 @@ import pytest
 
 from sbx_jupyter.errors import AbortedError
 from sbx_jupyter.protocol.access import Route
-from sbx_jupyter.service import refusals
+from sbx_jupyter.service.gateway import refusals
 from tests.engine_process import EngineProcess, start_engine
 from tests.service.conftest import SandboxAccess, create_sandbox
 from tests.service.rpc import envelope

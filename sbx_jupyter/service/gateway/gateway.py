@@ -12,7 +12,7 @@ from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
-from sbx_jupyter.service import refusals
+from sbx_jupyter.service.gateway import refusals
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox

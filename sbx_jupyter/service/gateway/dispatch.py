@@ -16,15 +16,15 @@ from tornado.httputil import (
 
 from sbx_jupyter.protocol.access import Route
 from sbx_jupyter.protocol.runtime import RUNTIME_PORT
-from sbx_jupyter.service import refusals
 from sbx_jupyter.service.context import RoutedRequest
-from sbx_jupyter.service.forward import Forward
+from sbx_jupyter.service.gateway import refusals
+from sbx_jupyter.service.gateway.forward import Forward
+from sbx_jupyter.service.gateway.raw_response import send_refusal
+from sbx_jupyter.service.gateway.routing import RoutingError, find_route, needs_sandbox
 from sbx_jupyter.service.log_format import new_request_id, note_request
-from sbx_jupyter.service.routing import RoutingError, find_route, needs_sandbox
 from sbx_jupyter.service.runtime_routes import METHODS
 from sbx_jupyter.service.signatures import Signature
 from sbx_jupyter.service.unary import UnaryCall
-from sbx_jupyter.service.written import send_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tornado.http1connection import HTTP1Connection
 
     from sbx_jupyter.service.context import RoutedRequest, Service
-    from sbx_jupyter.service.refusals import Refusal
+    from sbx_jupyter.service.gateway.refusals import Refusal
 
 
 def hold(service: Service, written: Awaitable[None]) -> None:

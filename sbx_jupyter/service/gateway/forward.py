@@ -10,12 +10,12 @@ from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
 from tornado.iostream import IOStream, StreamClosedError
 
-from sbx_jupyter.service import refusals
 from sbx_jupyter.service.answers import reset
-from sbx_jupyter.service.gateway import Refused, masked_host, open_port
+from sbx_jupyter.service.gateway import refusals
+from sbx_jupyter.service.gateway.gateway import Refused, masked_host, open_port
+from sbx_jupyter.service.gateway.raw_response import hold, send_refusal
 from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.tunnel import join
-from sbx_jupyter.service.written import hold, send_refusal
 
 if TYPE_CHECKING:
     from sbx_jupyter.protocol.access import Route
