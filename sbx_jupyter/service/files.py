@@ -17,8 +17,8 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol.runtime import WrittenFile
 from sbx_jupyter.service.downloads import Download
 from sbx_jupyter.service.gateway.raw_response import hold
-from sbx_jupyter.service.operations import Parameter, operation
 from sbx_jupyter.service.plain import RuntimeJsonHandler
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.signatures import check_file_access
 from sbx_jupyter.service.uploads import Upload
 

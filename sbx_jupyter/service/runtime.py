@@ -10,7 +10,7 @@ from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedEr
 from sbx_jupyter.service.answers import JSON_UTF8, error_body, reset, runtime_status
 from sbx_jupyter.service.bodies import BodyHandler
 from sbx_jupyter.service.gateway.gateway import Refused, find_live
-from sbx_jupyter.service.handlers import allow_preflight
+from sbx_jupyter.service.platform.platform_handler import allow_preflight
 from sbx_jupyter.service.signatures import check_token
 
 if TYPE_CHECKING:

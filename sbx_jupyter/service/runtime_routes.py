@@ -9,8 +9,8 @@ from sbx_jupyter.protocol.runtime import ComposeRequest, Reading, WrittenFile
 from sbx_jupyter.service import filesystem, process
 from sbx_jupyter.service.connect import RpcHandler
 from sbx_jupyter.service.files import FilesHandler
-from sbx_jupyter.service.operations import operation
 from sbx_jupyter.service.plain import RuntimeJsonHandler
+from sbx_jupyter.service.platform.operation_spec import operation
 
 METHODS: Final = {**filesystem.METHODS, **process.METHODS}
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tornado.httpserver import HTTPServer
 
-from sbx_jupyter.service import (
+from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
+from sbx_jupyter.service.counters import EngineCollector
+from sbx_jupyter.service.gateway.dispatch import FrontDoor
+from sbx_jupyter.service.lag import LoopLag
+from sbx_jupyter.service.log_format import note_request
+from sbx_jupyter.service.platform import (
     builds,
     diffs,
     disk,
@@ -23,12 +28,7 @@ from sbx_jupyter.service import (
     volume_content,
     volumes,
 )
-from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
-from sbx_jupyter.service.counters import EngineCollector
-from sbx_jupyter.service.gateway.dispatch import FrontDoor
-from sbx_jupyter.service.handlers import UnknownRouteHandler
-from sbx_jupyter.service.lag import LoopLag
-from sbx_jupyter.service.log_format import note_request
+from sbx_jupyter.service.platform.platform_handler import UnknownRouteHandler
 from sbx_jupyter.service.runtime_routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from sbx_jupyter.protocol.templates import (
     TemplateRequest,
 )
 from sbx_jupyter.service.gateway.dispatch import UPLOAD_PATH
-from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.uploads import Upload

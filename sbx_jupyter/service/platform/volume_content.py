@@ -17,8 +17,8 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.volumes import ChangeEntry, VolumeEntry
 from sbx_jupyter.service.answers import JSON, platform_status
-from sbx_jupyter.service.handlers import PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.volumes.content import VolumeContent

@@ -9,9 +9,9 @@ from prometheus_client import generate_latest
 
 from sbx_jupyter.engine.sandboxes.listing import SandboxFilter
 from sbx_jupyter.service.context import SbxApplication
-from sbx_jupyter.service.handlers import PlatformHandler
-from sbx_jupyter.service.openapi import describe
-from sbx_jupyter.service.operations import operation
+from sbx_jupyter.service.platform.openapi import describe
+from sbx_jupyter.service.platform.operation_spec import operation
+from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 
 class HealthHandler(PlatformHandler):

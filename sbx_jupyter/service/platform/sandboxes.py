@@ -15,14 +15,14 @@ from sbx_jupyter.protocol.platform import (
     Sandbox,
     SandboxDetail,
 )
-from sbx_jupyter.service.handlers import (
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import (
     COMMON_ERRORS,
     LIMIT,
     NEXT_TOKEN,
     PlatformHandler,
     parse_metadata,
 )
-from sbx_jupyter.service.operations import Parameter, operation
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.state.rows import SandboxRow

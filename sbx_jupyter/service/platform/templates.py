@@ -14,8 +14,13 @@ from sbx_jupyter.protocol.templates import (
     TemplateUpdate,
     TemplateWithBuilds,
 )
-from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import (
+    COMMON_ERRORS,
+    LIMIT,
+    NEXT_TOKEN,
+    PlatformHandler,
+)
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.service import Templates

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
-from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 _DAY = 86400
 _MAX_AGE = Parameter(

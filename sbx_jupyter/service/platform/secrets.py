@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.secrets import NewSecret, Secret, SecretUpdate
-from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
-from sbx_jupyter.service.operations import operation
+from sbx_jupyter.service.platform.operation_spec import operation
+from sbx_jupyter.service.platform.platform_handler import (
+    COMMON_ERRORS,
+    LIMIT,
+    NEXT_TOKEN,
+    PlatformHandler,
+)
 
 
 class SecretsHandler(PlatformHandler):

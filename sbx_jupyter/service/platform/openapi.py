@@ -10,8 +10,8 @@ import msgspec
 
 from sbx_jupyter.protocol import access, connect
 from sbx_jupyter.protocol.platform import Error
-from sbx_jupyter.service import operations
 from sbx_jupyter.service.connect import Unary
+from sbx_jupyter.service.platform import operation_spec as operations
 from sbx_jupyter.service.runtime_routes import METHODS, RUNTIME_ROUTES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tornado.web import RequestHandler
 
-    from sbx_jupyter.service.operations import Operation
+    from sbx_jupyter.service.platform.operation_spec import Operation
 
 _VERBS: Final = ("get", "head", "post", "put", "patch", "delete")
 _SEGMENT: Final = re.compile(r"\(\[\^/\]\+\)")

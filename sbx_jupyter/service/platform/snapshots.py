@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
 from sbx_jupyter.protocol.platform import SnapshotInfo, SnapshotRequest
-from sbx_jupyter.service.handlers import COMMON_ERRORS, LIMIT, NEXT_TOKEN, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import (
+    COMMON_ERRORS,
+    LIMIT,
+    NEXT_TOKEN,
+    PlatformHandler,
+)
 
 
 class SandboxSnapshotsHandler(PlatformHandler):

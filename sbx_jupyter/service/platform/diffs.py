@@ -7,8 +7,8 @@ from typing import Final
 from tornado.iostream import PipeIOStream, StreamClosedError
 
 from sbx_jupyter.protocol.diff import Diff
-from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 _CHUNK: Final = 256 * 1024
 _SINCE: Final = Parameter("since", {"type": "string"}, "A snapshot; the template by default.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sbx_jupyter.protocol.volumes import NewVolume, Volume, VolumeAndToken
-from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
-from sbx_jupyter.service.operations import operation
+from sbx_jupyter.service.platform.operation_spec import operation
+from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 
 class VolumesHandler(PlatformHandler):

@@ -16,8 +16,8 @@ from sbx_jupyter.protocol.templates import (
     TagGroups,
     TemplateTag,
 )
-from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 _ERRORS: Final = (*COMMON_ERRORS, 403)
 _MAX_PAGE: Final = 100

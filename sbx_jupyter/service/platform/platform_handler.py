@@ -12,7 +12,7 @@ from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedEr
 from sbx_jupyter.protocol import access, platform
 from sbx_jupyter.service.answers import JSON, error_body, platform_status
 from sbx_jupyter.service.bodies import BodyHandler
-from sbx_jupyter.service.operations import Parameter
+from sbx_jupyter.service.platform.operation_spec import Parameter
 
 T = TypeVar("T")
 

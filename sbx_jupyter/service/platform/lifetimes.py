@@ -24,8 +24,8 @@ from sbx_jupyter.protocol.platform import (
     TimeoutRequest,
 )
 from sbx_jupyter.service.answers import platform_status
-from sbx_jupyter.service.handlers import COMMON_ERRORS, PlatformHandler
-from sbx_jupyter.service.operations import Parameter, operation
+from sbx_jupyter.service.platform.operation_spec import Parameter, operation
+from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
