@@ -8,7 +8,7 @@ import msgspec
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.service.answers import JSON_UTF8
-from sbx_jupyter.service.runtime import RuntimeHandler
+from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler
 
 T = TypeVar("T")
 

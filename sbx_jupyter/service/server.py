@@ -29,7 +29,7 @@ from sbx_jupyter.service.platform import (
     volumes,
 )
 from sbx_jupyter.service.platform.platform_handler import UnknownRouteHandler
-from sbx_jupyter.service.runtime_routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
+from sbx_jupyter.service.runtime.routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
 
 if TYPE_CHECKING:
     import socket

@@ -22,9 +22,9 @@ from sbx_jupyter.service.gateway.forward import Forward
 from sbx_jupyter.service.gateway.raw_response import send_refusal
 from sbx_jupyter.service.gateway.routing import RoutingError, find_route, needs_sandbox
 from sbx_jupyter.service.log_format import new_request_id, note_request
-from sbx_jupyter.service.runtime_routes import METHODS
-from sbx_jupyter.service.signatures import Signature
-from sbx_jupyter.service.unary import UnaryCall
+from sbx_jupyter.service.runtime.routes import METHODS
+from sbx_jupyter.service.runtime.signatures import Signature
+from sbx_jupyter.service.runtime.unary import UnaryCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -10,9 +10,9 @@ import msgspec
 
 from sbx_jupyter.protocol import access, connect
 from sbx_jupyter.protocol.platform import Error
-from sbx_jupyter.service.connect import Unary
 from sbx_jupyter.service.platform import operation_spec as operations
-from sbx_jupyter.service.runtime_routes import METHODS, RUNTIME_ROUTES
+from sbx_jupyter.service.runtime.connect import Unary
+from sbx_jupyter.service.runtime.routes import METHODS, RUNTIME_ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,10 +23,15 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol import connect, messages
 from sbx_jupyter.protocol.runtime import Empty
 from sbx_jupyter.service.answers import JSON, HttpError
-from sbx_jupyter.service.codecs import JSON_CODEC, Codec, codec_for, content_types
-from sbx_jupyter.service.runtime import RefusedError, RuntimeHandler, basic_user, timeout_of
-from sbx_jupyter.service.signatures import TokenError
-from sbx_jupyter.service.streams import StreamWriter, keepalive_of
+from sbx_jupyter.service.runtime.codecs import JSON_CODEC, Codec, codec_for, content_types
+from sbx_jupyter.service.runtime.runtime_handler import (
+    RefusedError,
+    RuntimeHandler,
+    basic_user,
+    timeout_of,
+)
+from sbx_jupyter.service.runtime.signatures import TokenError
+from sbx_jupyter.service.runtime.streams import StreamWriter, keepalive_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import DataLossError
-from sbx_jupyter.service import negotiation
 from sbx_jupyter.service.answers import HttpError
-from sbx_jupyter.service.negotiation import Span
+from sbx_jupyter.service.runtime import negotiation
+from sbx_jupyter.service.runtime.negotiation import Span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sbx_jupyter.engine.live.files import OpenFile
-    from sbx_jupyter.service.runtime import RuntimeHandler
+    from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler
 
 _CHUNK: Final = 1024 * 1024
 _SAMPLE: Final = 64 * 1024

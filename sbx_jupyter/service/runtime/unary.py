@@ -24,9 +24,9 @@ from tornado.httputil import (
 
 from sbx_jupyter.errors import DeadlineExceededError, InternalError, SbxError
 from sbx_jupyter.protocol import access, connect, messages
-from sbx_jupyter.service.connect import Call, Method, Unary
 from sbx_jupyter.service.log_format import note_request
-from sbx_jupyter.service.runtime import EXPOSED_HEADERS, basic_user, timeout_of
+from sbx_jupyter.service.runtime.connect import Call, Method, Unary
+from sbx_jupyter.service.runtime.runtime_handler import EXPOSED_HEADERS, basic_user, timeout_of
 
 if TYPE_CHECKING:
     from tornado.http1connection import HTTP1Connection

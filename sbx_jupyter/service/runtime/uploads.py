@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.service.multipart import MultipartDecoder
+from sbx_jupyter.service.runtime.multipart import MultipartDecoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

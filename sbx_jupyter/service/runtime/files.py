@@ -15,12 +15,12 @@ from sbx_jupyter.errors import (
     UnauthenticatedError,
 )
 from sbx_jupyter.protocol.runtime import WrittenFile
-from sbx_jupyter.service.downloads import Download
 from sbx_jupyter.service.gateway.raw_response import hold
 from sbx_jupyter.service.plain import RuntimeJsonHandler
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
-from sbx_jupyter.service.signatures import check_file_access
-from sbx_jupyter.service.uploads import Upload
+from sbx_jupyter.service.runtime.downloads import Download
+from sbx_jupyter.service.runtime.signatures import check_file_access
+from sbx_jupyter.service.runtime.uploads import Upload
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.files import OpenFile

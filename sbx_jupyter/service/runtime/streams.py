@@ -10,7 +10,7 @@ from sbx_jupyter.protocol import connect
 if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders
 
-    from sbx_jupyter.service.runtime import RuntimeHandler
+    from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler
 
 DEFAULT_KEEPALIVE: Final = 90.0
 _MAX_KEEPALIVE: Final = 86400

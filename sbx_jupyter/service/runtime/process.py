@@ -21,7 +21,7 @@ from sbx_jupyter.protocol.runtime import (
     StreamInputRequest,
     UpdateRequest,
 )
-from sbx_jupyter.service.connect import (
+from sbx_jupyter.service.runtime.connect import (
     Call,
     ClientStream,
     Method,

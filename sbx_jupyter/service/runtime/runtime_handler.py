@@ -11,7 +11,7 @@ from sbx_jupyter.service.answers import JSON_UTF8, error_body, reset, runtime_st
 from sbx_jupyter.service.bodies import BodyHandler
 from sbx_jupyter.service.gateway.gateway import Refused, find_live
 from sbx_jupyter.service.platform.platform_handler import allow_preflight
-from sbx_jupyter.service.signatures import check_token
+from sbx_jupyter.service.runtime.signatures import check_token
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox

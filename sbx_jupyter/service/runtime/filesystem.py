@@ -19,7 +19,7 @@ from sbx_jupyter.protocol.runtime import (
     WatcherEventsResponse,
     WatcherRequest,
 )
-from sbx_jupyter.service.connect import Call, Method, ServerStream, StreamCall, Unary
+from sbx_jupyter.service.runtime.connect import Call, Method, ServerStream, StreamCall, Unary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
