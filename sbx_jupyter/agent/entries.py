@@ -12,10 +12,11 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from sbx_jupyter.agent.parallel_listing import read_in_halves
+
 from ..errors import InvalidArgumentError, ResourceExhaustedError
 from ..protocol.agent import LISTING_PIECE
 from . import paths
-from .halves import read_in_halves
 from .workers import Patience
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
     find_hierarchies,
 )
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, Spread
+from sbx_jupyter.isolation.process_resources import OpenFiles
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords, boot_id, has_ended, start_time_of
 from sbx_jupyter.isolation.zygote.client import (
@@ -30,7 +31,6 @@ from sbx_jupyter.isolation.zygote.client import (
 )
 
 from .cage import Cage
-from .census import OpenFiles
 from .tiers import Tier
 
 if TYPE_CHECKING:

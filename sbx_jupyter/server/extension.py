@@ -12,14 +12,6 @@ from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
 from sbx_jupyter.server.connections import Connections, ConnectionSettings, SandboxDefaults
-from sbx_jupyter.server.copies import (
-    ForkHandler,
-    OperationHandler,
-    OperationsHandler,
-    SnapshotHandler,
-    TemplateHandler,
-    TemplatesHandler,
-)
 from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
 from sbx_jupyter.server.sandboxes import (
@@ -30,6 +22,14 @@ from sbx_jupyter.server.sandboxes import (
     SandboxesHandler,
     SandboxHandler,
     TimeoutHandler,
+)
+from sbx_jupyter.server.templates_and_forks import (
+    ForkHandler,
+    OperationHandler,
+    OperationsHandler,
+    SnapshotHandler,
+    TemplateHandler,
+    TemplatesHandler,
 )
 from sbx_jupyter.server.terminals import (
     OneTerminalHandler,

@@ -29,9 +29,9 @@ from sbx_jupyter.errors import (
     UnimplementedError,
 )
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.widgets.operations import OPERATIONS, Request
 from sbx_jupyter.widgets.ordering import Resequencer
 from sbx_jupyter.widgets.pacing import Pace
+from sbx_jupyter.widgets.requests import OPERATIONS, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
