@@ -34,16 +34,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from sbx_jupyter.cli import disk as cli_disk
-    from sbx_jupyter.cli import sandboxes as cli_commands
-    from sbx_jupyter.cli import templates as cli_templates
+    from sbx_jupyter.cli import disk, sandboxes, templates
 
     parser = argparse.ArgumentParser(prog="jupyter sbx", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("engine", help="run the engine in the foreground", add_help=False)
-    cli_commands.add_to(commands)
-    cli_templates.add_to(commands)
-    cli_disk.add_to(commands)
+    sandboxes.add_to(commands)
+    templates.add_to(commands)
+    disk.add_to(commands)
     return parser
 
 

@@ -8,8 +8,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from sbx_jupyter.isolation import unborn
-from sbx_jupyter.isolation.confined import descendants as family
+from sbx_jupyter.isolation import stopped_child
+from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.zygote.cage_records import boot_id
 
 if TYPE_CHECKING:
@@ -94,20 +94,20 @@ class Cage:
         Raises ``UnimplementedError`` where there is no freezer; the agent must do it then.
         """
         if self.kept:
-            await asyncio.to_thread(family.stop, self.pid)
+            await asyncio.to_thread(descendants.stop, self.pid)
         else:
             await self._group.freeze()
 
     async def thaw(self) -> None:
         """Let a frozen sandbox go on. Raises ``UnimplementedError`` as ``freeze``."""
         if self.kept:
-            await asyncio.to_thread(family.go_on, self.pid)
+            await asyncio.to_thread(descendants.go_on, self.pid)
         else:
             await self._group.thaw()
 
     def usage(self) -> Usage | None:
         """What the sandbox uses now; None without control groups: ask the agent."""
-        return self._group.usage() or (family.usage(self.pid) if self.kept else None)
+        return self._group.usage() or (descendants.usage(self.pid) if self.kept else None)
 
     def work_ns(self) -> int | None:
         """Processor time of the whole sandbox so far, its agent included; the same twice means that
@@ -121,11 +121,11 @@ class Cage:
 
     def members(self) -> list[int]:
         """The processes of the sandbox but its agent, by their ids outside; blocking."""
-        return family.members(self.pid, kept=self.kept)
+        return descendants.members(self.pid, kept=self.kept)
 
     def free_agent(self) -> bool:
         """End what somebody inside has stopped so that the agent waits for it; blocking."""
-        return not self.kept and unborn.kill_unborn(self.pid)
+        return not self.kept and stopped_child.kill_unborn(self.pid)
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbx_jupyter.agent import system
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.kernel import landlock, notifications, seccomp, syscalls, tap, users
-from sbx_jupyter.isolation.zygote import host_mounts as places
-from sbx_jupyter.isolation.zygote import namespaces
+from sbx_jupyter.isolation.zygote import host_mounts, namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +60,7 @@ def _probe_root(found: Found, work: str, trees: list[str]) -> None:
     extent = f"0 {base} {users.RANGE}"
     source = work
     if base and found["idmapped"] is True:
-        owner = places.namespace_of_ids(base)
+        owner = host_mounts.namespace_of_ids(base)
         source = os.path.join(work, "root")
         _attach(work, source, owner)
     _in_sandbox(found, source, extent, extent)
@@ -165,7 +164,7 @@ def _leave(flags: int) -> None:
 
 
 def _idmap(paths: list[str]) -> None:
-    owner = places.namespace_of_ids(users.root_base() or 0)
+    owner = host_mounts.namespace_of_ids(users.root_base() or 0)
     for path in paths:
         tree = syscalls.open_tree(path)
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter as Tally
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from sbx_jupyter.engine.engine import Engine
-    from sbx_jupyter.service.lag import LoopLag
+
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -135,3 +137,46 @@ class ConnectionLimits:
         self._open[sandbox_id] -= 1
         if self._open[sandbox_id] <= 0:
             del self._open[sandbox_id]
+
+
+_INTERVAL: Final = 1.0
+_KEPT: Final = 15
+_LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+
+class LoopLag:
+    """Asks to be called once a second and looks how much later it is."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seen: deque[float] = deque(maxlen=_KEPT)
+        self._lateness = Histogram(
+            "sbx_event_loop_lateness_seconds",
+            "How much later than asked for the event loop came to a call.",
+            buckets=_LAG_BUCKETS,
+            registry=registry,
+        )
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def worst(self) -> float:
+        """The longest in the last calls, in seconds."""
+        return max(self._seen, default=0.0)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self._ask(asyncio.get_running_loop())
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ask(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = loop.time() + _INTERVAL
+        self._timer = loop.call_at(due, self._called, loop, due)
+
+    def _called(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        lateness = max(0.0, loop.time() - due)
+        self._seen.append(lateness)
+        self._lateness.observe(lateness)
+        self._ask(loop)

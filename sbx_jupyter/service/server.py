@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tornado.httpserver import HTTPServer
 
 from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
-from sbx_jupyter.service.counters import EngineCollector
+from sbx_jupyter.service.counters import EngineCollector, LoopLag
 from sbx_jupyter.service.gateway.dispatch import FrontDoor
-from sbx_jupyter.service.lag import LoopLag
 from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.platform import (
     builds,

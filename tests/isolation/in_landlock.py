@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from sbx_jupyter.isolation.confined import descendants as family
+from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import Inside, sandbox
@@ -75,11 +75,11 @@ async def main(data: Path) -> None:
         usage = cage.usage()
         seen["processes"] = usage.processes if usage else None
         await cage.freeze()
-        states = [_state(pid) for pid in family.descendants(cage.pid)[1:]]
+        states = [_state(pid) for pid in descendants.descendants(cage.pid)[1:]]
         seen["frozen"] = set(states) <= set("TZ") and states.count("T") >= 2
         await cage.thaw()
         seen.update(await bombed(inside))
-        below = family.descendants(cage.pid)
+        below = descendants.descendants(cage.pid)
         await inside.start("kill -9 -1")  # the agent, too, but not its keeper
         await asyncio.wait_for(cage.wait_dead(), 10)
     seen["left"] = [pid for pid in below if Path(f"/proc/{pid}").exists() and _state(pid) != "Z"]
@@ -95,10 +95,10 @@ async def bombed(inside: Inside) -> dict[str, object]:
     for _ in range(2):
         bomb = asyncio.create_task(inside.run(f"exec python -c '{script}'"))
         while not bomb.done():
-            most = max(most, family.count_tasks(inside.cage.pid))
+            most = max(most, descendants.count_tasks(inside.cage.pid))
             await asyncio.sleep(0.01)
     async with asyncio.timeout(10):  # those that were ended have to be reaped yet
-        while (left := family.count_tasks(inside.cage.pid)) > 20:
+        while (left := descendants.count_tasks(inside.cage.pid)) > 20:
             await asyncio.sleep(0.05)
     alive = await inside.run("echo alive")
     return {"bomb": most, "left_of_bomb": left, "after_bomb": alive.out.strip()}

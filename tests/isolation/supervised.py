@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from sbx_jupyter.agent.supervision import Supervision
-from sbx_jupyter.isolation.confined import descendants as family
-from sbx_jupyter.isolation.confined import keeper, shared_ids
+from sbx_jupyter.isolation.confined import descendants, keeper, shared_ids
 from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def program(top: Path, supervision: Supervision, report: int) -> None:
 
 def main(top: Path) -> None:
     """Fork a program, be its keeper, and end with it."""
-    family.prepare_keeper()
+    descendants.prepare_keeper()
     outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     filter_program = shared_ids.build()
     pid = os.fork()
@@ -165,7 +164,7 @@ def main(top: Path) -> None:
     try:
         keeper.Keeper(pid, outside.detach(), str(top / "inside"), 0).serve()
     finally:
-        family.end_all()
+        descendants.end_all()
 
 
 if __name__ == "__main__":

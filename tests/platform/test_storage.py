@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.cli import disk as cli_disk
-from sbx_jupyter.cli import main as cli
-from sbx_jupyter.cli import storage
+from sbx_jupyter.cli import main, storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.isolation.kernel import subvolumes
@@ -173,7 +172,7 @@ def test_the_command_makes_an_image_and_says_how_to_mount_it(
     data = tmp_path / "my data"
     arguments = ["storage", "create", "--size", "1G", "--filesystem", kind, "--no-mount"]
 
-    code = cli.main([*arguments, "--data-dir", str(data)])
+    code = main.main([*arguments, "--data-dir", str(data)])
 
     said = capsys.readouterr().out
     image = tmp_path / "my data.img"
@@ -185,7 +184,7 @@ def test_the_command_makes_an_image_and_says_how_to_mount_it(
         "'", ""
     ).replace('"', "")
     assert f"my\\040data {kind} loop" in said
-    assert cli.main([*arguments, "--data-dir", str(data)]) == 1
+    assert main.main([*arguments, "--data-dir", str(data)]) == 1
     assert "is there already" in capsys.readouterr().err
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.isolation import census
-from sbx_jupyter.isolation.confined import descendants as family
+from sbx_jupyter.isolation import process_resources
+from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.protocol.locations import connection_file_of
 from tests.security import exhaustion, flooding, interface, keeper_attacks
@@ -134,7 +134,7 @@ class Siege:
 
     def context(self, box: AsyncSandbox) -> dict[str, Any]:
         cage = json.loads((self.data / "cages" / box.sandbox_id).read_text())
-        first = 1 if self.tier != "landlock" else family.descendants(cage["pid"])[0]
+        first = 1 if self.tier != "landlock" else descendants.descendants(cage["pid"])[0]
         (marker,) = (self.data / "sandboxes").glob("*/upper/home/user/of-the-sibling")
         assert self.engine is not None
         return {
@@ -201,8 +201,10 @@ class Siege:
 
         def look() -> None:
             while not is_over.wait(0.03):
-                pids = family.members(cage["pid"], kept=cage["kept"])
-                peak[0] = max(peak[0], sum(census.resident(pid, exact=True) for pid in pids))
+                pids = descendants.members(cage["pid"], kept=cage["kept"])
+                peak[0] = max(
+                    peak[0], sum(process_resources.resident(pid, exact=True) for pid in pids)
+                )
 
         looking = threading.Thread(target=look)
         looking.start()

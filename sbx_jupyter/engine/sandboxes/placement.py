@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir, translate
 from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, layer_paths
+from sbx_jupyter.engine.tasks import whole
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import SbxError, UnavailableError, UnimplementedError
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 from sbx_jupyter.isolation.kernel import subvolumes

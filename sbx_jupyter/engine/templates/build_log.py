@@ -12,7 +12,7 @@ import msgspec
 
 from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.engine.state.rows import now
-from sbx_jupyter.engine.whole import whole
+from sbx_jupyter.engine.tasks import whole
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.templates import LEVELS, BuildLogEntry
 

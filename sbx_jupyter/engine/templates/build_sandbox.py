@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.sandboxes.creation import draft_from
 from sbx_jupyter.engine.sandboxes.placement import limits_for, plan_for
+from sbx_jupyter.engine.tasks import whole
 from sbx_jupyter.engine.templates.build_log import follow
-from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync
+from sbx_jupyter.engine.tasks import whole
 from sbx_jupyter.engine.templates.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
 from sbx_jupyter.engine.templates.reports import Reports
 from sbx_jupyter.engine.templates.requests import check_start, check_template_request
 from sbx_jupyter.engine.templates.tags import with_tags
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.engine.whole import whole
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,

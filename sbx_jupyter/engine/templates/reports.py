@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.templates import build_log as output
+from sbx_jupyter.engine.templates import build_log
 from sbx_jupyter.engine.templates.references import parse_reference
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
@@ -34,16 +34,16 @@ class Reports:
         self._store = store
         self._catalog = catalog
         self._folder = folder
-        self._running: dict[str, output.BuildLog] = {}
+        self._running: dict[str, build_log.BuildLog] = {}
         self._logs: dict[str, list[BuildLogEntry]] = {}
 
     def path(self, build_id: str) -> Path:
         """Where the log of a build is."""
         return self._folder / f"{build_id}.jsonl"
 
-    def begin(self, build_id: str) -> output.BuildLog:
+    def begin(self, build_id: str) -> build_log.BuildLog:
         """The log of a build that starts."""
-        log = output.BuildLog(self.path(build_id))
+        log = build_log.BuildLog(self.path(build_id))
         self._running[build_id] = log
         return log
 
@@ -73,7 +73,7 @@ class Reports:
         build = self._store.builds.get(build_id) or build
         if build_id not in self._running and build.status != "waiting":
             entries = await self._entries(build)
-        page = output.at_least(entries, level)[offset : offset + limit]
+        page = build_log.at_least(entries, level)[offset : offset + limit]
         info = BuildInfo(
             template_id=template.template_id,
             build_id=build_id,
@@ -99,7 +99,7 @@ class Reports:
             return log.saved
         known = self._logs.get(build.build_id)
         if known is None:
-            known = await asyncio.to_thread(output.LogFile(self.path(build.build_id)).load)
+            known = await asyncio.to_thread(build_log.LogFile(self.path(build.build_id)).load)
             if build.status in ("ready", "error"):
                 self._keep(build.build_id, known)
         return known
@@ -121,7 +121,7 @@ class Reports:
 
 def _add_last(path: Path, entry: BuildLogEntry) -> None:
     """End the log of a build that an engine before this one began; blocking."""
-    file = output.LogFile(path)
+    file = build_log.LogFile(path)
     file.load()
     file.append([entry])
 
@@ -129,7 +129,7 @@ def _add_last(path: Path, entry: BuildLogEntry) -> None:
 def _reason(build: BuildRow, entries: list[BuildLogEntry]) -> BuildReason:
     grave = [
         entry
-        for entry in output.at_least(entries, "warn")
+        for entry in build_log.at_least(entries, "warn")
         if build.reason_step is None or entry.step == build.reason_step
     ]
     return BuildReason(

@@ -18,8 +18,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.isolation.confined import descendants as family
-from sbx_jupyter.isolation.confined import setup as confined
+from sbx_jupyter.isolation.confined import descendants, setup
 from sbx_jupyter.isolation.confined.attributes import Attributes
 from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, Headcount
 from sbx_jupyter.isolation.kernel import notifications
@@ -82,7 +81,7 @@ class Keeper:
             while told := os.read(self._signals, 512):
                 if signal.SIGTERM in told:
                     return True
-        return self._agent in family.reap()
+        return self._agent in descendants.reap()
 
     def _open_door(self, events: int) -> None:
         """Take the listener of a new program, if there may be one more."""
@@ -115,13 +114,13 @@ def prepare(order: Order, data: str) -> str:
 
     Raises ``OSError``.
     """
-    family.prepare_keeper()
+    descendants.prepare_keeper()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if order.processors:
         os.sched_setaffinity(0, order.processors)
     os.umask(0o022)
-    root = confined.root_of(order, data)
+    root = setup.root_of(order, data)
     os.makedirs(root, exist_ok=True)
     return root
 
@@ -131,4 +130,4 @@ def keep(order: Order, agent: int, door: int, root: str) -> NoReturn:
     try:
         Keeper(agent, door, root, order.processes if order.limit_processes else 0).serve()
     finally:
-        family.end_all()
+        descendants.end_all()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sbx_jupyter.isolation.confined import descendants as family
+from sbx_jupyter.isolation.confined import descendants
 
 LOOK_INTERVAL: Final = 0.1
 _LONGEST_TRUST: Final = 1.0
@@ -78,7 +78,7 @@ class Headcount:
         since = last - self._made
         trusted = now - self._counted_at < _LONGEST_TRUST
         if not trusted or since < 0 or self._count + since > self._limit:
-            self._count, since = family.count_tasks(os.getpid()), 0
+            self._count, since = descendants.count_tasks(os.getpid()), 0
             self._made, self._counted_at = last, now
         return self._count + since
 
@@ -91,7 +91,7 @@ def _members() -> list[_Member]:
     """Every program below this process; not the agent and its workers, which are of our session."""
     own = os.getsid(0)
     found: list[_Member] = []
-    for pid in family.descendants(os.getpid()):
+    for pid in descendants.descendants(os.getpid()):
         with contextlib.suppress(OSError, ValueError, IndexError):
             text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
             fields = text.rpartition(")")[2].split()

@@ -100,11 +100,11 @@ def _open_files(pid: int, kept: bool) -> dict[str, Any]:
 
     The tree of processes is walked here and now, so that nobody else has come to their numbers.
     """
-    from sbx_jupyter.isolation import census
-    from sbx_jupyter.isolation.confined import descendants as family
+    from sbx_jupyter.isolation import process_resources
+    from sbx_jupyter.isolation.confined import descendants
 
     signal.alarm(_LOOK_TIMEOUT)  # a file may be on a disk that does not answer
-    found = census.open_files(family.members(pid, kept=kept))
+    found = process_resources.open_files(descendants.members(pid, kept=kept))
     return {"unnamed_bytes": found.unnamed_bytes, "writers": found.writers}
 
 

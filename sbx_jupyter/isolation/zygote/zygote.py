@@ -26,13 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.isolation.confined import keeper
-from sbx_jupyter.isolation.confined import setup as confined
+from sbx_jupyter.isolation.confined import keeper, setup
 from sbx_jupyter.isolation.kernel import syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
-from sbx_jupyter.isolation.zygote import cage_records as records
-from sbx_jupyter.isolation.zygote import host_mounts as places
-from sbx_jupyter.isolation.zygote import namespaces, worker
+from sbx_jupyter.isolation.zygote import cage_records, host_mounts, namespaces, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +56,7 @@ class Zygote:
         self._control = control
         self._run_agent = run_agent
         self._setting: Setting | None = None
-        self._cages = records.CageRecords(Path())
+        self._cages = cage_records.CageRecords(Path())
 
     def serve(self) -> NoReturn:
         """Answer requests until the engine closes the socket."""
@@ -137,8 +134,8 @@ class Zygote:
             gathered = namespaces.Places("", "", str(data), (), str(stock))
         else:
             owner = base if kind == users.ROOT_MAPPED else 0
-            gathered = places.prepare(data, stock, plan, owner)
-        self._cages = records.CageRecords(Path(body["data_dir"]) / "cages")
+            gathered = host_mounts.prepare(data, stock, plan, owner)
+        self._cages = cage_records.CageRecords(Path(body["data_dir"]) / "cages")
         self._setting = Setting(kind, base, own_uid, own_gid, plan, gathered)
         gc.collect()
         gc.freeze()
@@ -166,7 +163,7 @@ class Zygote:
                 gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
                 users.write_maps(pid, uid_map, gid_map)
             # Before any of it runs: an engine that dies now leaves nothing that cannot be found.
-            self._cages.write(order.sandbox_id, {**body["record"], **records.identity(pid)})
+            self._cages.write(order.sandbox_id, {**body["record"], **cage_records.identity(pid)})
             os.write(release, b"1")
         except OSError:
             wire.close_all(given)
@@ -241,7 +238,7 @@ class Zygote:
         try:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             where = setting.places
-            more = confined.enter(order, where.data, where.stock, setting.plan)
+            more = setup.enter(order, where.data, where.stock, setting.plan)
             os.write(report, b"ok")
             os.close(report)
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}

@@ -15,11 +15,12 @@ from sbx_jupyter.service.gateway import refusals
 from sbx_jupyter.service.gateway.gateway import Refused, masked_host, open_port
 from sbx_jupyter.service.gateway.raw_response import hold, send_refusal
 from sbx_jupyter.service.log_format import note_request
-from sbx_jupyter.service.tunnel import join
 
 if TYPE_CHECKING:
     from sbx_jupyter.protocol.access import Route
     from sbx_jupyter.service.context import RoutedRequest, Service
+    from sbx_jupyter.service.counters import Counters
+
 
 _CHUNK: Final = 256 * 1024
 _UNLIMITED: Final = 1 << 62
@@ -274,3 +275,25 @@ def _is_upgrade(headers: HTTPHeaders) -> bool:
     if headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers:
         return False  # a body comes first, so this is an ordinary request
     return "Upgrade" in headers and any(token.strip() == "upgrade" for token in tokens)
+
+
+async def join(client: IOStream, stream: IOStream, counters: Counters) -> None:
+    """Copy until either side ends; raises nothing for a side that goes away."""
+    upload = asyncio.create_task(_copy(client, stream, counters))
+    download = asyncio.create_task(_copy(stream, client, counters))
+    try:
+        await asyncio.wait((upload, download), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (upload, download):
+            task.cancel()
+        await asyncio.gather(upload, download, return_exceptions=True)
+
+
+async def _copy(source: IOStream, destination: IOStream, counters: Counters) -> None:
+    try:
+        while True:
+            chunk = await source.read_bytes(_CHUNK, partial=True)
+            counters.sent_bytes += len(chunk)
+            await destination.write(chunk)
+    except StreamClosedError:
+        return

@@ -10,7 +10,7 @@ import msgspec
 
 from sbx_jupyter.protocol import access, connect
 from sbx_jupyter.protocol.platform import Error
-from sbx_jupyter.service.platform import operation_spec as operations
+from sbx_jupyter.service.platform import operation_spec
 from sbx_jupyter.service.runtime.connect import Unary
 from sbx_jupyter.service.runtime.routes import METHODS, RUNTIME_ROUTES
 
@@ -104,7 +104,7 @@ def _document(version: str, paths: dict[str, Any], components: dict[str, Any]) -
 
 def _of(route: Any) -> Iterator[tuple[str, Operation]]:
     for verb in _VERBS:
-        found = getattr(getattr(route[1], verb), operations.ATTRIBUTE, None)
+        found = getattr(getattr(route[1], verb), operation_spec.ATTRIBUTE, None)
         if found is not None:
             yield verb, found
 
@@ -158,7 +158,7 @@ def _operation(
     return item
 
 
-def _parameter(parameter: operations.Parameter) -> dict[str, Any]:
+def _parameter(parameter: operation_spec.Parameter) -> dict[str, Any]:
     described: dict[str, Any] = {
         "name": parameter.name,
         "in": "query",

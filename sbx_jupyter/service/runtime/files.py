@@ -16,9 +16,9 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.runtime import WrittenFile
 from sbx_jupyter.service.gateway.raw_response import hold
-from sbx_jupyter.service.plain import RuntimeJsonHandler
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.runtime.downloads import Download
+from sbx_jupyter.service.runtime.runtime_handler import RuntimeJsonHandler
 from sbx_jupyter.service.runtime.signatures import check_file_access
 from sbx_jupyter.service.runtime.uploads import Upload
 

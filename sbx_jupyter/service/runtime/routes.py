@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Final
 
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.protocol.runtime import ComposeRequest, Reading, WrittenFile
-from sbx_jupyter.service.plain import RuntimeJsonHandler
 from sbx_jupyter.service.platform.operation_spec import operation
 from sbx_jupyter.service.runtime import filesystem, process
 from sbx_jupyter.service.runtime.connect import RpcHandler
 from sbx_jupyter.service.runtime.files import FilesHandler
+from sbx_jupyter.service.runtime.runtime_handler import RuntimeJsonHandler
 
 METHODS: Final = {**filesystem.METHODS, **process.METHODS}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+import msgspec
 
 from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedError
 from sbx_jupyter.service.answers import JSON_UTF8, error_body, reset, runtime_status
@@ -16,6 +18,7 @@ from sbx_jupyter.service.runtime.signatures import check_token
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.protocol.access import Route
+
 
 EXPOSED_HEADERS: Final = (
     "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control,"
@@ -110,3 +113,32 @@ def timeout_of(text: str | None) -> float | None:
     if not (text.isascii() and text.isdigit()) or len(text) > 10:
         raise InvalidArgumentError("Connect-Timeout-Ms must be a whole number of milliseconds")
     return int(text) / 1000 or None
+
+
+T = TypeVar("T")
+
+
+class RuntimeJsonHandler(RuntimeHandler):
+    """Takes and answers small JSON bodies."""
+
+    max_body_size: ClassVar[int] = 16 * 1024 * 1024
+
+    def read_body(self, kind: type[T]) -> T:
+        """The body as a record; raises ``InvalidArgumentError``."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidArgumentError(f"invalid request body: {error}") from None
+
+    def answer(self, body: Any) -> None:
+        """End the request with a JSON body."""
+        payload = msgspec.json.encode(body)
+        self.set_header("Content-Type", JSON_UTF8)
+        self.set_header("Content-Length", len(payload))
+        self.finish(payload)
+
+    def answer_nothing(self) -> None:
+        """End the request with 204."""
+        self.set_status(204)
+        self.clear_header("Content-Type")
+        self.finish()
