@@ -1,0 +1,5 @@
+"""One running sandbox: the channel to its agent, its files, processes, terminals, watches and ports.
+
+``sandbox.py`` is the entry. Nothing here knows the store or the life of a sandbox (see
+``sandboxes``).
+"""

@@ -1,0 +1,5 @@
+"""Templates and their builds: the catalog, tags, build requests and the steps that run in sandboxes.
+
+``service.py`` is the entry for handlers; ``build.py`` is one build from its base to its last
+layer.
+"""

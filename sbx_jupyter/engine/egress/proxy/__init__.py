@@ -1,0 +1,5 @@
+"""The egress proxy that a sandbox finds on its loopback: HTTP, CONNECT and SOCKS5.
+
+Start at ``server.py``. Every outgoing connection passes ``dialer.py``, which checks the address
+that is dialled; no other module may open a connection to the outside.
+"""
