@@ -1,4 +1,4 @@
-"""One running sandbox: the channel to its agent, its files, processes, terminals, watches and ports.
+"""One running sandbox: its agent channel, files, processes, terminals, watches and ports.
 
 ``sandbox.py`` is the entry. Nothing here knows the store or the life of a sandbox (see
 ``sandboxes``).

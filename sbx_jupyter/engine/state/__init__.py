@@ -1,4 +1,4 @@
-"""What the engine keeps on the disk: the SQLite store, its rows and migrations, keys, history and logs.
+"""What the engine keeps on disk: the SQLite store, rows, migrations, keys, history and logs.
 
 Only ``store.py`` speaks SQL. A change of a row needs a step in ``migrations.py``.
 """

@@ -1,4 +1,4 @@
-"""Watching sandboxes and the engine: limits that the kernel does not hold, samples, meters and gauges.
+"""Watching sandboxes and the engine: limits the kernel does not hold, samples and meters.
 
 ``checkpoints.py`` names the steps at which fault tests stop the engine; keep its names in use.
 """

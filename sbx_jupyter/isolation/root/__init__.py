@@ -1,4 +1,4 @@
-"""The stock root file system of sandboxes: what of the host is shown, and which files are made anew.
+"""The stock root file system: which parts of the host are shown, which files are made new.
 
 It is an allow-list: what is not named in ``rootfs.py`` is not visible inside.
 """
