@@ -2,15 +2,19 @@
 
 They are runs of their own: Playwright keeps an event loop going that other fixtures cannot share,
 and the tests of faults count every process below them. What fails while they share two processors
-is run once more alone, and said; only what fails again fails the whole.
+is run once more alone, so that a noisy machine fails nothing. The last lines name every test that
+needed this second try; only what fails again fails the whole.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import IO
 
 FAILED = 1
@@ -19,31 +23,74 @@ RUNS = {
     "browser": ["tests/browser", "--confcutdir=tests/browser"],
     "faults": ["tests/faults", "--confcutdir=tests/faults"],
 }
+ANNOUNCEMENT = """\
+Running all tests: {runs}.
+The first prints as it goes; the others run beside it and print when it is over.
+All of them take about 17 minutes on 2 cores.
+"""
 
 
-def run(name: str, options: list[str], output: IO[bytes] | None = None) -> int:
-    cache = ["-o", f"cache_dir=.pytest_cache/{name}"]
-    command = [sys.executable, "-m", "pytest", *RUNS[name], *cache, *options]
-    errors = subprocess.STDOUT if output else None
-    return subprocess.run(command, stdout=output, stderr=errors, check=False).returncode
+class Runs:
+    """Runs of pytest by name, each with a cache of its own that knows what failed in it."""
+
+    def __init__(
+        self, arguments: Mapping[str, Sequence[str]], options: Sequence[str], caches: Path
+    ) -> None:
+        self._arguments = arguments
+        self._options = options
+        self._caches = caches
+        self.codes: dict[str, int] = {}
+        self.first_failures: dict[str, list[str]] = {}
+
+    def run(self, name: str, output: IO[bytes] | None = None) -> None:
+        self._run(name, [], output)
+        self.first_failures[name] = self.failures(name)
+
+    def run_failed_again(self, name: str) -> None:
+        self._run(name, ["--last-failed", "--last-failed-no-failures=none"], None)
+
+    def _run(self, name: str, more: list[str], output: IO[bytes] | None) -> None:
+        command = [sys.executable, "-m", "pytest", *self._arguments[name], *self._options, *more]
+        command += ["-o", f"cache_dir={self._caches / name}"]
+        errors = subprocess.STDOUT if output else None
+        self.codes[name] = subprocess.run(command, stdout=output, stderr=errors).returncode
+
+    def failures(self, name: str) -> list[str]:
+        """The tests that failed when they last ran."""
+        stored = self._caches / name / "v" / "cache" / "lastfailed"
+        return sorted(json.loads(stored.read_text())) if stored.exists() else []
+
+    def second_tries(self, name: str) -> str:
+        """What the end of all runs says of one of them."""
+        tried = self.first_failures[name]
+        if not tried:
+            return f"{name}: Nothing needed a second try."
+        failed = self.failures(name)
+        lines = [f"  {test}: {'failed again' if test in failed else 'passed'}" for test in tried]
+        return "\n".join([f"{name}: Needed a second try:", *lines])
 
 
-def main(options: list[str]) -> int:
-    codes: dict[str, int] = {}
-    with tempfile.TemporaryFile() as output, ThreadPoolExecutor(1) as thread:
-        apart = thread.submit(
-            lambda: {name: run(name, options, output) for name in ("browser", "faults")}
-        )
-        codes["others"] = run("others", options)
-        codes |= apart.result()
+def main(options: list[str], arguments: Mapping[str, Sequence[str]] = RUNS) -> int:
+    first, *beside = arguments
+    print(ANNOUNCEMENT.format(runs=", ".join(arguments)), flush=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="sbx-tests-") as caches,
+        tempfile.TemporaryFile() as output,
+    ):
+        runs = Runs(arguments, options, Path(caches))
+        with ThreadPoolExecutor(1) as thread:
+            apart = thread.submit(lambda: [runs.run(name, output) for name in beside])
+            runs.run(first)
+            apart.result()
         output.seek(0)
         sys.stdout.buffer.write(output.read())
         sys.stdout.flush()
-    for name, code in codes.items():
-        if code == FAILED:
-            print(f"\nWhat failed among the {name}, once more and alone:", flush=True)
-            codes[name] = run(name, [*options, "--last-failed", "--last-failed-no-failures=none"])
-    return max(codes.values(), key=abs)
+        for name in arguments:
+            if runs.codes[name] == FAILED:
+                print(f"\nWhat failed among the {name}, once more and alone:", flush=True)
+                runs.run_failed_again(name)
+        print("", *map(runs.second_tries, arguments), sep="\n", flush=True)
+    return max(runs.codes.values(), key=abs)
 
 
 if __name__ == "__main__":
