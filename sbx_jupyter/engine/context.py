@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.engine.storage.flatten import Flattener
+from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.protocol.platform import VolumeMount
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.history import History
     from sbx_jupyter.engine.state.store import Batch, Store
     from sbx_jupyter.engine.storage.layers import Layers
-
-T = TypeVar("T")
 
 _log = logging.getLogger("sbx_jupyter.engine")
 
@@ -90,43 +88,6 @@ class Hooks:
     """Environment of every process in every sandbox, below what the sandbox's own says."""
 
 
-class Tasks:
-    """Work that outlives the call that began it; none is forgotten, all is awaited at the end."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    def spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    async def complete(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        """Await ``work``; it goes on when the caller is cancelled."""
-        return await asyncio.shield(self.spawn(work, name))
-
-    async def drain(self, timeout: float) -> None:
-        """Wait for all that runs and for what that begins; cancel what takes longer."""
-        current = asyncio.current_task()
-        end = asyncio.get_running_loop().time() + timeout
-        while waiting := [task for task in self._tasks if task is not current]:
-            left = end - asyncio.get_running_loop().time()
-            if left <= 0:
-                _log.warning("%d tasks did not end and are cancelled", len(waiting))
-                for task in waiting:
-                    task.cancel()
-                await asyncio.gather(*waiting, return_exceptions=True)
-                return
-            await asyncio.wait(waiting, timeout=left)
-
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # Also raised to who awaits it, if anybody still does.
-            _log.debug("task %s failed: %r", task.get_name(), error)
-
-
 @dataclass(slots=True)
 class Context:
     """The state of one engine."""
@@ -143,8 +104,10 @@ class Context:
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     meters: Meters = field(default_factory=Meters)
-    tasks: Tasks = field(default_factory=Tasks)
-    guards: Tasks = field(default_factory=Tasks)
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
+    """Work that outlives the call that began it; awaited when the engine stops."""
+
+    guards: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Those that wait for the death of a sandbox; they end when it ends or is let go."""
 
     operations: Operations = field(default_factory=Operations)

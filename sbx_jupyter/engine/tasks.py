@@ -1,4 +1,4 @@
-"""Background tasks that somebody owns: they are kept, logged when they fail, and cancelled."""
+"""Background tasks that somebody owns, and work that must not be left half done."""
 
 from __future__ import annotations
 
@@ -18,49 +18,90 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """The tasks of one owner."""
+    """The tasks of one owner: kept until they end, and logged when they fail.
+
+    A failure is an error in the log, with its traceback; an ``SbxError`` is one for debugging only,
+    and what ``complete`` raises to its caller is not logged at all.
+    """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run ``work`` until it ends or the owner cancels everything."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+    def spawn(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+        """Run ``work`` in the background."""
+        task = self._start(work, name)
+        task.add_done_callback(_log_failure)
         return task
 
+    async def complete(self, work: Coroutine[Any, Any, T], name: str | None = None) -> T:
+        """Await ``work``, which goes on when the caller is cancelled."""
+        task = self._start(work, name)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # From now on nobody else learns that it failed.
+            task.add_done_callback(_log_failure)
+            raise
+
     def cancel(self) -> None:
-        """Cancel what still runs."""
+        """Cancel the tasks that still run, without waiting for their end."""
         for task in self._tasks:
             task.cancel()
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        if not isinstance(error, SbxError):
-            _log.error("a background task failed", exc_info=error)
+    async def aclose(self) -> None:
+        """Cancel the tasks that still run, and wait for their end."""
+        self.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait for all tasks and for those that they spawn; cancel them after ``timeout``."""
+        current = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        while waiting := [task for task in self._tasks if task is not current]:
+            left = None if end is None else end - loop.time()
+            if left is not None and left <= 0:
+                _log.warning("%d tasks did not end and are cancelled", len(waiting))
+                for task in waiting:
+                    task.cancel()
+                await asyncio.gather(*waiting, return_exceptions=True)
+                return
+            await asyncio.wait(waiting, timeout=left)
+
+    def _start(self, work: Coroutine[Any, Any, T], name: str | None) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
-async def whole(
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if task.cancelled() or (error := task.exception()) is None:
+        return
+    if isinstance(error, SbxError):
+        _log.debug("task %s failed: %s", task.get_name(), error)
+    else:
+        _log.error("task %s failed", task.get_name(), exc_info=error)
+
+
+async def finish_or_undo(
     work: Coroutine[Any, Any, T], *, undo: Callable[[T], Awaitable[None]] | None = None
 ) -> T:
-    """Await ``work`` to its end; a cancellation of the caller is raised after that.
+    """Await ``work`` to its end even if the caller is cancelled, then raise the cancellation.
 
-    ``undo`` is given what the work made when nobody is left to take it.
+    The result of ``work``, which the cancelled caller cannot take, is passed to ``undo``.
     """
     task = asyncio.create_task(work)
     if not await _finish(task):
         return task.result()
-    # Looked at, so that nobody misses it.
+    # Reading the exception keeps asyncio from reporting that nobody did.
     if task.exception() is None and undo is not None:
         await _finish(asyncio.ensure_future(undo(task.result())))
     raise asyncio.CancelledError
 
 
 async def _finish(task: asyncio.Future[Any]) -> bool:
-    """Wait for ``task`` however often the caller is cancelled; whether it was."""
+    """Wait for ``task`` to its end; say whether the caller was cancelled meanwhile."""
     is_cancelled = False
     while not task.done():
         try:

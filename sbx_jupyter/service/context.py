@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import tornado.web
 from tornado.httputil import HTTPServerRequest
 
+from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.service.counters import ConnectionLimits, Counters
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Sequence
 
     from sbx_jupyter.engine.engine import Engine
@@ -38,13 +38,8 @@ class Service:
     settings: ServiceSettings
     counters: Counters = field(default_factory=Counters)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the handler that began it; cancelled when the service stops."""
-
-    def keep(self, task: asyncio.Task[Any]) -> None:
-        """Hold on to a task until it is done."""
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
 
 class SbxApplication(tornado.web.Application):

@@ -142,9 +142,7 @@ class Server:
         """Take no new connections and end those there are."""
         self._http.stop()
         self._lag.stop()
-        for task in list(self.service.tasks):
-            task.cancel()
-        await asyncio.gather(*self.service.tasks, return_exceptions=True)
+        await self.service.tasks.aclose()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._http.close_all_connections()

@@ -89,7 +89,7 @@ class Processes:
         if request.pty is not None:
             check_size(request.pty.size)
         # Shielded, since a reply that nobody takes would leave a process that nobody knows.
-        return await asyncio.shield(self._tasks.spawn(self._start(request, user, timeout)))
+        return await self._tasks.complete(self._start(request, user, timeout))
 
     def select(self, selector: ProcessSelector, *, ended: bool = False) -> Process:
         """The process with this pid, or the first living one with this tag.

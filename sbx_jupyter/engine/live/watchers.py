@@ -81,7 +81,7 @@ class Watch:
         if self._error is None:
             self._read()
             # Shielded, since a caller who gives up must not lose what is being worked on.
-            await asyncio.shield(self._tasks.spawn(self._process()))
+            await self._tasks.complete(self._process())
         if self._error is not None:
             raise self._error
         taken = list(self._events)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir, translate
 from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, layer_paths
-from sbx_jupyter.engine.tasks import whole
+from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError, UnavailableError, UnimplementedError
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
@@ -100,7 +100,7 @@ class LocalPlacement:
         A cancelled caller waits until what was begun is there and has been taken away again.
         Raises ``NoSpaceError`` when the disk is full, and what the fence and the agent raise.
         """
-        return await whole(
+        return await finish_or_undo(
             self._place(plan, fresh),
             undo=lambda placed: self._take_away(plan.sandbox_id, placed, fresh),
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.placement import Placed, Placement, Plan
+from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.access import new_sandbox_id
@@ -43,7 +44,7 @@ class Pool:
         self._wanted = asyncio.Event()
         self._filled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._removals: set[asyncio.Task[None]] = set()
+        self._removals = BackgroundTasks()
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -66,8 +67,7 @@ class Pool:
             self._task = None
         while self._ready:
             await self._discard(self._ready.popleft())
-        if self._removals:
-            await asyncio.gather(*self._removals, return_exceptions=True)
+        await self._removals.drain()
 
     def take(self, plan_limits: Limits, base: str, layers: tuple[object, ...]) -> Ready | None:
         """A ready sandbox if it is of the kind that is wanted and one is there."""
@@ -80,9 +80,7 @@ class Pool:
             sandbox = ready.placed.sandbox
             if sandbox is not None and not sandbox.closed.is_set():
                 return ready
-            removal = asyncio.create_task(self._discard(ready))
-            self._removals.add(removal)
-            removal.add_done_callback(self._removals.discard)
+            self._removals.spawn(self._discard(ready), "sbx-pool-removal")
         return None
 
     async def _refill_forever(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.engine.state.rows import now
-from sbx_jupyter.engine.tasks import whole
+from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.templates import LEVELS, BuildLogEntry
 
@@ -108,7 +108,7 @@ class BuildLog:
     async def save(self) -> None:
         """Write new entries to the file. Raises ``OSError``."""
         async with self._saving:
-            await whole(self._save())
+            await finish_or_undo(self._save())
 
     async def _save(self) -> None:
         new = self.entries[self._saved :]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.sandboxes.creation import draft_from
 from sbx_jupyter.engine.sandboxes.placement import limits_for, plan_for
-from sbx_jupyter.engine.tasks import whole
+from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.build_log import follow
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -131,13 +131,13 @@ class Bench:
     async def seal(self, name: str) -> None:
         """End the sandbox and make what it wrote the layer of that name."""
         await self.end()
-        await whole(self._context.layers.seal(self.row.sandbox_id, name))
+        await finish_or_undo(self._context.layers.seal(self.row.sandbox_id, name))
 
     async def end(self) -> None:
         """End all its processes; repeating it is fine."""
         placed, self._placed = self._placed, None
         if placed is not None:
-            await whole(self._context.placement.end(placed))
+            await finish_or_undo(self._context.placement.end(placed))
 
     async def clear(self) -> None:
         """End it and remove all that it wrote but what was sealed."""
@@ -189,14 +189,14 @@ async def open_bench(
     try:
         bench = await asyncio.shield(placing)
     except asyncio.CancelledError:
-        await whole(_unplace(placing))
+        await finish_or_undo(_unplace(placing))
         raise
     try:
         for hook in context.hooks.started:
             await hook(row, bench.sandbox)
         yield bench
     finally:
-        await whole(bench.clear())
+        await finish_or_undo(bench.clear())
 
 
 async def _place(context: Context, row: SandboxRow, plan: Plan) -> Bench:

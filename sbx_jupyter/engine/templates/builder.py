@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync
-from sbx_jupyter.engine.tasks import whole
+from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
 from sbx_jupyter.engine.templates.reports import Reports
@@ -241,21 +241,21 @@ class Builder:
                 async with self._turns:
                     started = time.monotonic()
                     outcome = await run.run()
-                    await whole(self._settle_ready(build, run, outcome))
+                    await finish_or_undo(self._settle_ready(build, run, outcome))
                     meters.operation_took("build", time.monotonic() - started)
             except asyncio.CancelledError:
                 meters.operation_failed("build", "canceled")
-                await whole(self._settle_failed(build, BuildError(job.why, None), run))
+                await finish_or_undo(self._settle_failed(build, BuildError(job.why, None), run))
             except BuildError as error:
                 meters.operation_failed("build", "failed_precondition")
-                await whole(self._settle_failed(build, error, run))
+                await finish_or_undo(self._settle_failed(build, error, run))
             except Exception:
                 # Whatever it is, a fault of ours: nobody awaits this task, and a build that did
                 # not end would be asked about for ever. It is told in the log, with its trace.
                 _log.exception("build %s failed", build.build_id)
                 meters.operation_failed("build", "internal")
                 error = BuildError("internal error", run.phase)
-                await whole(self._settle_failed(build, error, run))
+                await finish_or_undo(self._settle_failed(build, error, run))
             finally:
                 self.reports.end(build.build_id)
                 self._jobs.pop(build.build_id, None)

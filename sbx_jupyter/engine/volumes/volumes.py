@@ -16,6 +16,7 @@ import jwt
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.engine.volumes.content import VolumeContent
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
@@ -43,7 +44,7 @@ class Volumes:
         self._removed = data_dir / "volumes-removed"
         self._real_ids = real_ids
         self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
-        self._removals: set[asyncio.Task[None]] = set()
+        self._removals = BackgroundTasks()
 
     async def recover(self) -> None:
         """Make the directories, and finish removals that a crash cut short."""
@@ -56,7 +57,7 @@ class Volumes:
 
     async def aclose(self) -> None:
         """Wait for removals that run."""
-        await asyncio.gather(*self._removals)
+        await self._removals.drain()
 
     async def create(self, name: str) -> VolumeAndToken:
         """Make a volume; raises ``InvalidArgumentError`` for a bad name or one in use."""
@@ -162,9 +163,7 @@ class Volumes:
         return VolumeAndToken(volume_id=row.volume_id, name=row.name, token=token)
 
     def _sweep(self) -> None:
-        task = asyncio.create_task(asyncio.to_thread(_remove_all, self._removed))
-        self._removals.add(task)
-        task.add_done_callback(self._removals.discard)
+        self._removals.spawn(asyncio.to_thread(_remove_all, self._removed), "sbx-volume-removal")
 
 
 def _remove_all(folder: Path) -> None:

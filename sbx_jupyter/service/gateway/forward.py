@@ -69,7 +69,7 @@ class Forward(HTTPMessageDelegate):
             self._upstream.finish()  # there is no body, and an answer without 101 is the last
             await self._upgrade(answer)
         else:
-            self.service.keep(asyncio.create_task(self._receive(answer)))
+            self.service.tasks.spawn(self._receive(answer))
 
     async def data_received(self, chunk: bytes) -> None:
         self.service.counters.received_bytes += len(chunk)
@@ -177,7 +177,7 @@ class Forward(HTTPMessageDelegate):
         visible.set_close_callback(None)
         client = self.client.detach()
         self.note(101)
-        self.service.keep(asyncio.create_task(self._tunnel(client, self._stream)))
+        self.service.tasks.spawn(self._tunnel(client, self._stream))
 
     async def _tunnel(self, client: IOStream, stream: IOStream) -> None:
         self.service.counters.open_tunnels += 1

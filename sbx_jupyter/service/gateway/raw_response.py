@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ def hold(service: Service, written: Awaitable[None]) -> None:
         with contextlib.suppress(StreamClosedError):
             await written
 
-    service.keep(asyncio.ensure_future(wait()))
+    service.tasks.spawn(wait())
 
 
 def send_refusal(connection: HTTP1Connection, request: RoutedRequest, refusal: Refusal) -> None:

@@ -218,8 +218,7 @@ class RpcHandler(RuntimeHandler):
             writer=self._writer,
         )
         self.service.counters.open_streams += 1
-        self._task = asyncio.create_task(self._run_stream(method, stream, request))
-        self.service.keep(self._task)
+        self._task = self.service.tasks.spawn(self._run_stream(method, stream, request))
         try:
             await asyncio.wait((self._task,))
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -130,7 +129,7 @@ class FilesHandler(RuntimeJsonHandler):
     def on_connection_close(self) -> None:
         super().on_connection_close()
         if self._upload is not None:
-            self.service.keep(asyncio.ensure_future(self._drop()))
+            self.service.tasks.spawn(self._drop())
 
     async def _drop(self) -> None:
         """Close what is half written; why it is half written is known by others."""

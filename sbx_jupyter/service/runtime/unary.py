@@ -85,7 +85,7 @@ class UnaryCall(HTTPMessageDelegate):
         self._body += chunk
 
     def finish(self) -> None:
-        self._service.keep(asyncio.create_task(self._answer()))
+        self._service.tasks.spawn(self._answer())
 
     async def _answer(self) -> None:
         try:

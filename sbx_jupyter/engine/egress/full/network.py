@@ -18,6 +18,7 @@ from sbx_jupyter.engine.egress.full import slirp as far_end
 from sbx_jupyter.engine.egress.full import tap_filter
 from sbx_jupyter.engine.egress.full.link import RESOLVER, Link, has_interface
 from sbx_jupyter.engine.egress.full.ranges import Range, covers, reachable
+from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class FullNetworks:
         self._records = far_end.SlirpRecords(folder)
         self._log = log
         self._networks: dict[str, _Network] = {}
-        self._guards: set[asyncio.Task[None]] = set()
+        self._guards = BackgroundTasks()
 
     async def started(self, sandbox: Sandbox, wish: Wish) -> None:
         """Give a network to a sandbox that has new processes or was adopted."""
@@ -169,9 +170,7 @@ class FullNetworks:
 
     async def aclose(self) -> None:
         """Let go of all and leave them running, for the engine after this one."""
-        for guard in list(self._guards):
-            guard.cancel()
-        await asyncio.gather(*self._guards, return_exceptions=True)
+        await self._guards.aclose()
         for network in self._networks.values():
             network.link.close()
             if network.slirp is not None:
@@ -239,9 +238,7 @@ class FullNetworks:
         self._records.remove(sandbox_id)
 
     def _guard(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
-        task = asyncio.create_task(self._revive(sandbox_id, network, slirp), name="sbx-network")
-        self._guards.add(task)
-        task.add_done_callback(self._guards.discard)
+        self._guards.spawn(self._revive(sandbox_id, network, slirp), "sbx-network")
 
     async def _revive(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
         """Start another far end when one ends by itself."""
