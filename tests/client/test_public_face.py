@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ def loaded_with(module: str, *names: str) -> list[str]:
 @pytest.mark.parametrize("name", sbx_jupyter.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(sbx_jupyter, name).__name__ == name
+
+
+def test_type_checkers_are_told_that_the_package_has_types():
+    assert resources.files(sbx_jupyter).joinpath("py.typed").is_file()
 
 
 def test_importing_the_package_loads_nothing_heavy():
