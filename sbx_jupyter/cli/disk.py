@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.cli.calls import call_platform, running_engine
+from sbx_jupyter.cli.parsers import add_command
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.locations import default_data_dir
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
+    from sbx_jupyter.cli.parsers import Commands
     from sbx_jupyter.client.platform import PlatformClient
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer
 
@@ -26,28 +28,20 @@ _WORDS: Final = {
 _SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Describe the commands."""
+def add_to(commands: Commands) -> None:
+    """Add the commands about disk space."""
 
-    def command(
-        below: Any, name: str, text: str, run: Callable[[argparse.Namespace], int] | None
-    ) -> argparse.ArgumentParser:
-        parser = below.add_parser(name, help=text, description=text)
-        if run is not None:
-            parser.add_argument("--data-dir", type=Path, help="the state of the engine")
-            parser.set_defaults(run=run)
-        return parser
-
-    disk = command(commands, "disk", "say what takes how much of the disk", show_disk)
+    disk = add_command(commands, "disk", "say what takes how much of the disk", show_disk)
     disk.add_argument("--json", action="store_true", help="for programs")
-    prune = command(commands, "prune", "remove what is only kept for later use", prune_disk)
+    prune = add_command(commands, "prune", "remove what is only kept for later use", prune_disk)
     prune.add_argument("kind", nargs="*", help=f"{', '.join(_KINDS)}; all if none is given")
     prune.add_argument("--dry-run", action="store_true", help="say what it would free, only")
     prune.add_argument("--yes", action="store_true", help="do not ask")
-    storage = command(commands, "storage", "give the engine a disk of its own", None)
-    below = storage.add_subparsers(required=True, metavar="action")
+    text = "give the engine a disk of its own"
+    storage = commands.add_parser("storage", help=text, description=text)
+    actions = storage.add_subparsers(required=True, metavar="action")
     text = "make an image file with a file system that copies without copying, and mount it"
-    create = command(below, "create", text, create_storage)
+    create = add_command(actions, "create", text, create_storage)
     create.add_argument("--size", type=parse_size, required=True, help="at most, such as 50G")
     create.add_argument("--path", type=Path, help="the image file; beside the data directory")
     create.add_argument("--filesystem", choices=("btrfs", "xfs"), default="btrfs")
@@ -58,12 +52,10 @@ def show_disk(options: argparse.Namespace) -> int:
     """Print what templates, sandboxes, volumes and caches take."""
     import msgspec
 
-    from sbx_jupyter.cli.sandboxes import running_engine, with_platform
-
     async def work(platform: PlatformClient) -> DiskUse:
         return await platform.disk_use(max_age=0)
 
-    found: DiskUse = with_platform(running_engine(options), work)
+    found = call_platform(running_engine(options), work)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
         return 0
@@ -103,8 +95,6 @@ def _print_line(
 
 def prune_disk(options: argparse.Namespace) -> int:
     """Say what would be freed, ask, and remove it; 1 when the answer is no."""
-    from sbx_jupyter.cli.sandboxes import running_engine, with_platform
-
     for kind in options.kind:
         if kind not in _KINDS:
             raise InvalidArgumentError(f"'{kind}' is none of {', '.join(_KINDS)}")
@@ -114,7 +104,7 @@ def prune_disk(options: argparse.Namespace) -> int:
         async def work(platform: PlatformClient) -> PruneAnswer:
             return await platform.prune(kinds=options.kind, dry_run=dry_run)
 
-        return with_platform(engine, work)
+        return call_platform(engine, work)
 
     would = ask(dry_run=True)
     for each in would.pruned:

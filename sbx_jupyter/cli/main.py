@@ -1,4 +1,4 @@
-"""``jupyter sbx``: start the engine, point clients at it, look after sandboxes."""
+"""``jupyter sbx``: start the engine, point clients at it, manage sandboxes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["engine"]:
         from sbx_jupyter.service.app import EngineApp
@@ -34,11 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from sbx_jupyter.cli import disk, sandboxes, templates
+    from sbx_jupyter.cli import disk, engine, sandboxes, templates
 
     parser = argparse.ArgumentParser(prog="jupyter sbx", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("engine", help="run the engine in the foreground", add_help=False)
+    engine.add_to(commands)
     sandboxes.add_to(commands)
     templates.add_to(commands)
     disk.add_to(commands)

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sbx_jupyter.errors import NotFoundError, UnavailableError
+from sbx_jupyter.cli.calls import call_templates
+from sbx_jupyter.cli.parsers import add_command
+from sbx_jupyter.errors import NotFoundError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Coroutine
 
+    from sbx_jupyter.cli.parsers import Commands
     from sbx_jupyter.client.build_context import BuildContext
     from sbx_jupyter.client.templates import TemplateClient
     from sbx_jupyter.protocol.templates import BuildLogEntry, BuildStart
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Describe ``template`` and what is below it."""
+def add_to(commands: Commands) -> None:
+    """Add ``template`` with its actions."""
     text = "build, import, list and delete templates"
     template = commands.add_parser("template", help=text, description=text)
-    below = template.add_subparsers(required=True, metavar="action")
+    actions = template.add_subparsers(required=True, metavar="action")
 
-    def action(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> Any:
-        parser = below.add_parser(name, help=text, description=text)
-        parser.add_argument("--data-dir", type=Path, help="the state of the engine")
-        parser.set_defaults(run=run)
-        return parser
-
-    build = action("build", "build a template from a Dockerfile", build_template)
+    build = add_command(actions, "build", "build a template from a Dockerfile", build_template)
     build.add_argument("name", help="name, or name:tag")
     build.add_argument("-f", "--file", type=Path, default=Path("Dockerfile"))
     build.add_argument("--context", type=Path, help="where COPY finds files; beside the file")
@@ -44,12 +39,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     build.add_argument("--no-cache", action="store_true", help="run every step again")
     _add_sizes(build)
-    imported = action("import", "make a template of the image in a tar", import_image)
+    imported = add_command(actions, "import", "make a template of the image in a tar", import_image)
     imported.add_argument("file", type=Path, help="from docker save, or an OCI layout")
     imported.add_argument("--name", help="name of the template; that of the file if not given")
     _add_sizes(imported)
-    action("list", "list templates", list_templates)
-    delete = action("delete", "delete a template with all its builds", delete_template)
+    add_command(actions, "list", "list templates", list_templates)
+    delete = add_command(
+        actions, "delete", "delete a template with all its builds", delete_template
+    )
     delete.add_argument("name")
 
 
@@ -106,7 +103,7 @@ def import_image(options: argparse.Namespace) -> int:
             image = await client.import_image(plain, file)
             print(f"Imported {image.digest}", flush=True)
 
-    _with_client(options, work)
+    call_templates(options, work)
     return _build(options, name, BuildStart(from_image=plain), BuildContext(options.file.parent))
 
 
@@ -122,7 +119,7 @@ def _build(options: argparse.Namespace, name: str, start: BuildStart, context: B
     async def work(client: TemplateClient) -> str:
         return (await client.build(request, start, context, say)).template_id
 
-    print(f"Built {name} ({_with_client(options, work)})")
+    print(f"Built {name} ({call_templates(options, work)})")
     return 0
 
 
@@ -132,7 +129,7 @@ def list_templates(options: argparse.Namespace) -> int:
     async def work(client: TemplateClient) -> list[dict[str, Any]]:
         return await client.templates()
 
-    found = _with_client(options, work)
+    found = call_templates(options, work)
     if found:
         print(f"{'TEMPLATE':22} {'NAME':24} {'STATUS':8} {'CPU':>3} {'MEMORY':>6} {'BUILDS':>6}")
     for item in found:
@@ -150,24 +147,6 @@ def delete_template(options: argparse.Namespace) -> int:
     async def work(client: TemplateClient) -> bool:
         return await client.remove_template(options.name)
 
-    if not _with_client(options, work):
+    if not call_templates(options, work):
         raise NotFoundError(f"there is no template {options.name}")
     return 0
-
-
-def _with_client(
-    options: argparse.Namespace, work: Callable[[TemplateClient], Coroutine[Any, Any, Any]]
-) -> Any:
-    from sbx_jupyter.client.bundled import find_engine
-    from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.client.templates import TemplateClient
-
-    found = find_engine(options.data_dir)
-    if found is None:
-        raise UnavailableError("no engine is running; `jupyter sbx env` starts it")
-
-    async def run() -> Any:
-        async with TemplateClient(ConnectionConfig.from_connection_file(found)) as client:
-            return await work(client)
-
-    return asyncio.run(run())

@@ -1,0 +1,126 @@
+"""``jupyter sbx env``, ``doctor``, ``info`` and ``stop``: the shared engine and this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sbx_jupyter.cli.calls import call_platform, running_engine
+from sbx_jupyter.cli.parsers import add_command
+from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.protocol.locations import default_data_dir
+
+if TYPE_CHECKING:
+    import argparse
+
+    from sbx_jupyter.cli.parsers import Commands
+    from sbx_jupyter.client.platform import PlatformClient
+
+_NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk that can"
+_STOP_SECONDS: Final = 60.0
+_LOCAL_NAMES: Final = ("127.0.0.1", "localhost")
+
+
+def add_to(commands: Commands) -> None:
+    """Add the commands about the engine."""
+    add_command(
+        commands, "env", "print the variables that point clients at the shared engine", show_env
+    )
+    doctor = add_command(
+        commands, "doctor", "say how this machine can isolate sandboxes", show_isolation
+    )
+    doctor.add_argument("--json", action="store_true", help="for programs")
+    info = add_command(commands, "info", "describe the running engine", show_info)
+    info.add_argument("--json", action="store_true", help="for programs")
+    add_command(commands, "stop", "stop the shared engine and its sandboxes", stop_engine)
+
+
+def show_env(options: argparse.Namespace) -> int:
+    """Print ``export`` lines; starts the shared engine if none runs."""
+    from sbx_jupyter.client.bundled import ensure_engine
+
+    found = ensure_engine(options.data_dir)
+    no_proxy = [part for part in os.environ.get("NO_PROXY", "").split(",") if part]
+    no_proxy += [name for name in _LOCAL_NAMES if name not in no_proxy]
+    variables = {
+        "E2B_API_URL": found.url,
+        "E2B_SANDBOX_URL": found.url,
+        "E2B_API_KEY": found.api_key,
+        "E2B_VOLUME_API_URL": found.url,
+        "NO_PROXY": ",".join(no_proxy),
+        "no_proxy": ",".join(no_proxy),
+    }
+    for name, value in variables.items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def show_isolation(options: argparse.Namespace) -> int:
+    """Print what isolation this machine gives, and the commands that would give more."""
+    from sbx_jupyter.isolation.tiers import detect
+
+    report = detect(options.data_dir or default_data_dir()).to_json()
+    if options.json:
+        print(json.dumps(report, indent=2))
+        return 0
+    print(f"tier:    {report['tier']}")
+    print(f"users:   {report['users']}")
+    print(f"freezer: {report['freezer']}")
+    print(f"reflink: {'yes' if report['reflink'] else _NO_REFLINK}")
+    for what, how in report["limits"].items():
+        print(f"{what + ' limit by:':20}{how}")
+    for missing in report["missing"]:
+        print(f"missing: {missing['what']}\n         {missing['remedy']}")
+    print(f"network: {_describe_network(report)}")
+    return 0
+
+
+def _describe_network(report: dict[str, Any]) -> str:
+    if report["tier"] == "landlock":
+        return "none"
+    if report["full_network"]:
+        return "proxy, or full with --network=full"
+    missing = report["full_network_missing"]
+    steps = "".join(f"\n         {item['what']}: {item['remedy']}" for item in missing)
+    return f"proxy; for --network=full:{steps}"
+
+
+def show_info(options: argparse.Namespace) -> int:
+    """Describe the running engine."""
+    found = running_engine(options)
+
+    async def work(platform: PlatformClient) -> dict[str, Any] | None:
+        return await platform.engine_info()
+
+    info = {"url": found.url, "pid": found.pid, **(call_platform(found, work) or {})}
+    if options.json:
+        print(json.dumps(info, indent=2))
+        return 0
+    for name in ("url", "pid", "version", "tier", "network", "sandboxes"):
+        print(f"{name + ':':11}{info.get(name, '')}")
+    return 0
+
+
+def stop_engine(options: argparse.Namespace) -> int:
+    """Ask the shared engine to stop and wait until it is gone."""
+    found = running_engine(options)
+    os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while _is_alive(found.pid):
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"the engine (process {found.pid}) does not stop")
+        time.sleep(0.02)
+    return 0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
