@@ -41,14 +41,15 @@ __all__ = [
 ]
 
 
-def _jupyter_server_extension_points() -> list[dict[str, Any]]:
-    """Where Jupyter Server finds the extension."""
+# Jupyter calls the next two by name.
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:  # pyright: ignore[reportUnusedFunction]
+    """Tell Jupyter Server where the extension is."""
     home = "sbx_jupyter.server.extension"
     return [{"module": home, "app": import_module(home).SbxExtension}]
 
 
-def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Where JupyterLab finds the built labextension."""
+def _jupyter_labextension_paths() -> list[dict[str, str]]:  # pyright: ignore[reportUnusedFunction]
+    """Tell JupyterLab where the built labextension is."""
     return [{"src": "labextension", "dest": "sbx-jupyter"}]
 
 

@@ -49,6 +49,12 @@ class Portal:
                 atexit.register(cls._current.close)
             return cls._current
 
+    @classmethod
+    def forget_after_fork(cls) -> None:
+        """Let a forked child start its own portal; the parent's thread does not exist there."""
+        cls._current = None
+        cls._lock = threading.Lock()
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the portal's loop and wait for it; an interrupt cancels it.
 
@@ -119,15 +125,11 @@ def blocking(
 
     @functools.wraps(method)
     def call(self: Blocking, *args: P.args, **kwargs: P.kwargs) -> T:
-        portal, inner = self._connected()
+        # The protocol's method is private so that it does not become part of the public face.
+        portal, inner = self._connected()  # pyright: ignore[reportPrivateUsage]
         return portal.call(method(inner, *args, **kwargs))
 
     return call
 
 
-def _forget_after_fork() -> None:
-    Portal._current = None
-    Portal._lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=Portal.forget_after_fork)

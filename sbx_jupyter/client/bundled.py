@@ -23,7 +23,7 @@ from sbx_jupyter.protocol.locations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 START_TIMEOUT: Final = 30.0
 _POLL_INTERVAL: Final = 0.02
@@ -68,7 +68,7 @@ def read_connection_file(path: Path) -> ConnectionFile | None:
 
 
 @contextlib.contextmanager
-def _starting(data_dir: Path, deadline: float) -> Iterator[None]:
+def _starting(data_dir: Path, deadline: float) -> Generator[None]:
     """Let one client at a time start the engine of ``data_dir``; the next ones then find it."""
     descriptor = os.open(data_dir / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

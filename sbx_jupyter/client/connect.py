@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -231,5 +231,5 @@ def _end_error(payload: bytes) -> Exception | None:
         body: Any = msgspec.json.decode(payload)
     except msgspec.DecodeError:
         return UnavailableError("the stream ended with something that is not JSON")
-    error = body.get("error") if isinstance(body, dict) else None
+    error = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
     return None if not error else error_from_json(msgspec.json.encode(error), 500)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, overload
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast, overload
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -285,11 +285,11 @@ def _body(content: FileContent) -> bytes | AsyncIterator[bytes]:
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
     if hasattr(content, "read"):
-        return _pieces_of_file(content)  # type: ignore[arg-type]
+        return _pieces_of_file(cast("IO[Any]", content))
     if hasattr(content, "__aiter__"):
-        return _pieces(content)  # type: ignore[arg-type]
+        return _pieces(cast("AsyncIterable[bytes]", content))
     if hasattr(content, "__iter__"):
-        return _pieces_of_iterable(content)  # type: ignore[arg-type]
+        return _pieces_of_iterable(cast("Iterable[bytes]", content))
     raise InvalidArgumentError(f"cannot write a {type(content).__name__} to a file")
 
 
@@ -307,4 +307,4 @@ async def _pieces_of_iterable(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
     end = object()
     iterator = iter(chunks)
     while (chunk := await asyncio.to_thread(next, iterator, end)) is not end:
-        yield chunk  # type: ignore[misc]
+        yield cast("bytes", chunk)

@@ -18,7 +18,7 @@ from sbx_jupyter.protocol import platform as records
 from sbx_jupyter.protocol.runtime import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from sbx_jupyter.client.config import ConnectionConfig
     from sbx_jupyter.protocol.disk import SandboxOperation
@@ -223,7 +223,7 @@ class AsyncSandbox:
 @contextlib.asynccontextmanager
 async def _platform_for(
     config: ConnectionConfig | None, platform: PlatformClient | None
-) -> AsyncIterator[tuple[PlatformClient, bool]]:
+) -> AsyncGenerator[tuple[PlatformClient, bool]]:
     """The given platform, or one of our own, which is closed if the block fails."""
     if platform is not None:
         yield platform, False

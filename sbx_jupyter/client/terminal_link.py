@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Generator
 
     from sbx_jupyter.client.pty import PtyHandle, PtyOutput
     from sbx_jupyter.protocol.runtime import EndEvent
@@ -112,7 +112,7 @@ async def _copy_sizes(given: TerminalInput, terminal: PtyHandle) -> None:
 
 
 @contextlib.contextmanager
-def _while_it_lives() -> Iterator[None]:
+def _while_it_lives() -> Generator[None]:
     """Typing at a shell that has just ended is no error: its end is on the way as output."""
     with contextlib.suppress(NotFoundError):
         yield

@@ -21,7 +21,7 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol.connect import error_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Iterator, Mapping
+    from collections.abc import AsyncIterable, Generator, Mapping
 
     from sbx_jupyter.client.config import ConnectionConfig
 
@@ -135,7 +135,7 @@ class Transport:
 
 
 @contextmanager
-def translated_errors() -> Iterator[None]:
+def translated_errors() -> Generator[None]:
     """Raise httpx's failures as ours."""
     try:
         yield

@@ -76,7 +76,7 @@ class DrivenKernel(Kernel):
         self._outcomes: asyncio.StreamReader | None = None
         self._outputs: list[Output] = []
 
-    async def do_execute(  # type: ignore[override]
+    async def do_execute(
         self,
         code: str,
         silent: bool,
@@ -186,7 +186,7 @@ class DrivenKernel(Kernel):
         self._code_pipe = -1
         self._outputs = []
 
-    async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

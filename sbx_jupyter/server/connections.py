@@ -63,7 +63,7 @@ class SandboxDefaults:
 
     template: str = "base"
     timeout: int = 300
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Connections:
@@ -244,7 +244,10 @@ class Connections:
 
     async def aclose(self) -> None:
         """Drop every connection; the engine goes on."""
-        waiting = [*self._tasks, *([self._starting] if self._starting else [])]
+        waiting: list[asyncio.Task[Any]] = [
+            *self._tasks,
+            *([self._starting] if self._starting else []),
+        ]
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

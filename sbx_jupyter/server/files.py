@@ -196,7 +196,7 @@ class FilesHandler(SandboxRoute):
         try:
             with translated_errors():
                 async for chunk in response.aiter_raw(CHUNK):
-                    self.write(chunk)
+                    self.write(chunk)  # pyright: ignore[reportUnknownMemberType] - tornado's dict
                     await self.flush()
         except SbxError as e:
             self._abort(e)

@@ -36,7 +36,8 @@ class RpcHandler(SandboxRoute):
     """``POST rpc/{service}/{method}``: the body and the answer are the runtime API's JSON."""
 
     @web.authenticated
-    @authorized("read")
+    # jupyter_server annotates only the form without arguments.
+    @authorized("read")  # pyright: ignore[reportUntypedFunctionDecorator]
     async def post(self, sandbox_id: str, service: str, method: str) -> None:
         call = f"{service}/{method}"
         if call not in METHODS:

@@ -50,7 +50,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
 
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Start serving beside the loop that reads the browser's frames."""
-        super().open(*args, **kwargs)
+        super().open(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self._serving = asyncio.create_task(self._serve(kwargs["sandbox_id"]))
 
     def on_close(self) -> None:

@@ -105,7 +105,7 @@ class TemplatesHandler(SandboxRoute):
         platform = await self.connections.platform()
         listed = [*await platform.default_templates(), *await platform.templates()]
         templates = {item["templateID"]: item for item in map(_template_view, listed)}
-        snapshots = []
+        snapshots: list[dict[str, Any]] = []
         async for snapshot in platform.snapshots():
             snapshots.append(
                 {"templateID": snapshot.snapshot_id, "names": snapshot.names, "kind": "snapshot"}
@@ -129,7 +129,7 @@ class TemplateHandler(SandboxRoute):
 
 
 def _template_view(item: dict[str, Any]) -> dict[str, Any]:
-    names = item.get("names") or item.get("aliases") or []
+    names: list[str] = item.get("names") or item.get("aliases") or []
     return {
         "templateID": item.get("templateID", ""),
         "names": names,

@@ -186,7 +186,7 @@ class BodyHandler(RequestHandler):
             return
         raise HttpError(405, "method not allowed")
 
-    get = head = post = put = patch = delete = _run_verb  # type: ignore[assignment]
+    get = head = post = put = patch = delete = _run_verb
 
 
 _REASONS: Final = {400: "bad request", 404: "not found", 405: "method not allowed"}

@@ -46,7 +46,7 @@ class SandboxWidget(anywidget.AnyWidget):
         self.set_trait("sandbox_id", self._box.sandbox_id)
         super().__init__(_esm=front_end, **traits)
         self.conversation = Conversation(self._portal, self._box, self._send_custom, pid=pid)
-        self.on_msg(self._take_custom)
+        self.on_msg(self._take_custom)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self.conversation.start()
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class SandboxWidget(anywidget.AnyWidget):
 
     def _send_custom(self, content: dict[str, Any], buffers: Sequence[bytes]) -> None:
         if self.comm is not None:
-            self.send(content, list(buffers))
+            self.send(content, list(buffers))  # pyright: ignore[reportUnknownMemberType] - same
 
 
 def read_bundle(name: str) -> str:
@@ -74,7 +74,7 @@ def read_bundle(name: str) -> str:
         ) from None
 
 
-def connect_on(portal: Portal, sandbox: Sandbox | AsyncSandbox) -> AsyncSandbox:
+def connect_on(portal: Portal, sandbox: object) -> AsyncSandbox:
     """The sandbox with connections that belong to the portal's event loop.
 
     Raises ``InvalidArgumentError`` for anything that is not a sandbox.

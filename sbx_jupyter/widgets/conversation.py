@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -97,9 +97,12 @@ class Conversation:
 
     def _refuse(self, content: Any, error: SbxError) -> None:
         """Answer what could be read of a message that is not one of ours."""
-        if isinstance(content, dict) and isinstance(content.get("id"), int):
+        if not isinstance(content, dict):
+            return
+        fields = cast("dict[str, Any]", content)
+        if isinstance(fields.get("id"), int):
             self._send(
-                {"id": content["id"], "view": content.get("view"), "error": error_to_json(error)}
+                {"id": fields["id"], "view": fields.get("view"), "error": error_to_json(error)}
             )
 
     async def _begin(self) -> None:
