@@ -180,7 +180,7 @@ async def use_it_asynchronously(config: ConnectionConfig) -> None:
     assert_type(await AsyncSandbox.list(), list[ListedSandbox])
     with await AsyncSandbox.connect("id"):  # pyright: ignore[reportGeneralTypeIssues]
         pass
-    assert_type(box.kill(), bool)  # pyright: ignore[reportAssertTypeFailure]
+    await AsyncSandbox.create(box.snapshot())  # pyright: ignore[reportArgumentType]
 
 
 def show_widgets(box: Sandbox, other: AsyncSandbox) -> None:
