@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { apiUrl, checked } from '../src/components/server';
+import { checked } from '../src/components/responses';
+import { apiUrl } from '../src/components/server';
 import { isolationSummary, networkText, tierText } from '../src/lab/isolation';
 import { displayName } from '../src/protocol/sandboxes';
 import type { ISandbox } from '../src/protocol/sandboxes';

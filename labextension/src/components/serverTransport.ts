@@ -4,7 +4,7 @@ import { toReading } from '../protocol/runtime';
 import type { ITerminalRequest } from '../protocol/terminal';
 import { trans } from './language';
 import type { IJupyterServer } from './server';
-import { checked, readJson } from './server';
+import { checked, readJson } from './responses';
 import { openTerminalSocket } from './terminalSocket';
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from './transport';
 import type { IUploadOptions } from './upload';

@@ -1,5 +1,5 @@
 import { trans } from './language';
-import { checked } from './server';
+import { checked } from './responses';
 
 /** What the one who uploads wants to know and to be able to do. */
 export interface IUploadOptions {

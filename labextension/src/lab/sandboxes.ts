@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { IJupyterServer } from '../components/server';
-import { checked, readJson } from '../components/server';
+import { checked, readJson } from '../components/responses';
 import { ServerTransport } from '../components/serverTransport';
 import type {
   INewSandbox,
