@@ -96,6 +96,15 @@ export class FakeTransport implements ISandboxTransport {
     return terminal;
   }
 
+  /** The terminal that was opened last. */
+  terminal(): FakeTerminal {
+    const terminal = this.terminals.at(-1);
+    if (!terminal) {
+      throw new Error('no terminal was opened');
+    }
+    return terminal;
+  }
+
   fileUrl(path: string): string {
     return `files?path=${path}`;
   }

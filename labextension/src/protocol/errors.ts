@@ -23,6 +23,19 @@ export function errorFrom(body: unknown, fallback: string): SandboxError {
   );
 }
 
+const FINAL_CODES: ReadonlySet<string> = new Set([
+  'not_found',
+  'permission_denied',
+  'invalid_argument',
+  'unauthenticated',
+  'failed_precondition'
+]);
+
+/** Whether the same request would fail again, so that there is no point in repeating it. */
+export function isFinal(error: SandboxError): boolean {
+  return FINAL_CODES.has(error.code);
+}
+
 /** What to show a person for anything that was thrown. */
 export function sentenceOf(reason: unknown): string {
   return reason instanceof Error && reason.message !== '' ? reason.message : String(reason);

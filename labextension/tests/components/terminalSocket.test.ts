@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { openTerminalSocket } from '../src/components/terminalSocket';
-import type { SandboxError } from '../src/protocol/errors';
+import { openTerminalSocket } from '../../src/components/terminalSocket';
+import type { SandboxError } from '../../src/protocol/errors';
 
 class FakeSocket extends EventTarget {
   send(data: unknown): void {

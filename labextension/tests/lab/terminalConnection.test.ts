@@ -1,9 +1,9 @@
 import type { ServerConnection, Terminal } from '@jupyterlab/services';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { TerminalConnection } from '../src/lab/terminalConnection';
-import { SandboxError } from '../src/protocol/errors';
-import { FakeTransport } from './fakeTransport';
+import { TerminalConnection } from '../../src/lab/terminalConnection';
+import { SandboxError } from '../../src/protocol/errors';
+import { FakeTransport } from '../fakeTransport';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -18,13 +18,7 @@ function connect(since?: number, pid?: number) {
   const size = (rows: number, cols: number) => {
     connection.send({ type: 'set_size', content: [rows, cols, 0, 0] });
   };
-  const latest = () => {
-    const terminal = transport.terminals.at(-1);
-    if (!terminal) {
-      throw new Error('no terminal was opened');
-    }
-    return terminal;
-  };
+  const latest = () => transport.terminal();
   return { transport, connection, size, latest, shown: () => shown };
 }
 
@@ -54,6 +48,21 @@ describe('a terminal of JupyterLab on a sandbox', () => {
     const euro = bytes('€');
 
     latest().listener.onData(euro.slice(0, 1), 0);
+    latest().listener.onData(euro.slice(1), 1);
+
+    expect(shown()).toBe('€');
+  });
+
+  it('puts a character together that a lost connection cut in two', () => {
+    const { size, latest, shown } = connect();
+    size(24, 80);
+    latest().listener.onStart?.({ pid: 7, sequence: 0 });
+    const euro = bytes('€');
+
+    latest().listener.onData(euro.slice(0, 1), 0);
+    latest().listener.onClose(null);
+    vi.advanceTimersByTime(300);
+    latest().listener.onStart?.({ pid: 7, sequence: 1 });
     latest().listener.onData(euro.slice(1), 1);
 
     expect(shown()).toBe('€');
