@@ -8,7 +8,6 @@ import select
 import shutil
 import socket
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,14 +144,6 @@ def read_until(fd: int, wanted: bytes) -> bytes:
     while wanted not in content:
         content += read_some(fd)
     return content
-
-
-def eventually(condition: Any) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ import socket
 import pytest
 
 from sbx_jupyter.agent import wire
-from tests.agent.conftest import Engine, FailureError, Sandbox, eventually, read_all
+from tests.agent.conftest import Engine, FailureError, Sandbox, read_all
+from tests.waiting import until
 
 
 def test_hello_describes_an_agent_without_processes(sandbox: Sandbox) -> None:
@@ -166,7 +167,7 @@ def test_an_engine_that_does_not_read_is_dropped(sandbox: Sandbox) -> None:
             return True
         return False
 
-    eventually(is_dropped)
+    until(is_dropped)
     assert sandbox.connect().call("resolve", path="x") == {"path": "/home/user/x"}
 
 

@@ -13,10 +13,10 @@ from tests.agent.conftest import (
     Engine,
     FailureError,
     Sandbox,
-    eventually,
     read_all,
     read_until,
 )
+from tests.waiting import until
 
 
 def test_the_environment_is_fresh_and_later_settings_win(engine: Engine) -> None:
@@ -128,7 +128,7 @@ def test_a_process_leads_its_own_group_which_can_be_signalled(engine: Engine) ->
 def test_orphans_are_reaped(engine: Engine) -> None:
     engine.shell("for i in 1 2 3; do (sleep 0.05 &) ; done")
 
-    eventually(lambda: engine.call("usage")["processes"] == 1)
+    until(lambda: engine.call("usage")["processes"] == 1)
 
 
 def test_no_signal_from_inside_ends_the_agent(engine: Engine) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,16 +65,3 @@ def run(sandbox: Sandbox, script: str) -> str:
     done = sandbox.commands.run(script, timeout=PATIENCE)
     assert done.exit_code == 0, done.stderr
     return done.stdout.strip()
-
-
-def until(condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
-
-
-def check_error(answer: httpx.Response, status: int, text: str = "") -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.json()["code"] == status
-    assert text in answer.json()["message"]

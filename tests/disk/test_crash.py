@@ -11,9 +11,10 @@ import pytest
 
 from sbx_jupyter.client import Sandbox
 from sbx_jupyter.client.config import ConnectionConfig
-from tests.disk.conftest import FAST_DISK, run, until
+from tests.disk.conftest import FAST_DISK, run
 from tests.disk.test_operations import FILL, wait_for_one
 from tests.engine_process import EngineProcess, engine_process
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -17,8 +17,10 @@ from sbx_jupyter.client.config import ConnectionConfig
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.errors import AbortedError, FailedPreconditionError, NotFoundError
 from sbx_jupyter.protocol.disk import SandboxOperation
-from tests.disk.conftest import Sandboxes, check_error, run, until
+from tests.checks import check_error
+from tests.disk.conftest import Sandboxes, run
 from tests.engine_process import EngineProcess
+from tests.waiting import until
 
 FILES = 20_000
 FILL = f"""

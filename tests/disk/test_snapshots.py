@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.disk.conftest import Sandboxes, check_error, run, until
+from tests.checks import check_error
+from tests.disk.conftest import Sandboxes, run
+from tests.waiting import until
 
 WRITER = """
 import os, time

@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.disk.conftest import Sandboxes, check_error, run, until
+from tests.checks import check_error
+from tests.disk.conftest import Sandboxes, run
 from tests.engine_process import CHECKOUT, EngineProcess
+from tests.waiting import until
 
 MIB = 1 << 20
 

@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from tests.egress.world import (
     World,
 )
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(NO_FULL_NETWORK is not None, reason=str(NO_FULL_NETWORK))
 
@@ -56,14 +56,6 @@ def engine(world: World) -> Iterator[EngineProcess]:
 def sandbox(config: ConnectionConfig) -> Iterator[Sandbox]:
     with Sandbox.create(config=config, timeout=300) as made:
         yield made
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
-    return found
 
 
 def call(engine: EngineProcess, method: str, path: str, body: Any = None) -> httpx.Response:

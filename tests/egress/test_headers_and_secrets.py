@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,6 +13,7 @@ from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.egress.world import MISSING, World
 from tests.engine_process import EngineProcess, engine_process
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -80,14 +80,6 @@ def call(engine: EngineProcess, method: str, path: str, body: Any = None) -> htt
     headers = {"X-API-KEY": connection.api_key}
     url = f"{connection.url}{path}"
     return httpx.request(method, url, json=body, headers=headers, trust_env=False, timeout=60)
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
-    return found
 
 
 def rule(value: str) -> list[dict[str, Any]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from tests.egress.world import MISSING, World
 from tests.engine_process import EngineProcess, engine_process
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -39,14 +38,6 @@ def engine(world: World) -> Iterator[EngineProcess]:
     options = (f"--ip={world.engine_ip}", "--pool-size=1")
     with engine_process("flood", *options, prefix=world.enter()) as running:
         yield running
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.1)
-    return found
 
 
 def resident_mb(engine: EngineProcess) -> float:

@@ -84,12 +84,5 @@ async def type_in(process: Process, text: bytes) -> None:
     await process.send_input(ProcessInput(pty=text))
 
 
-async def wait_until(condition, limit: float = 10) -> None:
-    """Wait for something that has no event to wait for."""
-    async with asyncio.timeout(limit):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))

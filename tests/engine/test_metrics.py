@@ -3,7 +3,8 @@
 import asyncio
 import time
 
-from tests.engine.running import bash, run, wait_until
+from tests.engine.running import bash, run
+from tests.waiting import async_until
 
 _MIB = 1024 * 1024
 
@@ -28,7 +29,7 @@ async def test_a_busy_process_shows_in_the_processor_time(sandbox):
 
     busy = (await sandbox.read_metrics()).cpu_used_pct
     await process.signal(9)
-    await wait_until(lambda: process.has_ended)
+    await async_until(lambda: process.has_ended)
     await sandbox.read_metrics()
     await asyncio.sleep(0.5)
     await sandbox.read_metrics()

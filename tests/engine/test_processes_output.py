@@ -7,7 +7,8 @@ import pytest
 
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessSelector, StartRequest
-from tests.engine.running import bash, listen, run, wait_until
+from tests.engine.running import bash, listen, run
+from tests.waiting import async_until
 
 
 async def test_output_arrives_on_the_stream_that_it_was_written_to(sandbox):
@@ -121,7 +122,7 @@ async def test_a_process_that_nobody_listens_to_is_never_held_up(make_sandbox):
     sandbox = await make_sandbox(start_hold=0.05)
     process = await sandbox.processes.start(bash("head -c 20M /dev/zero; exit 4"))
 
-    await wait_until(lambda: process.has_ended)
+    await async_until(lambda: process.has_ended)
 
     assert process.end.exit_code == 4
 
@@ -166,7 +167,7 @@ async def test_a_tag_selects_the_first_living_process_that_carries_it(sandbox):
     assert sandbox.processes.select(selector) is first
 
     await first.signal(9)
-    await wait_until(lambda: first.has_ended)
+    await async_until(lambda: first.has_ended)
     assert sandbox.processes.select(selector, ended=True) is second
 
 
@@ -185,7 +186,7 @@ async def test_a_caller_that_goes_away_during_the_start_leaves_a_known_process(s
     await asyncio.sleep(0)
     task.cancel()
 
-    await wait_until(lambda: len(sandbox.processes.list()) == 1)
+    await async_until(lambda: len(sandbox.processes.list()) == 1)
 
     with pytest.raises(asyncio.CancelledError):
         await task

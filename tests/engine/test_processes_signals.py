@@ -7,7 +7,8 @@ import pytest
 
 from sbx_jupyter.errors import DeadlineExceededError, NotFoundError, UnimplementedError
 from sbx_jupyter.protocol.runtime import ProcessSelector
-from tests.engine.running import bash, listen, listen_until, run, wait_until
+from tests.engine.running import bash, listen, listen_until, run
+from tests.waiting import async_until
 
 
 async def _count(sandbox, name: str) -> int:
@@ -153,7 +154,7 @@ async def test_a_time_limit_ends_the_stream_of_a_process_that_already_exited(san
 async def test_a_time_limit_holds_without_a_subscriber(sandbox):
     process = await sandbox.processes.start(bash("sleep 60"), timeout=0.3)
 
-    await wait_until(lambda: process.has_ended, 3)
+    await async_until(lambda: process.has_ended)
 
     assert process.end.status == "signal: killed"
 

@@ -6,7 +6,8 @@ import pytest
 
 from sbx_jupyter.engine.live.subscriptions import QUEUE_LIMIT
 from sbx_jupyter.errors import ResourceExhaustedError, UnavailableError
-from tests.engine.running import bash, count_descriptors, listen, run, wait_until
+from tests.engine.running import bash, count_descriptors, listen, run
+from tests.waiting import async_until
 
 
 async def test_every_subscriber_gets_every_byte(sandbox):
@@ -42,7 +43,7 @@ async def test_what_waits_for_a_subscriber_is_bounded(sandbox):
 
     assert len(subscription._queue) <= QUEUE_LIMIT
     subscription.close()
-    await wait_until(lambda: process.has_ended)
+    await async_until(lambda: process.has_ended)
 
 
 async def test_a_subscriber_that_stops_reading_is_sent_away_for_the_sake_of_others(make_sandbox):
@@ -87,7 +88,7 @@ async def test_the_process_goes_on_when_its_subscriber_leaves(sandbox):
     async with process.subscribe() as subscription:
         await anext(subscription)
 
-    await wait_until(lambda: process.has_ended)
+    await async_until(lambda: process.has_ended)
     assert process.end.exit_code == 6
 
 

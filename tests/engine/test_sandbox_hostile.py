@@ -13,7 +13,8 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.errors import InternalError, UnavailableError
 from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
-from tests.engine.running import bash, count_descriptors, run, terminal, wait_until
+from tests.engine.running import bash, count_descriptors, run, terminal
+from tests.waiting import async_until
 
 
 class LyingAgent:
@@ -220,7 +221,7 @@ async def test_a_lost_channel_closes_the_sandbox(deceived, agent, pipe):
     with pytest.raises(UnavailableError):
         await deceived.files.stat("/a")
 
-    await wait_until(deceived.closed.is_set)
+    await async_until(deceived.closed.is_set)
     with pytest.raises(UnavailableError):
         await anext(subscription)
 

@@ -6,7 +6,8 @@ import pytest
 
 from sbx_jupyter.errors import DeadlineExceededError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.runtime import ProcessInput, ProcessSelector
-from tests.engine.running import bash, listen, listen_until, terminal, type_in, wait_until
+from tests.engine.running import bash, listen, listen_until, terminal, type_in
+from tests.waiting import async_until
 
 
 async def test_a_process_and_its_output_survive_a_restart(make_sandbox):
@@ -52,7 +53,7 @@ async def test_an_adopted_process_that_nobody_comes_back_for_is_not_held_up(make
     second = await make_sandbox(adoption_hold=0.4)
     process = second.processes.select(ProcessSelector(pid=started.pid))
 
-    await wait_until(lambda: process.has_ended)
+    await async_until(lambda: process.has_ended)
     assert process.end.exit_code == 2
 
 
@@ -110,7 +111,7 @@ async def test_a_time_limit_that_passed_meanwhile_is_kept_at_once(make_sandbox):
     second = await make_sandbox()
     process = second.processes.select(ProcessSelector(pid=started.pid))
 
-    await wait_until(lambda: process.has_ended, 2)
+    await async_until(lambda: process.has_ended)
     assert process.end.status == "signal: killed"
 
 

@@ -8,7 +8,8 @@ import pytest
 from sbx_jupyter.engine.live.terminals import Scrollback
 from sbx_jupyter.errors import InternalError, InvalidArgumentError
 from sbx_jupyter.protocol.runtime import PtySize
-from tests.engine.running import bash, listen, listen_until, terminal, type_in, wait_until
+from tests.engine.running import bash, listen, listen_until, terminal, type_in
+from tests.waiting import async_until
 
 
 async def test_a_terminal_echoes_what_is_typed(sandbox):
@@ -139,7 +140,7 @@ async def test_the_scrollback_of_an_ended_terminal_is_kept_as_long_as_its_end(
     assert late.pty == b"last words\r\n"
     assert late.end.exit_code == 0
     assert path.stat().st_mode & 0o777 == 0o600
-    await wait_until(lambda: not path.exists(), 3)
+    await async_until(lambda: not path.exists())
 
 
 def test_a_ring_keeps_the_newest_bytes_and_their_numbers_over_a_restart(tmp_path):

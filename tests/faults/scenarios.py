@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 
 from sbx_jupyter.engine.storage.flatten import TOO_MANY
-from tests.faults.world import World, end_process, until
+from tests.faults.world import World, end_process
+from tests.waiting import until
 
 Ids = dict[str, str]
 MARK = "sbx-fault"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tests.faults.scenarios import act_create, check_create
 from tests.faults.witnesses import Witnesses
-from tests.faults.world import World, until
+from tests.faults.world import World
+from tests.waiting import until
 
 _PIDFD_GETFD = 438
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.faults.scenarios import SCENARIOS, Ids
 from tests.faults.witnesses import Witnesses
-from tests.faults.world import World, end_process, until
+from tests.faults.world import World, end_process
+from tests.waiting import until
 
 ZYGOTE_CASES = [
     ("create", "create.prepared"),

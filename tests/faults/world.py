@@ -9,8 +9,7 @@ import json
 import os
 import select
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from sbx_jupyter.isolation.kernel.cgroups import find_hierarchies
 from sbx_jupyter.protocol import access, connect
 from tests.benchmarks.cycles import zygote_of
 from tests.engine_process import EngineProcess
+from tests.waiting import until, until_equal
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 10.0
@@ -155,10 +155,7 @@ class World:
 
     def assert_no_leak(self) -> None:
         """Cleaning up goes on in the background, for a moment."""
-        end = time.monotonic() + _PATIENCE
-        while (leaks := self.leaks()) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert not leaks, "found and expected: " + str(leaks)
+        until_equal(self.leaks, {}, message="Found and expected differ", step=0.05)
 
     def processes(self) -> tuple[dict[str, list[int]], list[int]]:
         """The processes below us: those of each sandbox, and the others."""
@@ -236,13 +233,6 @@ class World:
         merges = {row["key"]: set(row["layers"]) for row in self.rows("merges")}
         named |= merges.keys()
         return {key for key, layers in merges.items() if not layers <= named}
-
-
-def until(condition: Callable[[], bool], timeout: float = _PATIENCE) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def reap(engine: EngineProcess) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation.fence import Fence
+from tests.waiting import async_until
 
 from .inside import Inside, create, sandbox, spec_for
 
@@ -140,13 +141,13 @@ async def test_a_frozen_sandbox_stands_still_and_goes_on(
     async with sandbox(fence, data_dir, "frozen") as inside:
         await inside.start("while :; do date +%s%N > /tmp/now; sleep 0.01; done")
         now = inside.cage.writable / "upper/tmp/now"
-        await _until(now.exists)
+        await async_until(now.exists)
         await inside.cage.freeze()
         seen = now.read_text()
         await asyncio.sleep(0.15)
         assert now.read_text() == seen
         await inside.cage.thaw()
-        await _until(lambda: now.read_text() not in ("", seen))
+        await async_until(lambda: now.read_text() not in ("", seen))
 
 
 async def test_a_frozen_sandbox_can_be_killed(
@@ -231,10 +232,3 @@ def _processes_of(inside: Inside) -> list[int]:
         except OSError:
             continue
     return found
-
-
-async def _until(condition: object) -> None:
-    assert callable(condition)
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +35,6 @@ async def start(engine: Engine, sandbox_id: str, script: str) -> int:
     sandbox = await engine.live(sandbox_id)
     process = await sandbox.processes.start(bash(script), user=None, timeout=None)
     return process.pid
-
-
-async def until(condition: Callable[[], bool], timeout: float = 20.0, step: float = 0.005) -> float:
-    """Wait for a condition; how long it took. A step of 0 sees what passes quickly, too."""
-    start = time.monotonic()
-    while not condition():
-        if time.monotonic() - start > timeout:
-            raise AssertionError("it did not happen in time")
-        await asyncio.sleep(step)
-    return time.monotonic() - start
 
 
 def messages(engine: Engine, sandbox_id: str) -> list[str]:

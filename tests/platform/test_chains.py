@@ -14,7 +14,8 @@ from sbx_jupyter.engine.engine import Engine
 from sbx_jupyter.engine.state.rows import BuildRow, MergeRow, SandboxRow
 from sbx_jupyter.engine.storage.layer_stacks import TOO_MANY, choose_run, find_run, shorten
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, run, until
+from tests.platform.living import create, run
+from tests.waiting import async_until
 
 GENERATIONS = 45
 
@@ -36,7 +37,7 @@ async def test_each_generation_of_snapshots_keeps_what_those_before_wrote(engine
     shown = await run(engine, row.sandbox_id, "cat ~/last; ls ~ | grep -c '^f'; cat ~/f40")
 
     assert shown.split() == [str(GENERATIONS - 1), "7", "40"]
-    await until(
+    await async_until(
         lambda: max(depth(engine, b) for b in engine.store.builds) < TOO_MANY,
         timeout=30,
     )
@@ -52,9 +53,9 @@ async def test_forks_of_forks_keep_what_those_before_wrote(engine: Engine, data_
         row = fork
 
     assert await run(engine, row.sandbox_id, "wc -l < ~/file") == str(GENERATIONS)
-    await until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
+    await async_until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
     await engine.kill(row.sandbox_id)
-    await until(lambda: os.listdir(data_dir / "layers") == [], timeout=30)
+    await async_until(lambda: os.listdir(data_dir / "layers") == [], timeout=30)
     assert list(engine.store.merges) == []
 
 
@@ -71,7 +72,7 @@ async def test_a_sandbox_paused_on_disk_comes_back_on_the_merged_layers(make_eng
     await engine.pause(row.sandbox_id, memory=False)
     await engine.stop(kill_sandboxes=True)
     engine = await make_engine()
-    await until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
+    await async_until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
 
     await engine.connect(row.sandbox_id, 600)
 

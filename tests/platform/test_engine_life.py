@@ -25,7 +25,8 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, is_known, messages, request, run, start, until
+from tests.platform.living import create, is_known, messages, request, run, start
+from tests.waiting import async_until
 
 
 async def test_a_sandbox_runs_commands_with_its_environment(engine: Engine):
@@ -127,7 +128,9 @@ async def test_a_killed_sandbox_leaves_nothing_but_its_log(engine: Engine, data_
     with pytest.raises(NotFoundError):
         await engine.kill(row.sandbox_id)
     assert messages(engine, row.sandbox_id) == ["Sandbox started", "Sandbox killed"]
-    await until(lambda: not os.listdir(data_dir / "sandboxes") and not os.listdir(data_dir / "run"))
+    await async_until(
+        lambda: not os.listdir(data_dir / "sandboxes") and not os.listdir(data_dir / "run")
+    )
 
 
 async def test_of_many_kills_at_once_one_succeeds(engine: Engine):
@@ -144,7 +147,7 @@ async def test_of_many_kills_at_once_one_succeeds(engine: Engine):
 
 async def test_a_kill_during_creation_waits_and_leaves_nothing(engine: Engine, data_dir: Path):
     making = asyncio.create_task(create(engine))
-    await until(lambda: len(engine.rows()) == 1)
+    await async_until(lambda: len(engine.rows()) == 1)
     sandbox_id = engine.rows()[0].sandbox_id
     assert engine.rows()[0].state is State.CREATING
     with pytest.raises(NotFoundError):
@@ -154,16 +157,16 @@ async def test_a_kill_during_creation_waits_and_leaves_nothing(engine: Engine, d
 
     assert (await making).sandbox_id == sandbox_id
     assert not is_known(engine, sandbox_id)
-    await until(lambda: not os.listdir(data_dir / "sandboxes"))
+    await async_until(lambda: not os.listdir(data_dir / "sandboxes"))
 
 
 async def test_a_caller_that_goes_away_does_not_break_the_creation(engine: Engine):
     making = asyncio.create_task(create(engine))
-    await until(lambda: len(engine.rows()) == 1)
+    await async_until(lambda: len(engine.rows()) == 1)
     making.cancel()
     await asyncio.gather(making, return_exceptions=True)
 
-    await until(lambda: engine.rows()[0].state is State.RUNNING)
+    await async_until(lambda: engine.rows()[0].state is State.RUNNING)
 
     assert await run(engine, engine.rows()[0].sandbox_id, "echo ok") == "ok"
 
@@ -270,7 +273,7 @@ async def test_a_signature_finds_its_sandbox(engine: Engine):
 async def test_metrics_are_sampled_and_kept_over_restarts(make_engine: MakeEngine):
     engine = await make_engine(metrics_interval=0.1)
     row = await create(engine)
-    await until(lambda: len(engine.metrics(row.sandbox_id)) >= 3)
+    await async_until(lambda: len(engine.metrics(row.sandbox_id)) >= 3)
     latest = engine.latest_metric(row.sandbox_id)
 
     await engine.stop(kill_sandboxes=False)
@@ -346,7 +349,7 @@ async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(
 
     assert list((data_dir / "sandboxes").iterdir()) == []
     zygote = engine._running().fence.zygote_pid
-    await until(lambda: Path(f"/proc/{zygote}/task/{zygote}/children").read_text() == "")
+    await async_until(lambda: Path(f"/proc/{zygote}/task/{zygote}/children").read_text() == "")
 
 
 async def test_a_dead_ready_sandbox_is_not_given_out(make_engine: MakeEngine):
@@ -355,7 +358,7 @@ async def test_a_dead_ready_sandbox_is_not_given_out(make_engine: MakeEngine):
     parts = engine._running()
     ready = parts.pool._ready[0]
     await ready.placed.cage.kill()
-    await until(lambda: ready.placed.sandbox.closed.is_set())  # type: ignore[union-attr]
+    await async_until(lambda: ready.placed.sandbox.closed.is_set())  # type: ignore[union-attr]
 
     row = await create(engine)
 

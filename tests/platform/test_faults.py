@@ -18,7 +18,8 @@ from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
 from sbx_jupyter.isolation.fence import Limits
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, is_known, messages, names_of_layers, run, until
+from tests.platform.living import create, is_known, messages, names_of_layers, run
+from tests.waiting import async_until
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ async def test_on_a_full_disk_nothing_is_half_made_and_kill_works(
         await engine.kill(sandbox_id)
     filler.unlink()
 
-    await until(lambda: engine.rows() == [])
+    await async_until(lambda: engine.rows() == [])
     assert (await create(engine)).state is State.RUNNING
 
 
@@ -86,7 +87,9 @@ async def test_a_hook_that_fails_fails_the_creation_cleanly(engine: Engine, data
         await create(engine)
 
     assert engine.rows() == []
-    await until(lambda: not os.listdir(data_dir / "sandboxes") and not os.listdir(data_dir / "run"))
+    await async_until(
+        lambda: not os.listdir(data_dir / "sandboxes") and not os.listdir(data_dir / "run")
+    )
     engine.hooks.started.remove(fail)
     assert (await create(engine)).state is State.RUNNING
 
@@ -155,7 +158,9 @@ async def test_a_process_beyond_the_memory_limit_is_killed_and_noted(make_engine
 
     await run(engine, row.sandbox_id, "python3 -c 'x = bytearray(400 << 20)'")
 
-    await until(lambda: "A process was killed: out of memory" in messages(engine, row.sandbox_id))
+    await async_until(
+        lambda: "A process was killed: out of memory" in messages(engine, row.sandbox_id)
+    )
     assert engine.get(row.sandbox_id).memory_mb == 128
 
 

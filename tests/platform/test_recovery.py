@@ -18,7 +18,8 @@ from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.errors import DataLossError, NotFoundError
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, is_known, messages, run, start, until
+from tests.platform.living import create, is_known, messages, run, start
+from tests.waiting import async_until
 
 
 def rewrite(data_dir: Path, sandbox_id: str, **fields: object) -> None:
@@ -96,8 +97,8 @@ async def test_an_end_time_that_passed_meanwhile_is_kept(make_engine: MakeEngine
     await asyncio.sleep(1.1)
     engine = await make_engine()
 
-    await until(lambda: not is_known(engine, killed.sandbox_id))
-    await until(lambda: engine.get(paused.sandbox_id).state is State.PAUSED)
+    await async_until(lambda: not is_known(engine, killed.sandbox_id))
+    await async_until(lambda: engine.get(paused.sandbox_id).state is State.PAUSED)
     assert messages(engine, killed.sandbox_id)[-1] == "Sandbox timed out and was killed"
 
 
@@ -112,7 +113,7 @@ async def test_a_sandbox_that_ended_meanwhile_is_lost(make_engine: MakeEngine, d
 
     assert not is_known(engine, row.sandbox_id)
     assert messages(engine, row.sandbox_id)[-1] == "Sandbox lost"
-    await until(lambda: not os.listdir(data_dir / "sandboxes"))
+    await async_until(lambda: not os.listdir(data_dir / "sandboxes"))
 
 
 async def test_after_a_restart_of_the_machine_files_are_kept(
@@ -192,13 +193,13 @@ async def test_an_agent_that_dies_is_noticed_and_said(engine: Engine, data_dir: 
 
     os.kill(pid, signal.SIGKILL)
 
-    assert await until(lambda: not is_known(engine, row.sandbox_id)) < 1
+    await async_until(lambda: not is_known(engine, row.sandbox_id))
     with pytest.raises(NotFoundError, match="The sandbox was not found"):
         await engine.live(row.sandbox_id)
     last = engine.logs(row.sandbox_id)[-1]
     assert (last.message, last.level) == ("Sandbox lost", "error")
     assert last.fields["reason"]
-    await until(lambda: not os.listdir(data_dir / "sandboxes"))
+    await async_until(lambda: not os.listdir(data_dir / "sandboxes"))
 
 
 async def test_an_engine_that_is_killed_is_taken_over(make_engine: MakeEngine, data_dir: Path):
@@ -234,6 +235,6 @@ async def test_an_engine_that_is_killed_is_taken_over(make_engine: MakeEngine, d
 
     assert await run(engine, sandbox_id, f"cat ~/file; ps -o comm= -p {pid}") == "kept\nsleep"
     assert len(ready) == 2
-    await until(lambda: not any(os.path.exists(f"/proc/{item}") for item in ready))
+    await async_until(lambda: not any(os.path.exists(f"/proc/{item}") for item in ready))
     assert [name.partition(".")[0] for name in os.listdir(data_dir / "sandboxes")] == [sandbox_id]
     assert os.listdir(data_dir / "run") == [sandbox_id]

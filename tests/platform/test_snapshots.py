@@ -19,7 +19,8 @@ from sbx_jupyter.errors import (
     SbxError,
 )
 from tests.platform.conftest import MakeEngine
-from tests.platform.living import create, messages, run, start, until
+from tests.platform.living import create, messages, run, start
+from tests.waiting import async_until
 
 FILES = """
 set -e
@@ -182,7 +183,7 @@ async def test_forks_are_copies_that_go_their_own_ways(engine: Engine, data_dir:
     assert engine.get(source.sandbox_id).end_at == source.end_at
     for row in rows:
         await engine.kill(row.sandbox_id)
-    await until(lambda: os.listdir(data_dir / "layers") == [])
+    await async_until(lambda: os.listdir(data_dir / "layers") == [])
 
 
 async def test_forks_beyond_the_maximum_are_errors_beside_the_others(make_engine: MakeEngine):
@@ -216,7 +217,7 @@ async def test_a_kill_during_a_snapshot_waits(engine: Engine):
     row = await create(engine)
     await run(engine, row.sandbox_id, "head -c 50M /dev/urandom > ~/big")
     making = asyncio.create_task(engine.snapshot(row.sandbox_id))
-    await until(lambda: engine.get(row.sandbox_id).state is State.SNAPSHOTTING)
+    await async_until(lambda: engine.get(row.sandbox_id).state is State.SNAPSHOTTING)
 
     await engine.kill(row.sandbox_id)
 

@@ -18,9 +18,10 @@ from sbx_jupyter.cli import main, storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.isolation.kernel import subvolumes
-from tests.platform.living import create, run, until
+from tests.platform.living import create, run
 from tests.platform.test_ordinary_user import PYTHON, ROOT, UID
 from tests.platform.test_snapshots import FILES, LOOK
+from tests.waiting import async_until
 
 SIZE = 400 << 20
 KINDS: tuple[storage.Kind, ...] = ("btrfs", "xfs")
@@ -81,7 +82,7 @@ async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: sto
             await engine.kill(row.sandbox_id)
         for name in ("one", "two"):
             await engine.remove_template(name)
-        await until(lambda: not os.listdir(disk.data_dir / "layers"), timeout=20)
+        await async_until(lambda: not os.listdir(disk.data_dir / "layers"), timeout=20)
     finally:
         await engine.stop(kill_sandboxes=True)
     assert os.listdir(disk.data_dir / "layers") == []
@@ -126,7 +127,7 @@ async def test_a_build_on_a_disk_of_its_own_is_sealed_and_carried(disk: storage.
             build = engine.store.builds.get(asked.build_id)
             return "" if build is None else build.status
 
-        await until(lambda: status() in ("ready", "error"), timeout=60)
+        await async_until(lambda: status() in ("ready", "error"), timeout=60)
         assert status() == "ready"
         row = await create(engine, templateID="made")
         assert await run(engine, row.sandbox_id, "cat /opt/made") == "made"

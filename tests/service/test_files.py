@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.protocol.access import sign
+from tests.checks import check_file_error
 from tests.engine_process import EngineProcess
 
 from .conftest import SandboxAccess
@@ -20,14 +21,6 @@ from .rpc import run, unary
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 IDENTITY = {"Accept-Encoding": "identity"}
-
-
-def check_error(answer: httpx.Response, status: int, text: str = "") -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/json; charset=utf-8"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.json()["code"] == status
-    assert text in answer.json()["message"]
 
 
 def write(client: httpx.Client, path: str, content: bytes, **headers: str) -> httpx.Response:
@@ -105,8 +98,10 @@ def test_nothing_acceptable_is_406(runtime: httpx.Client) -> None:
     write(runtime, "coded", b"text")
 
     for accepted in ("identity;q=0", "*;q=0", "br, identity;q=0"):
-        check_error(runtime.get("/files?path=coded", headers={"Accept-Encoding": accepted}), 406)
-    check_error(
+        check_file_error(
+            runtime.get("/files?path=coded", headers={"Accept-Encoding": accepted}), 406
+        )
+    check_file_error(
         runtime.get(
             "/files?path=coded",
             headers={"Accept-Encoding": "gzip, identity;q=0", "Range": "bytes=0-1"},
@@ -167,7 +162,7 @@ def test_a_range_outside_is_416(runtime: httpx.Client, wanted: str) -> None:
 
     answer = read(runtime, "digits", Range=wanted)
 
-    check_error(answer, 416)
+    check_file_error(answer, 416)
     assert answer.headers["content-range"] == "bytes */10"
 
 
@@ -208,11 +203,11 @@ def test_head_describes_without_a_body(runtime: httpx.Client) -> None:
 
 
 def test_errors_of_reading(runtime: httpx.Client) -> None:
-    check_error(read(runtime, "/none"), 404, "path '/none' does not exist")
-    check_error(read(runtime, "/etc"), 400, "path '/etc' is a directory")
-    check_error(runtime.get("/files"), 400, "is a directory")
-    check_error(read(runtime, "~other/x"), 400)
-    check_error(runtime.get("/files?path=x&username=nobody-here"), 401, "nobody-here")
+    check_file_error(read(runtime, "/none"), 404, "path '/none' does not exist")
+    check_file_error(read(runtime, "/etc"), 400, "path '/etc' is a directory")
+    check_file_error(runtime.get("/files"), 400, "is a directory")
+    check_file_error(read(runtime, "~other/x"), 400)
+    check_file_error(runtime.get("/files?path=x&username=nobody-here"), 401, "nobody-here")
 
 
 def test_special_files_are_refused_and_block_nothing(runtime: httpx.Client) -> None:
@@ -228,9 +223,9 @@ def test_special_files_are_refused_and_block_nothing(runtime: httpx.Client) -> N
         began = time.monotonic()
         answer = read(runtime, full)
         assert 400 <= answer.status_code <= 500, (path, answer.status_code)
-        check_error(answer, answer.status_code)
+        check_file_error(answer, answer.status_code)
         if path != "broken":
-            check_error(again := write(runtime, full, b"x"), again.status_code)
+            check_file_error(again := write(runtime, full, b"x"), again.status_code)
         assert time.monotonic() - began < 2
     assert runtime.get("/health").status_code == 204
 
@@ -239,8 +234,8 @@ def test_hostile_names_are_errors_and_nothing_more(runtime: httpx.Client) -> Non
     for path in ("a\0b", "/" + "x" * 5000, "/" + "a/" * 3000, "/dev/null/x"):
         for answer in (read(runtime, path), write(runtime, path, b"x")):
             assert 400 <= answer.status_code < 600
-            check_error(answer, answer.status_code)
-    check_error(runtime.get("/files?path=%ff"), 400)
+            check_file_error(answer, answer.status_code)
+    check_file_error(runtime.get("/files?path=%ff"), 400)
     assert runtime.get("/health").status_code == 204
 
 
@@ -306,26 +301,26 @@ def test_the_same_target_twice_is_400_and_the_first_stays(runtime: httpx.Client)
         ("/home/user/twice", "x/../twice"),
     ):
         files = [("file", (names[0], b"first")), ("file", (names[1], b"second"))]
-        check_error(runtime.post("/files", files=files), 400)
+        check_file_error(runtime.post("/files", files=files), 400)
         assert read(runtime, "twice").content == b"first"
 
 
 def test_wrong_uploads_are_400(runtime: httpx.Client) -> None:
     run(runtime, "mkdir -p /home/user/folder")
     raw = runtime.post("/files", content=b"x", headers=OCTETS)
-    check_error(raw, 400, "path query parameter is required for raw body upload")
+    check_file_error(raw, 400, "path query parameter is required for raw body upload")
     for kind in ("", "text/plain", "application/json"):
         answer = runtime.post("/files?path=x", content=b"x", headers={"Content-Type": kind})
-        check_error(answer, 400, "unsupported content type")
-    check_error(write(runtime, "folder", b"x"), 400, "path is a directory")
-    check_error(write(runtime, "x", b"x", **{"Content-Encoding": "br"}), 400)
-    check_error(write(runtime, "x", b"no gzip", **{"Content-Encoding": "gzip"}), 400)
+        check_file_error(answer, 400, "unsupported content type")
+    check_file_error(write(runtime, "folder", b"x"), 400, "path is a directory")
+    check_file_error(write(runtime, "x", b"x", **{"Content-Encoding": "br"}), 400)
+    check_file_error(write(runtime, "x", b"no gzip", **{"Content-Encoding": "gzip"}), 400)
     cut = gzip.compress(b"x" * 1000)[:-5]
-    check_error(write(runtime, "x", cut, **{"Content-Encoding": "gzip"}), 400)
+    check_file_error(write(runtime, "x", cut, **{"Content-Encoding": "gzip"}), 400)
     nameless = runtime.post("/files", files={"file": ("", b"x")})
     assert nameless.status_code in (200, 400)
     unknown = runtime.post("/files?path=x&username=nobody-here", content=b"", headers=OCTETS)
-    check_error(unknown, 401)
+    check_file_error(unknown, 401)
 
 
 def test_a_broken_multipart_body_is_an_error(runtime: httpx.Client) -> None:
@@ -338,9 +333,9 @@ def test_a_broken_multipart_body_is_an_error(runtime: httpx.Client) -> None:
         answer = runtime.post(
             "/files", content=body, headers={"Content-Type": "multipart/form-data; boundary=B"}
         )
-        check_error(answer, 500)
+        check_file_error(answer, 500)
     answer = runtime.post("/files", content=b"", headers={"Content-Type": "multipart/form-data"})
-    check_error(answer, 400)
+    check_file_error(answer, 400)
 
 
 def test_gzip_bodies_are_unpacked(runtime: httpx.Client) -> None:
@@ -380,7 +375,7 @@ def test_metadata_is_replaced_by_each_upload(runtime: httpx.Client) -> None:
     [("X-Metadata-", "x"), ("X-Metadata-" + "k" * 247, "x"), ("X-Metadata-A", "v" * 4096)],
 )
 def test_wrong_metadata_is_400(runtime: httpx.Client, name: str, value: str) -> None:
-    check_error(write(runtime, "tagged", b"", **{name: value}), 400, "invalid metadata")
+    check_file_error(write(runtime, "tagged", b"", **{name: value}), 400, "invalid metadata")
 
 
 def test_compose_joins_and_removes(runtime: httpx.Client) -> None:
@@ -392,8 +387,10 @@ def test_compose_joins_and_removes(runtime: httpx.Client) -> None:
 
     assert answer.json() == {"path": "/home/user/joined/all", "name": "all", "type": "file"}
     assert read(runtime, "joined/all").content == b"one two"
-    check_error(read(runtime, "part1"), 404)
-    check_error(runtime.post("/files/compose", json=request), 404, "source file not found: part1")
+    check_file_error(read(runtime, "part1"), 404)
+    check_file_error(
+        runtime.post("/files/compose", json=request), 404, "source file not found: part1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -410,7 +407,7 @@ def test_compose_joins_and_removes(runtime: httpx.Client) -> None:
 def test_wrong_compose_requests_are_400(runtime: httpx.Client, body: bytes) -> None:
     write(runtime, "tagged", b"x")
 
-    check_error(runtime.post("/files/compose", content=body), 400)
+    check_file_error(runtime.post("/files/compose", content=body), 400)
 
 
 # Who may.
@@ -444,7 +441,7 @@ def test_wrong_credentials_for_files_are_401(engine: EngineProcess, shared: Sand
     good = sign("signed", "read", "", shared.token, None)
     old = sign("signed", "read", "", shared.token, 5)
     with httpx.Client(base_url=engine.url, trust_env=False, headers=routing) as client:
-        check_error(client.get("/files?path=signed"), 401, "missing signature query parameter")
+        check_file_error(client.get("/files?path=signed"), 401, "missing signature query parameter")
         for signature in (
             "v1_x",
             good + "x",
@@ -452,15 +449,15 @@ def test_wrong_credentials_for_files_are_401(engine: EngineProcess, shared: Sand
             sign("signed", "write", "", shared.token, None),
         ):
             answer = client.get("/files", params={"path": "signed", "signature": signature})
-            check_error(answer, 401, "invalid signature")
+            check_file_error(answer, 401, "invalid signature")
         expired = {"path": "signed", "signature": old, "signature_expiration": "5"}
-        check_error(client.get("/files", params=expired), 401, "signature is already expired")
+        check_file_error(client.get("/files", params=expired), 401, "signature is already expired")
         both = client.get(
             "/files",
             params={"path": "signed", "signature": good},
             headers={"X-Access-Token": "wrong"},
         )
-        check_error(both, 401, "access token present in header but does not match")
+        check_file_error(both, 401, "access token present in header but does not match")
     bare = httpx.get(f"{engine.url}/files?path=signed&signature=v1_x", trust_env=False)
     assert (bare.status_code, bare.text) == (400, "Invalid host")
 
@@ -476,9 +473,9 @@ def test_metrics_envs_and_health(runtime: httpx.Client) -> None:
     }  # fmt: skip
     assert runtime.get("/envs").json()["E2B_SANDBOX"] == "true"
     for path in ("/metrics", "/envs", "/files/compose", "/anything"):
-        check_error(runtime.get(path, headers={"X-Access-Token": "x"}), 401)
-    check_error(runtime.get("/anything"), 404)
-    check_error(runtime.delete("/files"), 405)
+        check_file_error(runtime.get(path, headers={"X-Access-Token": "x"}), 401)
+    check_file_error(runtime.get("/anything"), 404)
+    check_file_error(runtime.delete("/files"), 405)
 
 
 def test_preflight_needs_no_token(engine: EngineProcess, shared: SandboxAccess) -> None:
@@ -556,4 +553,4 @@ def test_a_full_disk_is_507(api: httpx.Client, runtime: httpx.Client) -> None:
     answer = runtime.post("/files?path=/dev/shm/full", content=blocks(), headers=OCTETS)
     run(runtime, "rm -f /dev/shm/full")
 
-    check_error(answer, 507)
+    check_file_error(answer, 507)

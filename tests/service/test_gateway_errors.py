@@ -8,7 +8,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sbx_jupyter.service.gateway import refusals
 from tests.engine_process import EngineProcess, start_engine
 from tests.service.conftest import SandboxAccess, create_sandbox
 from tests.service.rpc import envelope
+from tests.waiting import until
 
 LIMIT = 4
 NOT_FOUND = "The sandbox was not found"
@@ -50,14 +51,6 @@ def api(small: EngineProcess) -> Iterator[httpx.Client]:
         yield client
         for found in client.get("/v2/sandboxes", params={"state": "running,paused"}).json():
             client.delete(f"/sandboxes/{found['sandboxID']}")
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.02)
-    return found
 
 
 def pause(api: httpx.Client, sandbox: SandboxAccess, **body: Any) -> None:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.waiting import until
+
 from .rpc import STREAM, envelope, run, start_request, stream, unary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.engine_process import EngineProcess
 
@@ -56,13 +58,6 @@ def descriptors(engine: EngineProcess) -> int:
 def processor_seconds(engine: EngineProcess) -> float:
     fields = Path(f"/proc/{engine.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def head(shared: SandboxAccess, path: str, **headers: str) -> bytes:
@@ -259,7 +254,7 @@ def test_a_stream_that_stops_half_way_is_forgotten_with_its_connection(
         with connect(engine) as sock:
             sock.sendall(request + (b"%x\r\n%b\r\n" % (len(part), part) if part else b""))
 
-    wait_until(lambda: descriptors(engine) <= before, "connections are kept")
+    until(lambda: descriptors(engine) <= before, message="connections are kept")
     assert runtime.get("/health").status_code == 204
 
 
@@ -279,9 +274,9 @@ def test_clients_that_never_read_cost_little_and_end_with_their_connections(
         for request in [started + body] * 4 + [read.replace(b"POST", b"GET", 1)] * 4:
             stack.enter_context(connect(engine)).sendall(request)
         processes = "process.Process/List"
-        wait_until(
+        until(
             lambda: len(unary(runtime, processes, {}).json().get("processes", ())) >= 4,
-            "the processes did not start",
+            message="the processes did not start",
         )
         for _ in range(20):
             assert runtime.get("/health").status_code == 204
@@ -294,4 +289,4 @@ def test_clients_that_never_read_cost_little_and_end_with_their_connections(
     ).is_success:
         pass
     run(runtime, "rm /tmp/unread")
-    wait_until(lambda: descriptors(engine) <= open_before, "connections are kept")
+    until(lambda: descriptors(engine) <= open_before, message="connections are kept")

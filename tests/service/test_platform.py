@@ -16,19 +16,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.checks import check_error
 from tests.engine_process import EngineProcess
 
 from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, envelope
-
-
-def check_error(answer: httpx.Response, status: int, text: str = "") -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    body = answer.json()
-    assert body["code"] == status
-    assert isinstance(body["message"], str)
-    assert text in body["message"]
 
 
 @pytest.mark.parametrize("key", [None, "", "e2b_00", "wrong", "\xff\xfe"])

@@ -12,17 +12,11 @@ import time
 import httpx
 import pytest
 
+from tests.checks import check_error
 from tests.engine_process import EngineProcess
 
 from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, drain, envelope, envelopes, output_of, run, start_request, stream, unary
-
-
-def check_error(answer: httpx.Response, status: int, code: str) -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["code"] == code
-    assert answer.json()["message"]
 
 
 def test_a_unary_call_answers_plain_json(runtime: httpx.Client) -> None:
@@ -82,7 +76,7 @@ def test_another_content_type_is_415(runtime: httpx.Client, method: str, kind: s
 def test_another_verb_is_405_and_an_unknown_method_404(runtime: httpx.Client) -> None:
     assert runtime.get("/filesystem.Filesystem/Stat").status_code == 405
     answer = unary(runtime, "filesystem.Filesystem/Nope", {})
-    check_error(answer, 404, "unimplemented")
+    check_error(answer, 404, code="unimplemented")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +99,7 @@ def test_another_verb_is_405_and_an_unknown_method_404(runtime: httpx.Client) ->
 def test_errors_of_unary_calls(
     runtime: httpx.Client, method: str, message: object, status: int, code: str
 ) -> None:
-    check_error(unary(runtime, method, message), status, code)
+    check_error(unary(runtime, method, message), status, code=code)
 
 
 def test_a_selector_that_matches_nothing_is_named(runtime: httpx.Client) -> None:
@@ -122,7 +116,7 @@ def test_a_broken_message_is_invalid_argument(runtime: httpx.Client, body: bytes
         "/filesystem.Filesystem/Stat", content=body, headers={"Content-Type": "application/json"}
     )
 
-    check_error(answer, 400, "invalid_argument")
+    check_error(answer, 400, code="invalid_argument")
 
 
 def test_hostile_paths_are_errors_and_nothing_more(runtime: httpx.Client) -> None:
@@ -145,7 +139,7 @@ def test_an_unknown_user_is_unauthenticated(runtime: httpx.Client) -> None:
     answer = unary(runtime, "filesystem.Filesystem/Stat", {"path": ""}, **headers)
     messages = stream(runtime, "process.Process/Start", start_request("true"), **headers)
 
-    check_error(answer, 401, "unauthenticated")
+    check_error(answer, 401, code="unauthenticated")
     assert "invalid username: 'nobody-here'" in answer.json()["message"]
     assert messages == [{"error": {"code": "unauthenticated", "message": answer.json()["message"]}}]
 
@@ -286,7 +280,7 @@ def test_other_signals_are_unimplemented(runtime: httpx.Client) -> None:
         next(pieces)
         for signal in (1, "SIGNAL_UNSPECIFIED", "x"):
             refused = unary(runtime, "process.Process/SendSignal", {**selector, "signal": signal})
-            check_error(refused, 501, "unimplemented")
+            check_error(refused, 501, code="unimplemented")
         unary(runtime, "process.Process/SendSignal", {**selector, "signal": 15})
         messages = [message for _, message in envelopes(b"".join(pieces))]
 
@@ -339,9 +333,9 @@ def test_input_by_messages_and_by_a_stream(runtime: httpx.Client) -> None:
     assert streamed.headers["content-type"] == STREAM
     assert list(envelopes(streamed.content)) == [(0, {}), (2, {})]
     pty = unary(runtime, "process.Process/SendInput", {**selector, "input": {"pty": one}})
-    check_error(pty, 500, "internal")
+    check_error(pty, 500, code="internal")
     neither = unary(runtime, "process.Process/SendInput", {**selector, "input": {}})
-    check_error(neither, 501, "unimplemented")
+    check_error(neither, 501, code="unimplemented")
     assert unary(runtime, "process.Process/CloseStdin", selector).status_code == 200
     assert unary(runtime, "process.Process/CloseStdin", selector).status_code == 200
     thread.join(10)
@@ -546,8 +540,8 @@ def test_watchers_buffer_until_they_are_asked(runtime: httpx.Client) -> None:
     assert events[0] == {"name": "sub", "type": "EVENT_TYPE_CREATE"}
     assert unary(runtime, "filesystem.Filesystem/RemoveWatcher", watcher).json() == {}
     gone = unary(runtime, "filesystem.Filesystem/RemoveWatcher", watcher)
-    check_error(gone, 404, "not_found")
+    check_error(gone, 404, code="not_found")
     missing = unary(runtime, "filesystem.Filesystem/CreateWatcher", {"path": "/none"})
-    check_error(missing, 404, "not_found")
+    check_error(missing, 404, code="not_found")
     file = unary(runtime, "filesystem.Filesystem/CreateWatcher", {"path": "/etc/passwd"})
-    check_error(file, 400, "invalid_argument")
+    check_error(file, 400, code="invalid_argument")

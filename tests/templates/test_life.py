@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import httpx
 import pytest
 
 from tests.engine_process import engine_process, start_engine
+from tests.waiting import until
 
 from .conftest import Api, archive, entry, run
 
@@ -35,14 +35,6 @@ def api_of(engine: EngineProcess) -> Iterator[Api]:
     ) as client:
         assert engine.process is not None
         yield Api(client, engine.process.pid)
-
-
-def wait_for(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def names_below(folder: Path) -> set[str]:
@@ -69,7 +61,7 @@ def test_a_build_whose_engine_was_killed_has_failed_and_leaves_nothing(
         asked = api.request("victim")
         files_hash = api.upload(asked["templateID"], archive(entry("a", content=b"x")))
         api.start(asked, run("echo first > /tmp/first"), run("sleep 86417"))
-        wait_for(lambda: processes_with("86417"), "the step does not run")
+        until(lambda: processes_with("86417"), message="the step does not run")
         part = data / "uploads" / f"{'a' * 64}.0123.part"
         part.write_bytes(b"half")
     own_engine.kill()
@@ -85,7 +77,7 @@ def test_a_build_whose_engine_was_killed_has_failed_and_leaves_nothing(
         assert not part.exists()
         link = api.client.get(f"/templates/{asked['templateID']}/files/{files_hash}").json()
         assert link["present"] is True
-        wait_for(lambda: len(names_below(data / "sandboxes")) <= 4, "a writable layer stays")
+        until(lambda: len(names_below(data / "sandboxes")) <= 4, message="a writable layer stays")
         again = api.build("survivor", run("echo kept > /tmp/kept"))
         assert any("CACHED RUN" in entry["message"] for entry in again["logEntries"])
 
@@ -102,7 +94,7 @@ def test_no_entry_that_was_shown_changes_its_place_when_the_engine_is_killed(
             seen.extend(api.status(asked, logsOffset=len(seen))["logEntries"])
             return len(seen) > 100
 
-        wait_for(follow, "nothing is shown")
+        until(follow, message="nothing is shown")
     own_engine.kill()
     log = own_engine.data_dir / "builds" / f"{asked['buildID']}.jsonl"
     with log.open("ab") as file:
@@ -136,7 +128,7 @@ def test_an_engine_that_stops_ends_its_builds(own_engine: EngineProcess) -> None
     with api_of(own_engine) as api:
         asked = api.request("stopped")
         api.start(asked, run("sleep 86418"))
-        wait_for(lambda: processes_with("86418"), "the step does not run")
+        until(lambda: processes_with("86418"), message="the step does not run")
     own_engine.stop()
     assert not processes_with("86418")
     own_engine.start()
@@ -167,7 +159,7 @@ def test_a_removed_template_takes_its_own_layers_along(own_engine: EngineProcess
         before = names_below(data / "layers")
         running = api.request("removed")
         api.start(running, run("sleep 86419"))
-        wait_for(lambda: processes_with("86419"), "the step does not run")
+        until(lambda: processes_with("86419"), message="the step does not run")
         assert api.client.delete("/templates/removed").status_code == 204
         assert not processes_with("86419")
         assert len(names_below(data / "layers")) < len(before)

@@ -11,7 +11,8 @@ import pytest
 from sbx_jupyter.engine.engine import Engine
 from sbx_jupyter.protocol.templates import BuildStart, Step, TemplateRequest
 from tests.platform.conftest import MakeEngine, data_dir, make_engine  # noqa: F401
-from tests.platform.living import create, run, until
+from tests.platform.living import create, run
+from tests.waiting import async_until
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.state.rows import BuildRow
@@ -29,7 +30,7 @@ async def build(engine: Engine, name: str, *commands: str) -> BuildRow:
     def row() -> Any:
         return engine.store.builds.get(asked.build_id)
 
-    await until(lambda: row().status in ("ready", "error"), timeout=60)
+    await async_until(lambda: row().status in ("ready", "error"), timeout=60)
     assert row().status == "ready", row().reason
     return row()
 
@@ -59,7 +60,7 @@ async def test_the_steps_unused_for_longest_make_room(make_engine: MakeEngine) -
         await build(engine, name, fill(10, name))
         await engine.remove_template(name)
 
-    await until(lambda: kept(engine) <= 25 * MIB)
+    await async_until(lambda: kept(engine) <= 25 * MIB)
 
     assert kept(engine) >= 20 * MIB
     before = {row.key for row in engine.store.steps}
@@ -76,7 +77,7 @@ async def test_what_a_template_or_a_sandbox_stands_on_costs_nothing(
     row = await create(engine, templateID="used")
     await build(engine, "other", fill(5, "other"))
 
-    await until(lambda: len(engine.store.steps) >= 2)
+    await async_until(lambda: len(engine.store.steps) >= 2)
     assert kept(engine) <= MIB
     assert await run(engine, row.sandbox_id, "stat -c %s /opt/used") == str(5 * MIB)
     assert {step.key for step in engine.store.steps}, "it is remembered: it costs nothing"
@@ -93,7 +94,7 @@ async def test_a_smaller_cache_is_trimmed_at_the_next_start(
     for name in ("a", "b"):
         await build(engine, name, fill(3, name), f"echo {name} > /opt/more")
         await engine.remove_template(name)
-    await until(lambda: len(engine.store.steps) >= 4)
+    await async_until(lambda: len(engine.store.steps) >= 4)
     await engine.stop(kill_sandboxes=True)
 
     engine = await make_engine(max_cached_steps=0)
@@ -110,7 +111,7 @@ async def test_no_more_steps_are_remembered_than_configured(
     engine = await make_engine(max_cached_steps=most)
     await build(engine, "many", *(f"echo {number} > /opt/f" for number in range(4)))
 
-    await until(lambda: len(engine.store.steps) <= most)
+    await async_until(lambda: len(engine.store.steps) <= most)
     assert len(engine.store.steps) == most
     assert min(len(row.below) for row in engine.store.steps) == 0, "the first ones lead to others"
     await engine.remove_template("many")
