@@ -1,1 +1,0 @@
-"""Makes templates: build requests, their steps in real sandboxes, layers, images and tags."""

@@ -1,1 +1,0 @@
-"""What a sandbox changed, read from its layers."""
