@@ -14,8 +14,10 @@ from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 from sbx_jupyter.engine.sandboxes.wake import Gate
 from sbx_jupyter.engine.state.datadir import DataDir, boot_id
 from sbx_jupyter.engine.state.history import History
+from sbx_jupyter.engine.storage.capture import Capture
 from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
 from sbx_jupyter.engine.storage.disk import Disk
+from sbx_jupyter.engine.storage.forks import Forks
 from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Prune
 from sbx_jupyter.engine.storage.snapshots import Snapshots
@@ -42,6 +44,7 @@ class Parts(NamedTuple):
     watchdog: Watchdog
     layers: Layers
     snapshots: Snapshots
+    forks: Forks
     diffs: Diffs
     disk: Disk
     prune: Prune
@@ -76,6 +79,7 @@ def assemble(
     catalog = Catalog(store, layers)
     pool = Pool(placement, config.default_limits, config.pool_size)
     creation = Creation(context, catalog, supervisor, pool)
+    capture = Capture(context, supervisor)
     return Parts(
         context=context,
         catalog=catalog,
@@ -86,7 +90,8 @@ def assemble(
         sampler=Sampler(context, creation.spawns),
         watchdog=Watchdog(context, fence),
         layers=layers,
-        snapshots=Snapshots(context, layers, supervisor, catalog, creation),
+        snapshots=Snapshots(context, capture, catalog),
+        forks=Forks(context, capture, creation),
         diffs=Diffs(context, catalog, fence),
         disk=Disk(context, fence),
         prune=Prune(context),

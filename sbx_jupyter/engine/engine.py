@@ -230,7 +230,7 @@ class Engine:
     ) -> builtins.list[SandboxRow | SbxError]:
         """Start copies of the files of a running sandbox (S11); see ``Snapshots``."""
         parts = self._running()
-        work = parts.snapshots.fork(sandbox_id, timeout, count)
+        work = parts.forks.create(sandbox_id, timeout, count)
         return await parts.context.tasks.complete(work, "sbx-fork")
 
     def snapshots(self, wanted: SnapshotFilter) -> tuple[builtins.list[SnapshotInfo], str | None]:

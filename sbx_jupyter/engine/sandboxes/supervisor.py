@@ -22,7 +22,6 @@ from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import LogRow, RequestRow, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.storage.layers import sync
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import metered
 from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
@@ -132,7 +131,7 @@ class Supervisor:
             await self._end_processes(slot)
             reached("pause.ended")
             work.phase = "storing"
-            await asyncio.to_thread(sync, self._context.data_dir.writable(slot.sandbox_id))
+            await self._context.layers.sync_writable(slot.sandbox_id)
         reached("pause.synced")
         await self._commit_paused(slot, "filesystem", why)
 

@@ -1,4 +1,7 @@
-"""Layers: read-only directories that sandboxes start from, named by the rows that use them."""
+"""Layers: read-only directories that sandboxes start from.
+
+Each layer is named by the rows that use it and removed when no row names it any more.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation.kernel import subvolumes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterable
     from pathlib import Path
 
     from sbx_jupyter.engine.state.datadir import DataDir
@@ -35,7 +38,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Size(NamedTuple):
-    """What a layer takes on the disk."""
+    """How much a layer takes on the disk."""
 
     bytes: int
     inodes: int
@@ -53,10 +56,11 @@ class Layers:
         self._sizes: dict[str, Size] = {}
 
     @contextlib.asynccontextmanager
-    async def reserve(self) -> AsyncIterator[str]:
-        """A name for a layer to be made; it is safe from collection until the context ends.
+    async def reserve(self) -> AsyncGenerator[str]:
+        """Reserve the name of a new layer, which is not collected before the context ends.
 
-        Commit the row that names it inside. What was made and is named by no row is removed.
+        Commit the row that names the layer inside the context. A layer that no row names at its
+        end is removed.
         """
         name = f"layers/{uuid.uuid4()}"
         self._reserved.add(name)
@@ -67,8 +71,8 @@ class Layers:
             await self.collect((name,))
 
     @contextlib.contextmanager
-    def hold(self, names: tuple[str, ...]) -> Iterator[None]:
-        """Keep layers that there are from collection until the context ends."""
+    def hold(self, names: tuple[str, ...]) -> Generator[None]:
+        """Keep existing layers from collection until the context ends."""
         roots = [_root(name) for name in names]
         self._held.update(roots)
         try:
@@ -81,7 +85,7 @@ class Layers:
         return (await self._fence.measure(self._data_dir.writable(sandbox_id)))[0]
 
     async def sizes(self, names: Iterable[str]) -> dict[str, Size]:
-        """What each layer takes; it never changes, so each is measured once. ``SbxError``."""
+        """The size of each layer; layers never change, so each is measured once. ``SbxError``."""
         unknown = [name for name in dict.fromkeys(names) if name not in self._sizes]
         for start in range(0, len(unknown), _MEASURED_AT_ONCE):
             part = unknown[start : start + _MEASURED_AT_ONCE]
@@ -92,14 +96,14 @@ class Layers:
         return {name: self._sizes.get(name, Size(0, 0)) for name in names}
 
     def shorten(self, stack: Stack) -> Stack:
-        """The stack to start from instead: what was merged since is in it as one layer."""
+        """The same stack with merged layers in place of those that they were made of."""
         return shorten(stack, self._store.merges)
 
     async def seal(self, sandbox_id: str, name: str) -> None:
-        """Make what a sandbox wrote a layer, after its processes ended; not yet on the disk.
+        """Turn the writable layer of a sandbox whose processes ended into a layer; does not sync.
 
-        Takes the writable directory itself and so no time, whatever is in it. Raises
-        ``NoSpaceError`` and ``SbxError``.
+        The directory is renamed, so its size does not matter. Raises ``NoSpaceError`` and
+        ``SbxError``.
         """
         source = self._data_dir.writable(sandbox_id) / "upper"
         try:
@@ -107,18 +111,18 @@ class Layers:
         except OSError as error:
             if not isinstance(error, PermissionError) and error.errno != errno.EXDEV:
                 raise
-            # Its owner inside shut us out: the helper that acts as that owner can still copy it.
-            # And nothing can be moved out of a subvolume.
-            await self.capture(sandbox_id, name)
+            # The sandbox took our permissions away, but the fence's helper acts as the owner and
+            # can still copy. EXDEV: a directory cannot be moved out of a subvolume.
+            await self.copy(sandbox_id, name)
 
-    async def is_instant(self, sandbox_id: str) -> bool:
-        """Whether ``take`` can capture the sandbox."""
+    async def has_subvolume(self, sandbox_id: str) -> bool:
+        """Whether the writable layer is a subvolume, so that ``take_subvolume`` works."""
         return await asyncio.to_thread(subvolumes.is_subvolume, self._data_dir.writable(sandbox_id))
 
-    async def take(self, sandbox_id: str, name: str) -> str:
-        """Capture a frozen sandbox at once, whatever it has written; the name of the layer.
+    async def take_subvolume(self, sandbox_id: str, name: str) -> str:
+        """Take a snapshot of the subvolume of a frozen sandbox; returns the name of the layer.
 
-        It is on the disk when this returns. Raises ``NoSpaceError`` and ``SbxError``.
+        Instant, whatever its size, and synced on return. Raises ``NoSpaceError`` and ``SbxError``.
         """
         source, target = self._data_dir.writable(sandbox_id), self._data_dir.path / name
         try:
@@ -127,11 +131,11 @@ class Layers:
             raise translate(error, "taking a snapshot of the files of the sandbox") from error
         return f"{name}/upper"
 
-    async def flush(self, sandbox_id: str) -> None:
-        """Bring what a sandbox has written to the disk."""
-        await asyncio.to_thread(sync, self._data_dir.writable(sandbox_id))
+    async def sync_writable(self, sandbox_id: str) -> None:
+        """Sync what a sandbox has written to the disk."""
+        await asyncio.to_thread(sync_filesystem, self._data_dir.writable(sandbox_id))
 
-    async def capture(
+    async def copy(
         self,
         sandbox_id: str,
         name: str,
@@ -140,10 +144,11 @@ class Layers:
         still: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        """Copy the writable layer of a sandbox; not yet on the disk.
+        """Copy the writable layer of a sandbox; does not sync.
 
-        ``still`` says that the sandbox is frozen. A copy of a running one becomes exact by a
-        second one, frozen, of what changed since ``since_ns``, the time when the first began.
+        ``still`` means that the sandbox is frozen. The copy of a running sandbox is made exact by
+        a second copy, while it is frozen, of what changed since ``since_ns``, the time when the
+        first copy began.
         Raises ``NoSpaceError`` when the disk is full, ``CanceledError``.
         """
         source = self._data_dir.writable(sandbox_id) / "upper"
@@ -155,12 +160,12 @@ class Layers:
         except SbxError as error:
             raise translate(error, "copying the files of the sandbox") from error
 
-    async def settle(self, name: str) -> None:
-        """Bring a layer to the disk."""
-        await asyncio.to_thread(sync, self._data_dir.path / name)
+    async def sync(self, name: str) -> None:
+        """Sync a layer to the disk."""
+        await asyncio.to_thread(sync_filesystem, self._data_dir.path / name)
 
     async def merge(self, names: tuple[str, ...], name: str) -> None:
-        """Make one layer of several, topmost first; it is on the disk when this returns.
+        """Merge several layers, topmost first, into one; synced on return.
 
         Raises ``NoSpaceError`` when the disk is full.
         """
@@ -171,12 +176,12 @@ class Layers:
                 await self._fence.merge_layers(sources, target)
             except SbxError as error:
                 raise translate(error, "putting layers together") from error
-        await asyncio.to_thread(sync, target)
+        await asyncio.to_thread(sync_filesystem, target)
 
     async def collect(self, candidates: Iterable[str] | None = None) -> int:
-        """Remove layers that nothing names: of the candidates, or of all that there are.
+        """Remove the unused layers among the candidates, or among all layers.
 
-        Gives the number of layers that were removed.
+        Returns the number of layers removed.
         """
         if candidates is None:
             found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
@@ -201,7 +206,7 @@ class Layers:
         return removed
 
     async def _forget_merges(self) -> list[str]:
-        """Forget the merged layers that stand for nothing any more; those whose rows are gone."""
+        """Remove the rows of merged layers that replace nothing any more; returns their names."""
         used = used_merges(self._store)
         gone = [row.key for row in self._store.merges if row.key not in used | self._reserved]
         if not gone:
@@ -217,25 +222,29 @@ class Layers:
         reached("merges.forgotten")
         return gone
 
-    async def lost(self) -> set[str]:
-        """The layers on the disk that are of no use to anybody."""
+    async def unused(self) -> set[str]:
+        """The layers on the disk that nothing uses."""
         found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
         return {f"layers/{name}" for name in found} - self.used()
 
-    def is_held(self, names: Iterable[str]) -> bool:
-        """Whether somebody is at work with one of these layers."""
+    def is_in_use(self, names: Iterable[str]) -> bool:
+        """Whether one of these layers is held or reserved."""
         roots = {_root(name) for name in names}
         return any(self._held[root] > 0 or root in self._reserved for root in roots)
 
     def used_by_others_than_steps(self) -> set[str]:
-        """The layers that would stay if no build step were remembered."""
+        """The layers that would stay if the step cache were empty."""
         rows = (*self._store.sandboxes, *self._store.builds, *self._store.images)
         return {name for row in rows for name in row.layers}
 
     def used(self, *, but_held: bool = False) -> set[str]:
-        """The layers that a row names, and those that somebody is at work with."""
-        used = set() if but_held else {name for name, count in self._held.items() if count > 0}
-        used |= self._reserved
+        """The layers that are named by a row, held or reserved.
+
+        With ``but_held``, layers that are only held are left out.
+        """
+        used = set(self._reserved)
+        if not but_held:
+            used.update(name for name, count in self._held.items() if count > 0)
         for stack in stacks_of(self._store):
             used.update(map(_root, stack))
         used.update(_root(row.key) for row in self._store.merges)
@@ -251,8 +260,8 @@ def _root(name: str) -> str:
     return "/".join(name.split("/")[:2])
 
 
-def sync(directory: Path) -> None:
-    """Bring the file system of a directory to the disk; blocking."""
+def sync_filesystem(directory: Path) -> None:
+    """Sync the file system of a directory to the disk; blocking."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if _libc.syncfs(descriptor) != 0:

@@ -55,7 +55,7 @@ class Prune:
             count, freed = await self._files("uploads", request)
             pruned.append(Pruned(kind="uploads", count=count, freed_bytes=freed))
         if "layers" in request.kinds:
-            pruned.append(await self._lost_layers(request))
+            pruned.append(await self._unused_layers(request))
         if rows and not request.dry_run:
             await self._forget(steps, images)
         freed_bytes = sum(each.freed_bytes for each in pruned)
@@ -73,14 +73,14 @@ class Prune:
 
     def _idle_steps(self) -> list[StepRow]:
         layers = self._context.layers
-        return [row for row in self._store.steps if not layers.is_held((*row.layers, *row.below))]
+        return [row for row in self._store.steps if not layers.is_in_use((*row.layers, *row.below))]
 
     def _idle_images(self) -> list[ImageRow]:
         return [
             row
             for row in self._store.images
             if all(name.startswith(_PULLED) for name in row.names)
-            and not self._context.layers.is_held(row.layers)
+            and not self._context.layers.is_in_use(row.layers)
         ]
 
     async def _freed(
@@ -105,10 +105,10 @@ class Prune:
         sizes = await layers.sizes(names)
         return sum(size.bytes for size in sizes.values())
 
-    async def _lost_layers(self, request: PruneRequest) -> Pruned:
+    async def _unused_layers(self, request: PruneRequest) -> Pruned:
         """Layers that no row names: a removal failed, or a restored store knows less."""
         layers = self._context.layers
-        names = await layers.lost()
+        names = await layers.unused()
         sizes = await layers.sizes(names)
         if not request.dry_run:
             await layers.collect(names)

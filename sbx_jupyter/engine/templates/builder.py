@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.storage.layers import sync
+from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
@@ -265,7 +265,7 @@ class Builder:
     async def _settle_ready(self, build: BuildRow, run: BuildRun, outcome: Outcome) -> None:
         """Bring the layers to the disk, then say that the build is ready."""
         reached("build.made")
-        await asyncio.to_thread(sync, self._context.data_dir.layers)
+        await asyncio.to_thread(sync_filesystem, self._context.data_dir.layers)
         template = self._store.templates.get(build.template_id)
         if template is None:
             raise BuildError("the template was removed", None)
@@ -304,7 +304,7 @@ class Builder:
             if run is not None:
                 run.log.entries.append(entry)
                 await run.log.save()
-                await asyncio.to_thread(sync, self._context.data_dir.layers)
+                await asyncio.to_thread(sync_filesystem, self._context.data_dir.layers)
             else:
                 await self.reports.end_interrupted(build, entry)
         except OSError:

@@ -64,7 +64,7 @@ class StepCache:
             stack = set(_stack(row))
             cost = sum(sizes[name].bytes for name in stack - paid)
             room -= cost
-            if layers.is_held(stack):
+            if layers.is_in_use(stack):
                 paid |= stack
             elif place >= config.max_cached_steps or (room < 0 and cost):
                 gone.append(row)

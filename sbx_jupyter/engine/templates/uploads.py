@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
-from sbx_jupyter.engine.storage.layers import sync
+from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Upload:
         try:
             os.fsync(self._file)
             self._draft.rename(self._target)
-            sync(self._target.parent)
+            sync_filesystem(self._target.parent)
         except OSError as error:
             raise translate(error, "taking an upload") from error
         finally:

@@ -1,0 +1,142 @@
+"""Captures what a running sandbox has written as a new layer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.sandboxes.placement import freeze
+from sbx_jupyter.engine.state import logs
+from sbx_jupyter.engine.state.rows import now
+from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.watch.checkpoints import reached
+from sbx_jupyter.errors import AbortedError, CanceledError, NotFoundError, SbxError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.sandboxes.long_operations import Work
+    from sbx_jupyter.engine.sandboxes.slots import Slot
+    from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
+
+NOT_CAPTURED: Final = "processes, memory, open terminals and connections"
+"""What neither a snapshot nor a fork has, for the logs."""
+
+_MAX_LAYERS: Final = 60
+"""A sandbox with more layers is captured only after some of them were merged."""
+
+_LOG_SIZE_AFTER: Final = 1.0
+"""Seconds of copying after which the size of the layer is measured and logged."""
+
+
+class CapturedLayer(NamedTuple):
+    """A copy of the writable layer of a sandbox."""
+
+    name: str
+    size: int
+    seconds: float
+    frozen_seconds: float
+
+    def log_fields(self) -> dict[str, str]:
+        return {
+            "bytes": str(self.size),
+            "seconds": f"{self.seconds:.3f}",
+            "stopped_ms": f"{self.frozen_seconds * 1000:.1f}",
+        }
+
+
+class Capture:
+    """Copies the writable layers of running sandboxes."""
+
+    def __init__(self, context: Context, supervisor: Supervisor) -> None:
+        self._context = context
+        self._layers = context.layers
+        self._supervisor = supervisor
+
+    async def capture(self, slot: Slot, layer: str, work: Work) -> CapturedLayer:
+        """Copy the writable layer of a running sandbox into the layer of this name.
+
+        The sandbox is frozen only while the second pass copies what changed during the first.
+        Raises ``AbortedError`` when the operation is cancelled.
+        """
+        if len(self._layers.shorten(slot.row.layers)) >= _MAX_LAYERS:
+            await self._context.flattener.flatten(slot.row.layers)
+        if await self._layers.has_subvolume(slot.sandbox_id):
+            return await self._take_subvolume(slot, layer, work)
+        measuring = asyncio.create_task(self._log_size(slot.sandbox_id, work))
+        try:
+            stopped = await self._copy(slot, layer, work)
+        except CanceledError:
+            entry = logs.entry(slot.sandbox_id, "info", f"The {work.kind} was cancelled")
+            await self._context.commit(Batch().log(entry))
+            raise AbortedError(f"the {work.kind} of {slot.sandbox_id} was cancelled") from None
+        finally:
+            measuring.cancel()
+            await asyncio.gather(measuring, return_exceptions=True)
+        work.phase = "storing"
+        await self._layers.sync(layer)
+        took = (now() - work.started_at).total_seconds()
+        return CapturedLayer(layer, work.progress.done, took, stopped)
+
+    async def _take_subvolume(self, slot: Slot, layer: str, work: Work) -> CapturedLayer:
+        """Take a snapshot of the subvolume of a sandbox: instant, whatever its size."""
+        work.phase = "storing"
+        # A snapshot syncs the files first. Syncing here does most of that before the freeze.
+        await self._layers.sync_writable(slot.sandbox_id)
+        work.phase = "finishing"
+        async with self._frozen(slot):
+            since = time.monotonic()
+            reached("snapshot.frozen")
+            taken = await self._layers.take_subvolume(slot.sandbox_id, layer)
+            reached("snapshot.copied")
+        stopped = time.monotonic() - since
+        return CapturedLayer(taken, 0, (now() - work.started_at).total_seconds(), stopped)
+
+    async def _copy(self, slot: Slot, layer: str, work: Work) -> float:
+        """Copy twice, the second time while frozen; return how long it was frozen, in seconds."""
+        began = time.time_ns()
+        await self._layers.copy(slot.sandbox_id, layer, still=False, progress=work.progress)
+        work.phase = "finishing"
+        async with self._frozen(slot):
+            since = time.monotonic()
+            reached("snapshot.frozen")
+            await self._layers.copy(slot.sandbox_id, layer, since_ns=began)
+            reached("snapshot.copied")
+        return time.monotonic() - since
+
+    async def _log_size(self, sandbox_id: str, work: Work) -> None:
+        """Measure and log how much there is to copy, if the copy takes long."""
+        await asyncio.sleep(_LOG_SIZE_AFTER)
+        try:
+            work.total_bytes = await self._layers.measure(sandbox_id)
+            fields = {"bytes": str(work.total_bytes), "operation_id": work.operation_id}
+            message = f"Copying the files of the sandbox for a {work.kind}"
+            entry = logs.entry(sandbox_id, "info", message, **fields)
+            await self._context.commit(Batch().log(entry))
+        except SbxError as error:
+            _log.debug("not measured: %s", error, extra={"sandbox_id": sandbox_id})
+
+    @contextlib.asynccontextmanager
+    async def _frozen(self, slot: Slot) -> AsyncGenerator[None]:
+        """Freeze the processes of a running sandbox until the context ends."""
+        placed = slot.placed
+        if placed is None:
+            raise NotFoundError("The sandbox was not found")
+        slot.move(State.SNAPSHOTTING)
+        try:
+            await freeze(placed)
+            try:
+                yield
+            finally:
+                if slot.placed is not None:
+                    await self._supervisor.wake(slot)
+        finally:
+            if slot.state is State.SNAPSHOTTING:
+                slot.move(State.RUNNING)
