@@ -9,7 +9,7 @@ import re
 import secrets
 from typing import Final, NamedTuple
 
-from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 
 API_KEY_HEADER: Final = "X-API-KEY"
 ACCESS_TOKEN_HEADER: Final = "X-Access-Token"
@@ -19,6 +19,10 @@ SANDBOX_PORT_HEADER: Final = "E2b-Sandbox-Port"
 REPLAY_FROM_HEADER: Final = "Sbx-Replay-From"
 """Our addition: replay a terminal's output from this sequence number, and number what follows."""
 
+_TOKEN_NAMES: Final = {
+    ACCESS_TOKEN_HEADER: "access token",
+    TRAFFIC_TOKEN_HEADER: "traffic access token",
+}
 _ID_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SANDBOX_ID: Final = re.compile(r"[a-z0-9]+\Z")
 _API_KEY: Final = re.compile(r"e2b_[0-9a-f]+\Z")
@@ -101,3 +105,21 @@ def sign(path: str, operation: str, username: str, token: str, expiration: int |
 def matches(given: str, expected: str) -> bool:
     """Compare two credentials in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+
+
+def is_granted(given: str | None, token: str | None) -> bool:
+    """Whether a request that carries ``given`` may pass; everyone may if ``token`` is ``None``."""
+    return token is None or (given is not None and given != "" and matches(given, token))
+
+
+def check_header(header: str, given: str | None, token: str | None) -> None:
+    """Check the access token or traffic token that a request carries in ``header``.
+
+    Raises ``PermissionDeniedError`` with the texts of interface 2.4.
+    """
+    if is_granted(given, token):
+        return
+    problem = f"Provided token in header '{header.lower()}' is invalid"
+    if not given:
+        problem = f"Token header '{header.lower()}' is missing"
+    raise PermissionDeniedError(f"Sandbox is secured with {_TOKEN_NAMES[header]}. {problem}")

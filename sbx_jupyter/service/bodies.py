@@ -11,7 +11,7 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from sbx_jupyter.errors import InternalError, SbxError
 from sbx_jupyter.service.answers import HttpError
-from sbx_jupyter.service.gateway.raw_response import hold
+from sbx_jupyter.service.gateway.raw_response import finish_write
 
 if TYPE_CHECKING:
     from tornado.http1connection import HTTP1Connection
@@ -121,7 +121,7 @@ class BodyHandler(RequestHandler):
         """Send a complete answer without ending the request."""
         self.set_header("Content-Length", len(payload))
         self.write(payload)
-        hold(self.service, self.flush())
+        finish_write(self.service, self.flush())
 
     def _swallow(self, size: int) -> None:
         self._swallowed += size

@@ -90,9 +90,9 @@ class Counters(Collector):
 class EngineCollector(Collector):
     """How much there is of everything in an engine at the moment of asking."""
 
-    def __init__(self, engine: Engine, lag: LoopLag) -> None:
+    def __init__(self, engine: Engine, loop_delay: EventLoopDelay) -> None:
         self._engine = engine
-        self._lag = lag
+        self._loop_delay = loop_delay
 
     def collect(self) -> Iterator[Metric]:
         found = self._engine.gauges()
@@ -112,7 +112,7 @@ class EngineCollector(Collector):
         yield _gauge(
             "sbx_event_loop_lag_seconds",
             "The longest that the event loop was late within the last 15 seconds.",
-            self._lag.worst,
+            self._loop_delay.worst,
         )
 
 
@@ -126,14 +126,15 @@ class ConnectionLimits:
     def __init__(self) -> None:
         self._open: Tally[str] = Tally()
 
-    def take(self, sandbox_id: str, limit: int) -> bool:
-        """Count one more, unless there are ``limit`` already."""
+    def acquire(self, sandbox_id: str, limit: int) -> bool:
+        """Count one more request; ``False`` if the sandbox has ``limit`` already."""
         if self._open[sandbox_id] >= limit:
             return False
         self._open[sandbox_id] += 1
         return True
 
-    def give_back(self, sandbox_id: str) -> None:
+    def release(self, sandbox_id: str) -> None:
+        """Count a request as ended."""
         self._open[sandbox_id] -= 1
         if self._open[sandbox_id] <= 0:
             del self._open[sandbox_id]
@@ -141,42 +142,42 @@ class ConnectionLimits:
 
 _INTERVAL: Final = 1.0
 _KEPT: Final = 15
-_LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_DELAY_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
-class LoopLag:
-    """Asks to be called once a second and looks how much later it is."""
+class EventLoopDelay:
+    """Measures once a second how late the event loop runs a scheduled call."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seen: deque[float] = deque(maxlen=_KEPT)
         self._lateness = Histogram(
             "sbx_event_loop_lateness_seconds",
             "How much later than asked for the event loop came to a call.",
-            buckets=_LAG_BUCKETS,
+            buckets=_DELAY_BUCKETS,
             registry=registry,
         )
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def worst(self) -> float:
-        """The longest in the last calls, in seconds."""
+        """The longest delay of the last 15 calls, in seconds."""
         return max(self._seen, default=0.0)
 
     def start(self) -> None:
-        """Begin; needs a running event loop."""
-        self._ask(asyncio.get_running_loop())
+        """Start to measure; needs a running event loop."""
+        self._schedule(asyncio.get_running_loop())
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _ask(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         due = loop.time() + _INTERVAL
-        self._timer = loop.call_at(due, self._called, loop, due)
+        self._timer = loop.call_at(due, self._measure, loop, due)
 
-    def _called(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _measure(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         lateness = max(0.0, loop.time() - due)
         self._seen.append(lateness)
         self._lateness.observe(lateness)
-        self._ask(loop)
+        self._schedule(loop)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tornado.httpserver import HTTPServer
 
 from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
-from sbx_jupyter.service.counters import EngineCollector, LoopLag
-from sbx_jupyter.service.gateway.dispatch import FrontDoor
+from sbx_jupyter.service.counters import EngineCollector, EventLoopDelay
+from sbx_jupyter.service.gateway.dispatch import Dispatcher
 from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.platform import (
     builds,
@@ -112,8 +112,8 @@ class Server:
         self.version = settings.version
         self.service = Service(engine=engine, api_key=api_key, settings=settings)
         registry = self.service.counters.registry
-        self._lag = LoopLag(registry)
-        registry.register(EngineCollector(engine, self._lag))
+        self._loop_delay = EventLoopDelay(registry)
+        registry.register(EngineCollector(engine, self._loop_delay))
         platform = SbxApplication(
             PLATFORM_ROUTES,
             self.service,
@@ -127,7 +127,7 @@ class Server:
             log_function=_log_request,
         )
         self._http = HTTPServer(
-            FrontDoor(self.service, platform, runtime),
+            Dispatcher(self.service, platform, runtime),
             max_body_size=_UNLIMITED,
             chunk_size=_CHUNK,
             idle_connection_timeout=_HEADER_TIMEOUT,
@@ -136,12 +136,12 @@ class Server:
     def start(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections; needs a running event loop."""
         self._http.add_sockets(sockets)
-        self._lag.start()
+        self._loop_delay.start()
 
     async def stop(self) -> None:
         """Take no new connections and end those there are."""
         self._http.stop()
-        self._lag.stop()
+        self._loop_delay.stop()
         await self.service.tasks.aclose()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):

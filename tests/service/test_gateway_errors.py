@@ -18,7 +18,7 @@ import pytest
 
 from sbx_jupyter.errors import AbortedError
 from sbx_jupyter.protocol.access import Route
-from sbx_jupyter.service.gateway import refusals
+from sbx_jupyter.service.gateway.error_responses import ErrorResponse
 from tests.engine_process import EngineProcess, start_engine
 from tests.service.conftest import SandboxAccess, create_sandbox
 from tests.service.rpc import envelope
@@ -361,7 +361,9 @@ def test_what_cannot_be_enforced_is_kept_and_shown_but_for_what_is_secret(
 
 def test_a_change_that_takes_a_minute_is_409_for_traffic() -> None:
     route = Route("i0000000000000000000", 8080)
-    refusal = refusals.refuse_error(AbortedError("whatever"), route)
+    response = ErrorResponse.from_error(AbortedError("whatever"), route)
 
-    assert refusal.status == refusal.body["code"] == 409
-    assert refusal.body["message"] == ("The sandbox is still transitioning. Try again in a moment.")
+    assert response.status == response.body["code"] == 409
+    assert response.body["message"] == (
+        "The sandbox is still transitioning. Try again in a moment."
+    )

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.errors import AbortedError, NotFoundError, PermissionDeniedError
-from sbx_jupyter.protocol.access import matches
+from sbx_jupyter.errors import AbortedError, NotFoundError
+from sbx_jupyter.protocol.access import (
+    ACCESS_TOKEN_HEADER,
+    TRAFFIC_TOKEN_HEADER,
+    check_header,
+)
 from sbx_jupyter.protocol.runtime import RUNTIME_PORT
 
 if TYPE_CHECKING:
@@ -76,30 +80,11 @@ class Gate:
         if wake is None or not row.auto_resume or row.pause_mode != "full":
             raise _missing()
         if wake.port == RUNTIME_PORT:
-            _check(
-                "Sandbox is secured with access token",
-                row.access_token,
-                wake.access_token,
-                "x-access-token",
-            )
+            check_header(ACCESS_TOKEN_HEADER, wake.access_token, row.access_token)
         else:
-            _check(
-                "Sandbox is secured with traffic access token",
-                row.traffic_token,
-                wake.traffic_token,
-                "e2b-traffic-access-token",
-            )
+            check_header(TRAFFIC_TOKEN_HEADER, wake.traffic_token, row.traffic_token)
         timeout = min(row.timeout, self._context.config.max_timeout)
         await self._supervisor.resume(slot, timeout)
-
-
-def _check(sentence: str, expected: str | None, given: str | None, header: str) -> None:
-    if expected is None:
-        return
-    if given is None:
-        raise PermissionDeniedError(f"{sentence}. Token header '{header}' is missing")
-    if not matches(given, expected):
-        raise PermissionDeniedError(f"{sentence}. Provided token in header '{header}' is invalid")
 
 
 def _missing() -> NotFoundError:

@@ -1,8 +1,7 @@
-"""The front door: every request is looked at once and handed to whom it is for."""
+"""Dispatches each request: to the platform API, to a sandbox's runtime API or to its ports."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote
 
@@ -17,14 +16,14 @@ from tornado.httputil import (
 from sbx_jupyter.protocol.access import Route
 from sbx_jupyter.protocol.runtime import RUNTIME_PORT
 from sbx_jupyter.service.context import RoutedRequest
-from sbx_jupyter.service.gateway import refusals
-from sbx_jupyter.service.gateway.forward import Forward
-from sbx_jupyter.service.gateway.raw_response import send_refusal
+from sbx_jupyter.service.gateway.error_responder import ErrorResponder
+from sbx_jupyter.service.gateway.error_responses import INTERNAL_PATHS, ErrorResponse
+from sbx_jupyter.service.gateway.forward import ForwardedRequest
 from sbx_jupyter.service.gateway.routing import RoutingError, find_route, needs_sandbox
-from sbx_jupyter.service.log_format import new_request_id, note_request
+from sbx_jupyter.service.log_format import new_request_id
 from sbx_jupyter.service.runtime.routes import METHODS
-from sbx_jupyter.service.runtime.signatures import Signature
 from sbx_jupyter.service.runtime.unary import UnaryCall
+from sbx_jupyter.service.sandbox_access import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -35,12 +34,11 @@ if TYPE_CHECKING:
     from sbx_jupyter.service.context import SbxApplication, Service
 
 
-_PATIENCE_BYTES: Final = 1024 * 1024
 UPLOAD_PATH: Final = "/template-uploads/"
 
 
-class FrontDoor(HTTPServerConnectionDelegate):
-    """Tells platform API, runtime API and ports of sandboxes apart, request by request."""
+class Dispatcher(HTTPServerConnectionDelegate):
+    """Chooses what handles each request, by its headers alone; bodies are not parsed here."""
 
     def __init__(self, service: Service, platform: SbxApplication, runtime: SbxApplication) -> None:
         self.service = service
@@ -50,36 +48,37 @@ class FrontDoor(HTTPServerConnectionDelegate):
     def start_request(
         self, server_conn: object, request_conn: HTTPConnection
     ) -> HTTPMessageDelegate:
-        return _Visit(self, server_conn, request_conn)
+        return _DispatchDelegate(self, server_conn, request_conn)
 
-    def choose(self, request: RoutedRequest) -> HTTPMessageDelegate:
-        """Who answers a request."""
+    def find_delegate(self, request: RoutedRequest) -> HTTPMessageDelegate:
+        """The delegate that receives the request and answers it."""
         try:
             route = find_route(request.headers)
         except RoutingError as error:
             if request.path.startswith(UPLOAD_PATH):
-                # A signed link of ours under the engine's own name; it carries no key to tell by.
+                # A signed upload link: it goes to the engine's own host name without an API key.
                 return self.platform.find_handler(request)
-            return Refuser(self.service, request, refusals.refuse_text(error))
+            return self._respond(request, ErrorResponse(400, text=error.message))
         if route is None and request.path == "/files":
             route = self._by_signature(request)
         if route is None:
             if needs_sandbox(request.path):
-                refusal = refusals.Refusal(400, text="Invalid host")
-                return Refuser(self.service, request, refusal)
+                return self._respond(request, ErrorResponse(400, text="Invalid host"))
             return self.platform.find_handler(request)
         request.route = route
         if route.port != RUNTIME_PORT:
-            return Forward(self.service, request, route)
+            return ForwardedRequest(self.service, request, route)
         if (call := UnaryCall.of(self.service, request, METHODS)) is not None:
             return call
-        if unquote(request.path).rstrip("/") in refusals.INTERNAL_PATHS:
-            refusal = refusals.refuse_internal(request.path)
-            return Refuser(self.service, request, refusal)
+        if unquote(request.path).rstrip("/") in INTERNAL_PATHS:
+            return self._respond(request, ErrorResponse.for_internal_path(request.path))
         return self.runtime.find_handler(request)
 
+    def _respond(self, request: RoutedRequest, response: ErrorResponse) -> ErrorResponder:
+        return ErrorResponder(self.service, request, response)
+
     def _by_signature(self, request: RoutedRequest) -> Route | None:
-        """The sandbox whose token made the signature of a bare file URL."""
+        """The route of a signed file URL without a sandbox: whose token made the signature."""
         signature = Signature.of(request)
         if signature is None:
             return None
@@ -90,11 +89,13 @@ class FrontDoor(HTTPServerConnectionDelegate):
         return Route(sandbox_id, RUNTIME_PORT)
 
 
-class _Visit(HTTPMessageDelegate):
-    """One request on one connection."""
+class _DispatchDelegate(HTTPMessageDelegate):
+    """Passes one request on to the delegate that the dispatcher finds for its headers."""
 
-    def __init__(self, door: FrontDoor, server_conn: object, request_conn: HTTPConnection) -> None:
-        self._door = door
+    def __init__(
+        self, dispatcher: Dispatcher, server_conn: object, request_conn: HTTPConnection
+    ) -> None:
+        self._dispatcher = dispatcher
         self._server_conn = server_conn
         self._request_conn = request_conn
         self._target: HTTPMessageDelegate | None = None
@@ -114,7 +115,7 @@ class _Visit(HTTPMessageDelegate):
         stream = cast("HTTP1Connection", self._request_conn).stream
         if stream is not None:
             stream.set_nodelay(True)
-        self._target = self._door.choose(request)
+        self._target = self._dispatcher.find_delegate(request)
         return self._target.headers_received(start_line, headers)
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
@@ -128,34 +129,3 @@ class _Visit(HTTPMessageDelegate):
     def on_connection_close(self) -> None:
         if self._target is not None:
             self._target.on_connection_close()
-
-
-class Refuser(HTTPMessageDelegate):
-    """Answers with a refusal, as soon as the body has ended or has become too long to wait for."""
-
-    def __init__(self, service: Service, request: RoutedRequest, refusal: refusals.Refusal) -> None:
-        self._service = service
-        self._request = request
-        self._refusal = refusal
-        self._started = time.monotonic()
-        self._received = 0
-        self._is_answered = False
-
-    def headers_received(
-        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> None:
-        return None
-
-    def data_received(self, chunk: bytes) -> None:
-        self._received += len(chunk)
-        if self._received > _PATIENCE_BYTES:
-            self.finish()
-
-    def finish(self) -> None:
-        if self._is_answered:
-            return
-        self._is_answered = True
-        send_refusal(
-            cast("HTTP1Connection", self._request.connection), self._request, self._refusal
-        )
-        note_request(self._service, self._request, "gateway", self._refusal.status, self._started)

@@ -1,4 +1,4 @@
-"""Carries one request to a port of a sandbox and the answer back, of any size (interface 2)."""
+"""Forwards a request to a port of a sandbox, and the response back, of any size (interface 2)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine,
 from tornado.iostream import IOStream, StreamClosedError
 
 from sbx_jupyter.service.answers import reset
-from sbx_jupyter.service.gateway import refusals
-from sbx_jupyter.service.gateway.gateway import Refused, masked_host, open_port
-from sbx_jupyter.service.gateway.raw_response import hold, send_refusal
+from sbx_jupyter.service.gateway.error_responder import ErrorResponder
+from sbx_jupyter.service.gateway.error_responses import (
+    CLOSED_PORT,
+    TOO_MANY_CONNECTIONS,
+    ErrorResponse,
+    GatewayError,
+)
+from sbx_jupyter.service.gateway.gateway import masked_host, open_port
+from sbx_jupyter.service.gateway.raw_response import finish_write
 from sbx_jupyter.service.log_format import note_request
 
 if TYPE_CHECKING:
@@ -24,13 +30,12 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 256 * 1024
 _UNLIMITED: Final = 1 << 62
-_PATIENCE_BYTES: Final = 1024 * 1024
 _FRAMED_BY_TORNADO: Final = ("POST", "PUT", "PATCH")
 _HOP_BY_HOP: Final = ("Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Trailer")
 
 
-class Forward(HTTPMessageDelegate):
-    """Receives a client's request and sends it on, piece by piece, as the sandbox takes it."""
+class ForwardedRequest(HTTPMessageDelegate):
+    """Receives a client's request and sends each piece on as fast as the sandbox reads it."""
 
     def __init__(self, service: Service, request: RoutedRequest, route: Route) -> None:
         self.service = service
@@ -40,8 +45,7 @@ class Forward(HTTPMessageDelegate):
         self._stream: IOStream | None = None
         self._upstream: HTTP1Connection | None = None
         self._frames_body = False
-        self._refusal: refusals.Refusal | None = None
-        self._swallowed = 0
+        self._responder: ErrorResponder | None = None
         self._is_counted = False
         self._started = time.monotonic()
 
@@ -52,9 +56,9 @@ class Forward(HTTPMessageDelegate):
     ) -> None:
         self.client.set_close_callback(self.on_connection_close)
         try:
-            head = await self._open()
-        except Refused as refused:
-            self._refusal = refused.refusal
+            upstream_headers = await self._open()
+        except GatewayError as error:
+            self._responder = self._fail_with(error.response)
             return
         assert self._stream is not None
         self._upstream = HTTP1Connection(
@@ -63,8 +67,8 @@ class Forward(HTTPMessageDelegate):
             params=HTTP1ConnectionParameters(chunk_size=_CHUNK, max_body_size=_UNLIMITED),
         )
         line = RequestStartLine(self.request.method or "GET", self.request.uri or "/", "HTTP/1.1")
-        hold(self.service, self._upstream.write_headers(line, head))
-        answer = Answer(self, self._upstream)
+        finish_write(self.service, self._upstream.write_headers(line, upstream_headers))
+        answer = ForwardedResponse(self, self._upstream)
         if _is_upgrade(self.request.headers):
             self._upstream.finish()  # there is no body, and an answer without 101 is the last
             await self._upgrade(answer)
@@ -74,54 +78,59 @@ class Forward(HTTPMessageDelegate):
     async def data_received(self, chunk: bytes) -> None:
         self.service.counters.received_bytes += len(chunk)
         if self._upstream is None:
-            self._swallow(len(chunk))
+            if self._responder is not None:
+                self._responder.data_received(chunk)
             return
         if self._upstream.stream is None:
-            return  # the answer has no end but the connection's, and needs no more of the request
+            return  # the response ends with its connection, and needs no more of the request
         if self._frames_body:
             chunk = b"%x\r\n%b\r\n" % (len(chunk), chunk)
         try:
             await self._upstream.write(chunk)
         except StreamClosedError:
-            return  # the answer says what happened, and ends the connection
+            return  # reading the response finds this too, and ends the connection
 
     def finish(self) -> None:
         if self._upstream is None:
-            self._end_refusal()
+            if self._responder is not None:
+                self._responder.finish()
         elif self._upstream.stream is not None and not self._upstream.stream.closed():
             if self._frames_body:
-                hold(self.service, self._upstream.write(b"0\r\n\r\n"))
+                finish_write(self.service, self._upstream.write(b"0\r\n\r\n"))
             self._upstream.finish()
 
     def on_connection_close(self) -> None:
-        """The client went away."""
+        """The client disconnected."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the sandbox's side."""
+        """Close the connection to the sandbox."""
         if self._stream is not None:
             self._stream.close()
         if self._is_counted:
             self._is_counted = False
-            self.service.connections.give_back(self.route.sandbox_id)
+            self.service.connections.release(self.route.sandbox_id)
 
     # The sandbox's side.
 
     async def _open(self) -> HTTPHeaders:
-        """Connect, and give the headers for the sandbox; raises ``Refused``."""
+        """Connect to the port; the headers to send to it. Raises ``GatewayError``."""
         limit = self.service.settings.max_connections_per_sandbox
-        if not self.service.connections.take(self.route.sandbox_id, limit):
-            message = refusals.TOO_MANY_CONNECTIONS
-            raise Refused(refusals.refuse(429, self.route, message, connectionLimit=limit))
+        if not self.service.connections.acquire(self.route.sandbox_id, limit):
+            raise GatewayError(
+                ErrorResponse.for_route(
+                    429, self.route, TOO_MANY_CONNECTIONS, connectionLimit=limit
+                )
+            )
         self._is_counted = True
         try:
             self._stream, row = await open_port(self.service, self.request, self.route)
-        except Refused:
+        except GatewayError:
             self.close()
             raise
-        return self._head(masked_host(row, self.route.port))
+        return self._upstream_headers(masked_host(row, self.route.port))
 
-    def _head(self, mask: str | None) -> HTTPHeaders:
+    def _upstream_headers(self, mask: str | None) -> HTTPHeaders:
         headers = self.request.headers.copy()
         if mask is not None:
             headers["X-Forwarded-Host"] = headers.get("Host", "")
@@ -138,8 +147,8 @@ class Forward(HTTPMessageDelegate):
             headers["Content-Length"] = "0"
         return headers
 
-    async def _receive(self, answer: Answer) -> None:
-        """Read the answer to its end and close both what is ended and what broke."""
+    async def _receive(self, answer: ForwardedResponse) -> None:
+        """Read the whole response; then close, unless the protocol was switched."""
         assert self._upstream is not None
         try:
             await self._upstream.read_response(answer)
@@ -156,8 +165,11 @@ class Forward(HTTPMessageDelegate):
         if answer.is_begun:
             reset(self.client.stream)
             return
-        self._refusal = refusals.refuse(502, self.route, refusals.CLOSED_PORT, port=self.route.port)
-        self._end_refusal()
+        port = self.route.port
+        self._fail_with(ErrorResponse.for_route(502, self.route, CLOSED_PORT, port=port)).finish()
+
+    def _fail_with(self, response: ErrorResponse) -> ErrorResponder:
+        return ErrorResponder(self.service, self.request, response, self._started)
 
     def note(self, status: int) -> None:
         """Log and count the end of the request."""
@@ -165,16 +177,16 @@ class Forward(HTTPMessageDelegate):
 
     # Upgrades.
 
-    async def _upgrade(self, answer: Answer) -> None:
-        """Wait for the answer to an upgrade; after 101 both sides exchange bytes as they like."""
-        visible = self.client.stream
-        if visible is None:
+    async def _upgrade(self, answer: ForwardedResponse) -> None:
+        """Wait for the response to an upgrade; after 101, copy bytes both ways."""
+        client_stream = self.client.stream
+        if client_stream is None:
             return
-        visible.set_close_callback(self.on_connection_close)
+        client_stream.set_close_callback(self.on_connection_close)
         await self._receive(answer)
         if not answer.is_switched or self._stream is None:
             return
-        visible.set_close_callback(None)
+        client_stream.set_close_callback(None)
         client = self.client.detach()
         self.note(101)
         self.service.tasks.spawn(self._tunnel(client, self._stream))
@@ -188,25 +200,11 @@ class Forward(HTTPMessageDelegate):
             client.close()
             self.close()
 
-    # Refusals.
 
-    def _swallow(self, size: int) -> None:
-        self._swallowed += size
-        if self._swallowed > _PATIENCE_BYTES:
-            self._end_refusal()
+class ForwardedResponse(HTTPMessageDelegate):
+    """Receives the response of a sandbox's server and sends each piece on to the client."""
 
-    def _end_refusal(self) -> None:
-        refusal, self._refusal = self._refusal, None
-        if refusal is None or self.client.stream is None or self.client.stream.closed():
-            return
-        send_refusal(self.client, self.request, refusal)
-        note_request(self.service, self.request, "gateway", refusal.status, self._started)
-
-
-class Answer(HTTPMessageDelegate):
-    """Receives the answer of a sandbox's server and passes it to the client as it comes."""
-
-    def __init__(self, forward: Forward, upstream: HTTP1Connection) -> None:
+    def __init__(self, forward: ForwardedRequest, upstream: HTTP1Connection) -> None:
         self._forward = forward
         self._client = forward.client
         self._upstream = upstream
@@ -215,7 +213,7 @@ class Answer(HTTPMessageDelegate):
         self.is_finished = False
         self.is_switched = False
         self.is_open_ended = False
-        """The answer goes on until the sandbox's server closes its connection."""
+        """The response ends only when the sandbox's server closes its connection."""
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -229,7 +227,7 @@ class Answer(HTTPMessageDelegate):
             self._upstream.detach()
         else:
             self.is_open_ended = self._has_no_end(line.code, headers)
-            if self.is_open_ended:  # tornado would collect such a body before passing it on
+            if self.is_open_ended:  # tornado would buffer the whole of such a body
                 self._upstream.detach()
             for name in (*_HOP_BY_HOP, "Transfer-Encoding", "Connection"):
                 headers.pop(name, None)
@@ -242,7 +240,7 @@ class Answer(HTTPMessageDelegate):
         return "Content-Length" not in headers and "Transfer-Encoding" not in headers
 
     async def pass_until_close(self, stream: IOStream) -> None:
-        """Pass on an answer that only the end of its connection ends."""
+        """Pass on a response that ends only with its connection."""
         try:
             while True:
                 await self.data_received(await stream.read_bytes(_CHUNK, partial=True))
@@ -261,11 +259,11 @@ class Answer(HTTPMessageDelegate):
         self._forward.note(self._status)
 
     def on_connection_close(self) -> None:
-        """The sandbox's server ended in the middle; ``Forward`` sees that this is not finished."""
+        """The server closed early; ``ForwardedRequest`` sees that this is not finished."""
 
-    async def _send(self, written: asyncio.Future[None]) -> None:
+    async def _send(self, write: asyncio.Future[None]) -> None:
         try:
-            await written
+            await write
         except StreamClosedError:
             self._forward.close()
 
@@ -273,12 +271,12 @@ class Answer(HTTPMessageDelegate):
 def _is_upgrade(headers: HTTPHeaders) -> bool:
     tokens = headers.get("Connection", "").lower().split(",")
     if headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers:
-        return False  # a body comes first, so this is an ordinary request
+        return False  # a request with a body is never treated as an upgrade
     return "Upgrade" in headers and any(token.strip() == "upgrade" for token in tokens)
 
 
 async def join(client: IOStream, stream: IOStream, counters: Counters) -> None:
-    """Copy until either side ends; raises nothing for a side that goes away."""
+    """Copy both ways until either side closes, which is not an error."""
     upload = asyncio.create_task(_copy(client, stream, counters))
     download = asyncio.create_task(_copy(stream, client, counters))
     try:

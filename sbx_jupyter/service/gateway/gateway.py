@@ -11,8 +11,13 @@ from tornado.iostream import IOStream, StreamClosedError
 from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol import access
-from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
-from sbx_jupyter.service.gateway import refusals
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
+from sbx_jupyter.service.gateway.error_responses import (
+    CLOSED_PORT,
+    NOT_FOUND,
+    ErrorResponse,
+    GatewayError,
+)
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
@@ -26,26 +31,18 @@ _CHUNK: Final = 256 * 1024
 _BUFFER: Final = 4 * 1024 * 1024
 
 
-class Refused(Exception):
-    """The gateway answers itself."""
-
-    def __init__(self, refusal: refusals.Refusal) -> None:
-        super().__init__(refusal.status)
-        self.refusal = refusal
-
-
 async def find_live(service: Service, request: RoutedRequest, route: Route) -> Sandbox:
-    """The running sandbox of a route, resumed if it may be; raises ``Refused``."""
+    """The running sandbox of a route, resumed if that is allowed; raises ``GatewayError``."""
     try:
         return await service.engine.live(route.sandbox_id, wake=_credential(request, route))
     except SbxError as error:
         if not isinstance(error, NotFoundError):
             _log.info("a sandbox is not available: %s", error.message)
-        raise Refused(refusals.refuse_error(error, route)) from None
+        raise GatewayError(ErrorResponse.from_error(error, route)) from None
 
 
 def _credential(request: RoutedRequest, route: Route) -> WakeCredential:
-    """What a request shows for itself to wake a paused sandbox (interface 9.4)."""
+    """The tokens with which a request may resume a paused sandbox (interface 9.4)."""
     return WakeCredential(
         port=route.port,
         access_token=request.headers.get(access.ACCESS_TOKEN_HEADER),
@@ -56,9 +53,8 @@ def _credential(request: RoutedRequest, route: Route) -> WakeCredential:
 async def open_port(
     service: Service, request: RoutedRequest, route: Route
 ) -> tuple[IOStream, SandboxRow]:
-    """A connection to a user's port; raises ``Refused``."""
-    row = _row(service, route)
-    _check_traffic_token(request, route, row)
+    """A connection to a user's port; raises ``GatewayError``."""
+    row = _check_access(service, request, route)
     sandbox = await find_live(service, request, route)
     try:
         stream = await _connect(sandbox, route.port)
@@ -66,33 +62,29 @@ async def open_port(
             stream = await _start_tls(stream)
     except UnavailableError:
         if sandbox.closed.is_set():
-            raise Refused(refusals.refuse(502, route, refusals.NOT_FOUND)) from None
-        raise Refused(refusals.refuse(502, route, refusals.CLOSED_PORT, port=route.port)) from None
+            response = ErrorResponse.for_route(502, route, NOT_FOUND)
+        else:
+            response = ErrorResponse.for_route(502, route, CLOSED_PORT, port=route.port)
+        raise GatewayError(response) from None
     return stream, row
 
 
 def masked_host(row: SandboxRow, port: int) -> str | None:
-    """The ``Host`` that services of a sandbox are to see, if it has a choice of its own."""
+    """The ``Host`` header that servers in the sandbox get instead of the client's, if set."""
     if row.network is None or row.network.mask_request_host is None:
         return None
     return row.network.mask_request_host.replace("${PORT}", str(port))
 
 
-def _row(service: Service, route: Route) -> SandboxRow:
+def _check_access(service: Service, request: RoutedRequest, route: Route) -> SandboxRow:
+    """The row of the sandbox, whose traffic token the request carries; raises ``GatewayError``."""
     try:
-        return service.engine.get(route.sandbox_id)
+        row = service.engine.get(route.sandbox_id)
+        given = request.headers.get(access.TRAFFIC_TOKEN_HEADER)
+        access.check_header(access.TRAFFIC_TOKEN_HEADER, given, row.traffic_token)
     except SbxError as error:
-        raise Refused(refusals.refuse_error(error, route)) from None
-
-
-def _check_traffic_token(request: RoutedRequest, route: Route, row: SandboxRow) -> None:
-    if row.traffic_token is None or route.port == RUNTIME_PORT:
-        return
-    given = request.headers.get(access.TRAFFIC_TOKEN_HEADER)
-    if not given:
-        raise Refused(refusals.refuse(403, route, refusals.NO_TRAFFIC_TOKEN))
-    if not access.matches(given, row.traffic_token):
-        raise Refused(refusals.refuse(403, route, refusals.WRONG_TRAFFIC_TOKEN))
+        raise GatewayError(ErrorResponse.from_error(error, route)) from None
+    return row
 
 
 async def _connect(sandbox: Sandbox, port: int) -> IOStream:
@@ -110,7 +102,7 @@ async def _connect(sandbox: Sandbox, port: int) -> IOStream:
 
 
 async def _start_tls(stream: IOStream) -> IOStream:
-    """Speak TLS with the service inside; its certificate means nothing to us (interface 8.1)."""
+    """Speak TLS with the server inside, without checking its certificate (interface 8.1)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Writes that nobody waits for, and whole answers written past the handlers."""
+"""Writes to a connection without a tornado handler: whole error responses, unawaited writes."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ if TYPE_CHECKING:
     from tornado.http1connection import HTTP1Connection
 
     from sbx_jupyter.service.context import RoutedRequest, Service
-    from sbx_jupyter.service.gateway.refusals import Refusal
+    from sbx_jupyter.service.gateway.error_responses import ErrorResponse
 
 
-def hold(service: Service, written: Awaitable[None]) -> None:
-    """Look at the outcome of a write that nobody waits for; a gone reader is no news."""
+def finish_write(service: Service, write: Awaitable[None]) -> None:
+    """Await ``write`` in a background task; a client that disconnected is not an error."""
 
     async def wait() -> None:
         with contextlib.suppress(StreamClosedError):
-            await written
+            await write
 
     service.tasks.spawn(wait())
 
 
-def send_refusal(connection: HTTP1Connection, request: RoutedRequest, refusal: Refusal) -> None:
-    """Write an answer of the gateway itself and end the request."""
-    content_type, body = refusal.render(request.headers)
+def send_error_response(
+    connection: HTTP1Connection, request: RoutedRequest, response: ErrorResponse
+) -> None:
+    """Write a complete error response and end the request."""
+    content_type, body = response.render(request.headers)
     headers = HTTPHeaders()
     headers["Content-Type"] = content_type
     headers["Content-Length"] = str(len(body))
     headers["Access-Control-Allow-Origin"] = "*"
     headers["X-Content-Type-Options"] = "nosniff"
     headers["Cache-Control"] = "no-store"
-    line = ResponseStartLine("HTTP/1.1", refusal.status, HTTPStatus(refusal.status).phrase)
+    line = ResponseStartLine("HTTP/1.1", response.status, HTTPStatus(response.status).phrase)
     connection.write_headers(line, headers, b"" if request.method == "HEAD" else body)
     connection.finish()

@@ -23,15 +23,11 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol import connect, messages
 from sbx_jupyter.protocol.runtime import Empty
 from sbx_jupyter.service.answers import JSON, HttpError
+from sbx_jupyter.service.gateway.error_responses import GatewayError
 from sbx_jupyter.service.runtime.codecs import JSON_CODEC, Codec, codec_for, content_types
-from sbx_jupyter.service.runtime.runtime_handler import (
-    RefusedError,
-    RuntimeHandler,
-    basic_user,
-    timeout_of,
-)
-from sbx_jupyter.service.runtime.signatures import TokenError
+from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler, basic_user, timeout_of
 from sbx_jupyter.service.runtime.streams import StreamWriter, keepalive_of
+from sbx_jupyter.service.sandbox_access import TokenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -282,11 +278,9 @@ class RpcHandler(RuntimeHandler):
     # Errors.
 
     def write_failure(self, error: SbxError) -> bytes:
-        if isinstance(error, RefusedError):
-            return super().write_failure(error)
         if isinstance(error, HttpError):
-            return self._plain_failure(error)
-        if isinstance(error, TokenError):  # plain HTTP on streams too (interface 3.2)
+            return self._http_failure(error)
+        if isinstance(error, GatewayError | TokenError):  # of HTTP, for streams too (interface 3.2)
             return super().write_failure(error)
         if self.is_stream:
             self.set_status(200)
@@ -296,7 +290,7 @@ class RpcHandler(RuntimeHandler):
         self.set_header("Content-Type", JSON)
         return messages.encode(connect.error_to_json(error))
 
-    def _plain_failure(self, error: HttpError) -> bytes:
+    def _http_failure(self, error: HttpError) -> bytes:
         code = {404: "unimplemented", 413: "resource_exhausted"}.get(error.status, "unknown")
         self.set_status(error.status)
         self.set_header("Content-Type", JSON)

@@ -14,12 +14,12 @@ from sbx_jupyter.errors import (
     UnauthenticatedError,
 )
 from sbx_jupyter.protocol.runtime import WrittenFile
-from sbx_jupyter.service.gateway.raw_response import hold
+from sbx_jupyter.service.gateway.raw_response import finish_write
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.runtime.downloads import Download
 from sbx_jupyter.service.runtime.runtime_handler import RuntimeJsonHandler
-from sbx_jupyter.service.runtime.signatures import check_file_access
 from sbx_jupyter.service.runtime.uploads import Upload
+from sbx_jupyter.service.sandbox_access import check_file_access
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.files import OpenFile
@@ -106,7 +106,7 @@ class FilesHandler(RuntimeJsonHandler):
         if stream is None:
             raise StreamClosedError
         if headers.pop("Expect", "").lower() == "100-continue":
-            hold(self.service, stream.write(b"HTTP/1.1 100 (Continue)\r\n\r\n"))
+            finish_write(self.service, stream.write(b"HTTP/1.1 100 (Continue)\r\n\r\n"))
         try:
             async for count in upload.receive_from(stream, size):
                 self.service.counters.received_bytes += count

@@ -11,9 +11,10 @@ import msgspec
 from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedError
 from sbx_jupyter.service.answers import JSON_UTF8, error_body, reset, runtime_status
 from sbx_jupyter.service.bodies import BodyHandler
-from sbx_jupyter.service.gateway.gateway import Refused, find_live
+from sbx_jupyter.service.gateway.error_responses import GatewayError
+from sbx_jupyter.service.gateway.gateway import find_live
 from sbx_jupyter.service.platform.platform_handler import allow_preflight
-from sbx_jupyter.service.runtime.signatures import check_token
+from sbx_jupyter.service.sandbox_access import check_token
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
@@ -45,33 +46,33 @@ class RuntimeHandler(BodyHandler):
         self.set_header("X-Content-Type-Options", "nosniff")
 
     async def admit(self) -> None:
-        """Find the sandbox, then check the caller; raises ``UnauthenticatedError``."""
+        """Find the sandbox, then check the token.
+
+        Raises ``GatewayError`` and ``UnauthenticatedError``.
+        """
         if self.request.method == "OPTIONS":
             return
-        try:
-            self.sandbox = await find_live(self.service, self.routed, self.route)
-        except Refused as refused:
-            content_type, body = refused.refusal.render(self.request.headers)
-            raise RefusedError(refused.refusal.status, content_type, body) from None
+        self.sandbox = await find_live(self.service, self.routed, self.route)
         self.check_access(self.service.engine.access_token(self.route.sandbox_id))
 
     def check_access(self, token: str | None) -> None:
-        """Raise ``UnauthenticatedError`` unless the caller may use the sandbox."""
+        """Raise ``UnauthenticatedError`` unless the request may use the sandbox."""
         if self.needs_token:
             check_token(self.routed, token)
 
     def write_failure(self, error: SbxError) -> bytes:
-        if isinstance(error, RefusedError):
-            self.set_status(error.status)
-            self.set_header("Content-Type", error.content_type)
-            return error.body
+        if isinstance(error, GatewayError):
+            content_type, body = error.response.render(self.request.headers)
+            self.set_status(error.response.status)
+            self.set_header("Content-Type", content_type)
+            return body
         status = runtime_status(error)
         self.set_status(status)
         self.set_header("Content-Type", JSON_UTF8)
         return error_body(status, error.message)
 
     def break_off(self) -> None:
-        """End the connection so that nobody takes what was sent for the whole."""
+        """Reset the connection, so that the client cannot take what was sent for all."""
         reset(self.http1.stream)
 
     async def options(self, *args: str) -> None:
@@ -79,20 +80,10 @@ class RuntimeHandler(BodyHandler):
         allow_preflight(self)
 
 
-class RefusedError(SbxError):
-    """The gateway answers instead of the runtime, for instance since the sandbox is gone."""
-
-    def __init__(self, status: int, content_type: str, body: bytes) -> None:
-        super().__init__(body.decode("utf-8", "replace"))
-        self.status = status
-        self.content_type = content_type
-        self.body = body
-
-
 def basic_user(authorization: str | None) -> str | None:
-    """The user chosen by ``Authorization: Basic`` (interface 3.3); ``None`` for the default one.
+    """The user named by ``Authorization: Basic`` (interface 3.3); ``None`` for the default user.
 
-    Raises ``UnauthenticatedError`` for what cannot be decoded.
+    Raises ``UnauthenticatedError`` for a header that cannot be decoded.
     """
     if not authorization:
         return None
@@ -119,7 +110,7 @@ T = TypeVar("T")
 
 
 class RuntimeJsonHandler(RuntimeHandler):
-    """Takes and answers small JSON bodies."""
+    """Base of handlers whose requests and responses are small JSON bodies."""
 
     max_body_size: ClassVar[int] = 16 * 1024 * 1024
 

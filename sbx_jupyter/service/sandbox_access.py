@@ -1,4 +1,4 @@
-"""Signed file URLs and the access token: who may use a sandbox's runtime (interface 4.1, 4.2)."""
+"""Checks that a request may use a sandbox's runtime: token or signature (interface 4.1, 4.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNAUTHORIZED = (
 
 
 class TokenError(UnauthenticatedError):
-    """The caller may not use the sandbox: no or a wrong access token or signature."""
+    """The access token or signature of a request is missing or wrong."""
 
 
 class Signature(NamedTuple):
@@ -31,7 +31,7 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(cls, request: RoutedRequest) -> Signature | None:
-        """The signature of a request; ``None`` without one or when it cannot be right."""
+        """The signature of a request; ``None`` if it has none or its expiration is malformed."""
         text = _query(request, "signature")
         if not text:
             return None
@@ -55,7 +55,7 @@ class Signature(NamedTuple):
         return access.matches(self.text, expected)
 
     def check(self, token: str) -> None:
-        """Raise ``TokenError`` for another token's or a late signature."""
+        """Raise ``TokenError`` unless ``token`` gives this signature and it has not expired."""
         if not self.is_made_with(token):
             raise TokenError("invalid signature")
         if self.expiration is not None and self.expiration < int(time.time()):
@@ -63,16 +63,13 @@ class Signature(NamedTuple):
 
 
 def check_token(request: RoutedRequest, token: str | None) -> None:
-    """The rule of most routes: the header carries the token; raises ``TokenError``."""
-    if token is None:
-        return
-    given = request.headers.get(access.ACCESS_TOKEN_HEADER)
-    if not given or not access.matches(given, token):
+    """Raise ``TokenError`` unless the header carries the access token, as most routes demand."""
+    if not access.is_granted(request.headers.get(access.ACCESS_TOKEN_HEADER), token):
         raise TokenError(UNAUTHORIZED)
 
 
 def check_file_access(request: RoutedRequest, token: str | None) -> None:
-    """The rule of ``/files``: the header alone if it is there, else the signature.
+    """Check the access to ``/files``: by the header if it is there, else by the signature.
 
     Raises ``TokenError`` with the texts of interface 4.1.
     """
@@ -80,7 +77,7 @@ def check_file_access(request: RoutedRequest, token: str | None) -> None:
         return
     given = request.headers.get(access.ACCESS_TOKEN_HEADER)
     if given:
-        if not access.matches(given, token):
+        if not access.is_granted(given, token):
             raise TokenError("access token present in header but does not match")
         return
     if not _query(request, "signature"):
