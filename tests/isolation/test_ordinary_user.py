@@ -102,7 +102,8 @@ def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
     assert seen["pty"] == "terminal"
     assert seen["processes"] >= 3
     assert seen["frozen"] is True
-    assert 96 < seen["bomb"] < 2000
+    # Their number is only watched, ten times a second: what is promised is that a bomb ends.
+    assert seen["bombs"] == [-9, -9]
     assert seen["after_bomb"] == "alive"
     assert seen["left"] == seen["dirs"] == []
 
@@ -111,7 +112,7 @@ def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
 def test_a_machine_without_user_namespaces_is_told_what_to_change(home: Path) -> None:
     # As on such a machine: a namespace may make no further ones.
     code = (
-        "from sbx_jupyter.isolation import syscalls, users\n"
+        "from sbx_jupyter.isolation.kernel import syscalls, users\n"
         "uid, gid = os.getuid(), os.getgid()\n"
         "syscalls.unshare(syscalls.CLONE_NEWUSER)\n"
         "Path('/proc/self/setgroups').write_text('deny')\n"
@@ -132,7 +133,7 @@ def test_landlock_is_not_offered_where_calls_cannot_be_supervised(home: Path) ->
     # Below a program that answers system calls itself, nobody else can.
     code = (
         "from sbx_jupyter.agent import system\n"
-        "from sbx_jupyter.isolation import bpf, syscalls\n"
+        "from sbx_jupyter.isolation.kernel import bpf, syscalls\n"
         "syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)\n"
         "system.install_filter(bpf.op(bpf.RETURN, bpf.ALLOW))\n"
     )
