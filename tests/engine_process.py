@@ -41,6 +41,12 @@ class EngineProcess:
     python: str = sys.executable
 
     @property
+    def pid(self) -> int:
+        """The process of an engine that was started."""
+        assert self.process is not None, "the engine was not started"
+        return self.process.pid
+
+    @property
     def log(self) -> Path:
         """What it prints."""
         return self.data_dir / "test.log"
@@ -61,8 +67,7 @@ class EngineProcess:
 
     def resident_mb(self) -> float:
         """The memory that the process holds now."""
-        assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
 

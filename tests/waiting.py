@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def until(
-    condition: Callable[[], T],
+    condition: Callable[[], T | None],
     timeout: float = PATIENCE,
     message: str = "It did not come about",
     step: float = STEP,
@@ -49,7 +49,7 @@ def until_equal(
 
 
 async def async_until(
-    condition: Callable[[], T | Awaitable[T]],
+    condition: Callable[[], T | Awaitable[T | None] | None],
     timeout: float = PATIENCE,
     message: str = "It did not come about",
     step: float = STEP,
@@ -66,9 +66,9 @@ async def async_until(
     return found
 
 
-async def _answer(condition: Callable[[], T | Awaitable[T]]) -> T:
+async def _answer(condition: Callable[[], T | Awaitable[T | None] | None]) -> T | None:
     found = condition()
-    return await found if inspect.isawaitable(found) else cast(T, found)
+    return await found if inspect.isawaitable(found) else cast("T | None", found)
 
 
 def _failure(message: str, found: object, timeout: float) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.agent.conftest import Engine, FailureError, Sandbox, read_all
 
 
-def write(engine: Engine, path: str, content: bytes = b"", **fields: object) -> dict:
+def write(engine: Engine, path: str, content: bytes = b"", **fields: Any) -> dict[str, Any]:
     body, (fd,) = engine.ask("create", path=path, **fields)
     os.write(fd, content)
     os.close(fd)
@@ -165,7 +166,7 @@ def test_listings_are_ordered_bounded_in_depth_and_named_as_asked(sandbox: Sandb
         (sandbox.root / "tmp" / name).touch()
     (sandbox.root / "tmp/link").symlink_to("d")
 
-    def names(**fields: int) -> list[str]:
+    def names(**fields: Any) -> list[str]:
         entries = sandbox.engine.call("list_dir", path="/tmp/link", **fields)["entries"]
         return [entry["path"].removeprefix("/tmp/link/") for entry in entries]
 

@@ -54,6 +54,7 @@ async def test_the_first_sandbox_starts_the_engine_and_the_second_finds_it(data_
     async with await AsyncSandbox.create(timeout=60) as sandbox:
         assert (await sandbox.commands.run("echo hi")).stdout == "hi\n"
     first = bundled.find_engine(data_dir)
+    assert first is not None
 
     async with await AsyncSandbox.create(timeout=60):
         assert bundled.find_engine(data_dir) == first
@@ -92,7 +93,9 @@ def test_a_file_left_by_a_dead_engine_is_not_believed(data_dir):
     with Sandbox.create(timeout=60) as sandbox:
         assert sandbox.is_running()
 
-    assert bundled.find_engine(data_dir).pid != dead.pid
+    found = bundled.find_engine(data_dir)
+    assert found is not None
+    assert found.pid != dead.pid
 
 
 def test_a_file_of_a_live_process_that_does_not_answer_is_not_believed(data_dir):

@@ -14,6 +14,7 @@ from sbx_jupyter.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from tests.waiting import async_until
 
 
 async def test_a_created_sandbox_is_described_as_it_was_asked_for(platform):
@@ -109,15 +110,14 @@ async def test_a_port_of_the_sandbox_is_reached_by_its_host(sandbox, config):
         "echo served > page; exec python3 -m http.server 8123", background=True, timeout=0
     )
     async with httpx.AsyncClient(trust_env=False) as http:
-        for _ in range(50):
+
+        async def served_page():
             answer = await http.get(
                 f"{config.api_url}/page", headers={"Host": sandbox.get_host(8123)}
             )
-            if answer.status_code == 200:
-                break
-            await asyncio.sleep(0.1)
+            return answer.text if answer.status_code == 200 else None
 
-    assert answer.text == "served\n"
+        assert await async_until(served_page) == "served\n"
 
 
 async def test_nothing_that_is_shown_holds_a_credential(sandbox, config):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from e2b import Sandbox
 
@@ -43,6 +45,7 @@ def test_forks_have_the_files_of_their_source(created: list[Sandbox]):
     assert len(forks) == 2
     for fork in forks:
         sandbox = getattr(fork, "sandbox", fork)
+        assert isinstance(sandbox, Sandbox), sandbox
         created.append(sandbox)
         assert sandbox.sandbox_id != source.sandbox_id
         assert sandbox.files.read("/home/user/shared.txt") == "shared"
@@ -50,12 +53,14 @@ def test_forks_have_the_files_of_their_source(created: list[Sandbox]):
 
 
 @pytest.mark.parametrize("mode", [None, "filesystem"])
-def test_a_paused_sandbox_is_connected_to_again(created: list[Sandbox], mode: str | None):
+def test_a_paused_sandbox_is_connected_to_again(
+    created: list[Sandbox], mode: Literal["filesystem"] | None
+):
     sandbox = Sandbox.create(timeout=60)
     created.append(sandbox)
     sandbox.files.write("/home/user/kept.txt", "kept")
 
-    assert sandbox.pause(**({} if mode is None else {"mode": mode})) is True
+    assert (sandbox.pause() if mode is None else sandbox.pause(mode=mode)) is True
     assert sandbox.pause() is False
     assert not sandbox.is_running()
     assert Sandbox.get_info(sandbox.sandbox_id).state.value == "paused"

@@ -21,13 +21,17 @@ async def show_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     await writer.drain()
 
 
-async def connect(running: RunningProxy, target: str) -> tuple[bytes, object, object]:
+Answered = tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]
+"""What the proxy said first, and the connection through it."""
+
+
+async def connect(running: RunningProxy, target: str) -> Answered:
     reader, writer = await running.open()
     writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
     return await reader.readuntil(b"\r\n\r\n"), reader, writer
 
 
-async def socks(running: RunningProxy, request: bytes) -> tuple[bytes, object, object]:
+async def socks(running: RunningProxy, request: bytes) -> Answered:
     reader, writer = await running.open()
     writer.write(b"\x05\x01\x00")
     assert await reader.readexactly(2) == b"\x05\x00"

@@ -22,7 +22,13 @@ class Heard:
     """Everything that one subscription yielded."""
 
     outputs: list[Output] = field(default_factory=list)
-    end: EndEvent | None = None
+    ended: EndEvent | None = None
+
+    @property
+    def end(self) -> EndEvent:
+        """How the process ended."""
+        assert self.ended is not None, "the subscription stopped before the process ended"
+        return self.ended
 
     def of(self, kind: str) -> bytes:
         return b"".join(output.chunk for output in self.outputs if output.kind == kind)
@@ -57,7 +63,7 @@ async def listen(subscription: Subscription) -> Heard:
     async with subscription:
         async for event in subscription:
             if isinstance(event, Ended):
-                heard.end = event.end
+                heard.ended = event.end
             else:
                 heard.outputs.append(event)
     return heard

@@ -100,7 +100,7 @@ async def test_a_subscription_that_is_closed_from_outside_stops(sandbox):
 
     subscription.close()
 
-    assert (await asyncio.wait_for(listening, 2)).end is None
+    assert (await asyncio.wait_for(listening, 2)).ended is None
 
 
 async def test_closing_the_sandbox_ends_every_subscription(sandbox):

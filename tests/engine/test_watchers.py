@@ -43,6 +43,7 @@ async def shell(sandbox: Sandbox, script: str) -> None:
     """Run a script inside, in the watched directory, to its end."""
     config = ProcessConfig(cmd="/bin/sh", args=["-ec", script], cwd=FOLDER)
     process = await sandbox.processes.start(StartRequest(process=config, stdin=False))
+    last = None
     async with process.subscribe() as outputs:
         async for event in outputs:
             last = event

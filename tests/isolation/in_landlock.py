@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
-from tests.waiting import async_until
 from tests.isolation.inside import Inside, sandbox
+from tests.waiting import async_until
 
 COMMANDS = {
     "python": "python -c 'print(6 * 7)'",

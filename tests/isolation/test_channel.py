@@ -15,7 +15,7 @@ from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol.agent import INLINE_LIMIT, MAX_DESCRIPTORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 class Peer:
@@ -41,7 +41,7 @@ class Peer:
 
 
 @pytest.fixture
-async def peer() -> Iterator[Peer]:
+async def peer() -> AsyncIterator[Peer]:
     peer = Peer()
     yield peer
     peer.channel.close()

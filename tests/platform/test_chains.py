@@ -137,7 +137,7 @@ def test_a_stack_is_shortened_to_the_same_however_it_was_merged(seed: int):
     """Each merge stands for names; taken apart again, the names are those of before."""
     chance = random.Random(seed)
     stack = tuple(f"l{number}" for number in range(60))
-    contents = {name: (name,) for name in stack}
+    contents: dict[str, tuple[str, ...]] = {name: (name,) for name in stack}
     merges: list[MergeRow] = []
     short = stack
     for number in itertools.count():

@@ -95,6 +95,7 @@ def test_every_member_of_an_entry_reaches_another_reader() -> None:
     for name in ("name", "path", "size", "mode", "permissions", "owner", "group"):
         assert getattr(found, name) == getattr(entry, name)
     assert found.type == filesystem_pb.FileType.DIRECTORY
+    assert found.modified_time is not None
     assert found.modified_time.to_datetime() == modified
     assert (found.symlink_target, found.metadata, found.is_symlink) == ("/d", {"k": "v"}, True)
 
@@ -109,8 +110,12 @@ def test_a_negative_exit_code_and_an_empty_event_reach_another_reader() -> None:
         binary.encode(rt.ProcessEventResponse(event=rt.ProcessEvent(keepalive=rt.Empty())))
     )
 
+    assert ended.event is not None
+    assert ended.event.event is not None
     assert ended.event.event.field == "end"
     assert ended.event.event.value.exit_code == -1
+    assert pinged.event is not None
+    assert pinged.event.event is not None
     assert pinged.event.event.field == "keepalive"
 
 

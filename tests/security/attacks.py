@@ -37,20 +37,44 @@ class Attack:
     user: str = "root"
 
 
-def _read(name: str, script: str, refusal: str = HIDDEN, **fields: tuple[str, ...]) -> Attack:
-    return Attack(name, "read the host", script, refusal, **fields)
+def _read(
+    name: str,
+    script: str,
+    refusal: str = HIDDEN,
+    tiers: tuple[str, ...] = TIERS,
+    user: str = "root",
+) -> Attack:
+    return Attack(name, "read the host", script, refusal, tiers, user)
 
 
-def _process(name: str, script: str, refusal: str = GONE, **fields: tuple[str, ...]) -> Attack:
-    return Attack(name, "reach other processes", script, refusal, **fields)
+def _process(
+    name: str,
+    script: str,
+    refusal: str = GONE,
+    tiers: tuple[str, ...] = TIERS,
+    user: str = "root",
+) -> Attack:
+    return Attack(name, "reach other processes", script, refusal, tiers, user)
 
 
-def _network(name: str, script: str, refusal: str = CLOSED, **fields: tuple[str, ...]) -> Attack:
-    return Attack(name, "reach the network of the host", script, refusal, **fields)
+def _network(
+    name: str,
+    script: str,
+    refusal: str = CLOSED,
+    tiers: tuple[str, ...] = TIERS,
+    user: str = "root",
+) -> Attack:
+    return Attack(name, "reach the network of the host", script, refusal, tiers, user)
 
 
-def _escape(name: str, script: str, refusal: str = DENIED, **fields: tuple[str, ...]) -> Attack:
-    return Attack(name, "escape", script, refusal, **fields)
+def _escape(
+    name: str,
+    script: str,
+    refusal: str = DENIED,
+    tiers: tuple[str, ...] = TIERS,
+    user: str = "root",
+) -> Attack:
+    return Attack(name, "escape", script, refusal, tiers, user)
 
 
 READ = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from tests.security.attacks import LANDLOCK, NAMESPACES
+from tests.security.attacks import LANDLOCK, NAMESPACES, TIERS
 from tests.security.interface import Hostility, Run, refused
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ _PATIENCE = 4.0
 """Seconds in which the engine and another sandbox must answer meanwhile; the machine is small."""
 
 
-def exhaust(name: str, tiers: tuple[str, ...] | None = None) -> object:
+def exhaust(name: str, tiers: tuple[str, ...] = TIERS) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
-        chosen = {} if tiers is None else {"tiers": tiers}
-        ATTACKS.append(Hostility(name, "exhaust", run, **chosen))
+        ATTACKS.append(Hostility(name, "exhaust", run, tiers))
         return run
 
     return register

@@ -11,6 +11,8 @@ from tests.security.exhaustion import attack, attacked, python
 from tests.security.interface import Hostility, Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbx_jupyter.client import AsyncSandbox
     from tests.security.siege import Siege
 
@@ -59,7 +61,7 @@ while True:
 """
 
 
-def flood(name: str) -> object:
+def flood(name: str) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         ATTACKS.append(Hostility(name, "exhaust", run, tiers=NAMESPACES))
         return run

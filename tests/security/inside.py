@@ -40,7 +40,7 @@ class Breach(Exception):
     pass
 
 
-def breach(what=""):
+def breach(what: object = ""):
     raise Breach(str(what)[:200])
 
 

@@ -51,8 +51,8 @@ async def plant(siege: Siege, box: AsyncSandbox, name: str, target: str) -> None
     await run(box, f"mkdir -p ~/links; ln -sfn '{target}' ~/links/{name}")
 
 
-async def run(box: AsyncSandbox, script: str, **fields: str) -> str:
-    return (await box.commands.run(script, timeout=40, **fields)).stdout
+async def run(box: AsyncSandbox, script: str, user: str | None = None) -> str:
+    return (await box.commands.run(script, timeout=40, user=user)).stdout
 
 
 async def refused(work: Awaitable[object]) -> str:

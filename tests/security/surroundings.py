@@ -38,9 +38,10 @@ class Surroundings:
         self._public.chmod(0o644)
         os.setxattr(self._public, "user.mark", MARK.encode())
         self._state = self._look()
+        name, _, value = TOKEN.partition("=")
         self._victim = subprocess.Popen(
             [sys.executable, "-c", _VICTIM], cwd=self._home, stdout=subprocess.PIPE,
-            env={**os.environ, **dict([TOKEN.split("=")])},
+            env=os.environ | {name: value},
         )  # fmt: skip
         assert self._victim.stdout is not None
         self._victim_fd = int(self._victim.stdout.readline())

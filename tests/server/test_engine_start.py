@@ -140,6 +140,7 @@ async def test_a_terminal_goes_on_after_the_engine_was_replaced(mortal_engine, a
 
     mortal_engine.kill()
     closing = await before.end()
+    assert closing is not None
     mortal_engine.start()
     after = await Screen(await open_socket(route, pid=before.pid, since=before.sequence)).started()
     await after.until(b"n-60-")

@@ -6,16 +6,19 @@ import datetime as dt
 
 import pytest
 
+from tests.waiting import async_until
+
 UNKNOWN = "i00000000000000000000"
 
 pytestmark = pytest.mark.usefixtures("with_engine")
 
 
 async def test_info_tells_the_isolation_once_the_engine_was_used(api, sandbox):
-    for _ in range(100):
+    async def info_with_isolation():
         _, info = await api("GET", "info")
-        if info["isolation"] is not None:
-            break
+        return None if info["isolation"] is None else info
+
+    info = await async_until(info_with_isolation)
 
     assert info["engine"] == {"state": "running"}
     assert info["isolation"]["tier"] in ("namespaces", "landlock", "none")

@@ -293,7 +293,9 @@ async def test_a_terminal_says_what_runs_in_it_and_is_ended(api, sandbox, open_s
 
     assert (await api("DELETE", *one))[0] == 204
 
-    assert "exit" in await screen.end()
+    closing = await screen.end()
+    assert closing is not None
+    assert "exit" in closing
     assert (await api("GET", "sandboxes", sandbox, "terminals"))[1] == []
     assert (await api("DELETE", *one))[0] == 404
 

@@ -62,7 +62,7 @@ def test_the_connection_file_is_private_and_names_a_serving_engine(tmp_path: Pat
     try:
         found = json.loads(engine.connection_file.read_bytes())
         assert set(found) == {"url", "api_key", "pid", "version"}
-        assert found["pid"] == engine.process.pid
+        assert found["pid"] == engine.pid
         for path in (engine.connection_file, tmp_path / "d" / "api_key"):
             assert path.stat().st_mode & 0o777 == 0o600
         assert found["api_key"].encode() not in Path(f"/proc/{found['pid']}/cmdline").read_bytes()

@@ -528,7 +528,7 @@ def test_an_upload_that_stops_half_way_leaves_no_open_file(
         time.sleep(0.2)
     time.sleep(0.3)
 
-    descriptors = f"/proc/{engine.process.pid}/fd"
+    descriptors = f"/proc/{engine.pid}/fd"
     targets = [
         os.readlink(f"{descriptors}/{fd}")
         for fd in os.listdir(descriptors)

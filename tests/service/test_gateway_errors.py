@@ -171,7 +171,7 @@ def test_too_many_connections_are_429_with_the_limit(
     ).encode()
     socks: list[socket.socket] = []
 
-    def is_full() -> httpx.Response | None:
+    def refusal() -> httpx.Response | None:
         sock = socket.create_connection(("127.0.0.1", small.port))
         sock.sendall(head)
         socks.append(sock)
@@ -181,10 +181,11 @@ def test_too_many_connections_are_429_with_the_limit(
             said = sock.recv(65536)
         except BlockingIOError:
             return None
-        status = int(said.split()[1])
-        return httpx.Response(status, content=said.partition(b"\r\n\r\n")[2])
+        if int(said.split()[1]) != 429:
+            return None
+        return httpx.Response(429, content=said.partition(b"\r\n\r\n")[2])
 
-    refused = until(lambda: (found := is_full()) and found.status_code == 429 and found)
+    refused = until(refusal)
 
     assert refused.json() == {
         "sandboxId": sandbox.id,
@@ -202,7 +203,7 @@ def stopped_zygote(engine: EngineProcess) -> Iterator[None]:
     """Nothing can be made meanwhile: what boots is in transition for as long."""
     candidates = [
         int(task)
-        for path in Path(f"/proc/{engine.process.pid}/task").glob("*/children")
+        for path in Path(f"/proc/{engine.pid}/task").glob("*/children")
         for task in path.read_text().split()
     ]
     (zygote,) = [

@@ -52,11 +52,11 @@ def place(folder: str, name: str) -> str:
 
 
 def descriptors(engine: EngineProcess) -> int:
-    return len(os.listdir(f"/proc/{engine.process.pid}/fd"))
+    return len(os.listdir(f"/proc/{engine.pid}/fd"))
 
 
 def processor_seconds(engine: EngineProcess) -> float:
-    fields = Path(f"/proc/{engine.process.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{engine.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

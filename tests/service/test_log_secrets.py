@@ -35,8 +35,7 @@ def private() -> Iterator[EngineProcess]:
         try:
             yield engine
         finally:
-            if engine.process.poll() is None:
-                engine.stop()
+            engine.stop()
 
 
 def live_through(engine: EngineProcess) -> tuple[set[str], list[str]]:

@@ -25,7 +25,7 @@ from .rpc import STREAM, envelope
 
 @pytest.mark.parametrize("key", [None, "", "e2b_00", "wrong", "\xff\xfe"])
 def test_a_missing_or_wrong_key_is_401(engine: EngineProcess, key: str | None) -> None:
-    headers = {} if key is None else {"X-API-Key": key.encode("latin-1")}
+    headers = [] if key is None else [(b"X-API-Key", key.encode("latin-1"))]
 
     answer = httpx.get(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
 

@@ -64,7 +64,7 @@ def small_engine(data: Path) -> Iterator[Api]:
         with httpx.Client(
             base_url=found.url, headers={"X-API-Key": found.key}, trust_env=False, timeout=60
         ) as client:
-            yield Api(client, found.process.pid)
+            yield Api(client, found.pid)
     finally:
         assert found.stop() == 0
 

@@ -65,7 +65,7 @@ async def test_a_volume_opens_by_its_own_token_alone(volumes: Volumes) -> None:
     forged = jwt.encode(
         {"volid": mine.volume_id, "aud": "volume-content", "iss": "sbx-jupyter"}, "k" * 32
     )
-    unsigned = jwt.encode({"volid": mine.volume_id}, None, algorithm="none")
+    unsigned = jwt.encode({"volid": mine.volume_id}, "", algorithm="none")
 
     for token in (other.token, forged, unsigned, "", "e2b_00"):
         with pytest.raises(UnauthenticatedError):

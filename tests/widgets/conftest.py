@@ -33,8 +33,9 @@ def box(config):
 class FrontEnd:
     """One page with one view: numbers its messages and collects what the kernel sends."""
 
-    def __init__(self, conversation, view="view"):
-        self.conversation = conversation
+    conversation: Conversation
+
+    def __init__(self, view="view"):
         self.view = view
         self.received = queue.Queue()
         self._seq = 0
@@ -80,7 +81,7 @@ class FrontEnd:
 
 @pytest.fixture
 def front_end(box):
-    page = FrontEnd(None)
+    page = FrontEnd()
 
     def send(content, buffers):
         assert threading.current_thread() is not threading.main_thread() or "error" in content
