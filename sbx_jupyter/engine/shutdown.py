@@ -13,7 +13,7 @@ from sbx_jupyter.errors import SbxError
 if TYPE_CHECKING:
     from sbx_jupyter.engine.assembly import Parts
     from sbx_jupyter.engine.sandboxes.slots import Slot
-    from sbx_jupyter.engine.templates.builder import Builder
+    from sbx_jupyter.engine.templates.builds.builder import Builder
 
 _log = logging.getLogger(__name__)
 

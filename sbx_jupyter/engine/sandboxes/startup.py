@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.live.subscriptions import Ended
-from sbx_jupyter.engine.templates.build_log import follow
+from sbx_jupyter.engine.templates.builds.build_log import follow
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     FailedPreconditionError,

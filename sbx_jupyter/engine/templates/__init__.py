@@ -1,5 +1,4 @@
-"""Templates and their builds: catalog, tags, requests and the steps that run in sandboxes.
+"""Templates: catalog, tags, listing, uploads, and their builds and container images.
 
-``service.py`` is the entry for handlers; ``build.py`` is one build from its base to its last
-layer.
+``service.py`` is the entry for handlers.
 """

@@ -1,4 +1,4 @@
-"""Which build a template reference means, and the stock templates that are always there."""
+"""Finds the build that a template reference means, and adds the stock templates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Catalog:
         raise NotFoundError(f"template '{reference}' not found")
 
     def resolve(self, text: str) -> tuple[TemplateRow, BuildRow]:
-        """The ready build that a sandbox is made from.
+        """The template and ready build of a reference.
 
         Raises ``InvalidArgumentError`` for a malformed reference, ``NotFoundError`` for an unknown
         template or tag.
@@ -65,7 +65,7 @@ class Catalog:
         return template, build
 
     def find_for_filter(self, text: str) -> TemplateRow | None:
-        """The template that a list is filtered by, ``None`` when unknown.
+        """The template that a list is filtered by; ``None`` when unknown.
 
         Raises ``InvalidArgumentError`` for a malformed reference or one with a tag.
         """
@@ -106,7 +106,7 @@ class Catalog:
             )
 
     def add_stock(self, batch: Batch, limits: Limits) -> None:
-        """Put the stock templates that are missing, or whose limits were configured anew."""
+        """Add the stock templates that are missing, and set their configured limits."""
         for alias, template_id in _STOCK_IDS.items():
             build_id = str(uuid.uuid5(_STOCK_SPACE, alias))
             at = now()

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from sbx_jupyter.errors import InvalidArgumentError
 
 NAMESPACE: Final = "local"
-"""The one team of this engine, as it stands before the slash of a full name."""
+"""The only team of this engine: what comes before the slash of a full name."""
 
 DEFAULT_TAG: Final = "default"
 
@@ -18,7 +18,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 class Reference(NamedTuple):
-    """A template reference, taken apart and normalised; ``tag`` is ``None`` for the default."""
+    """A parsed and normalised reference; ``tag`` is ``None`` for the default."""
 
     namespace: str | None
     name: str
@@ -34,7 +34,7 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """Take a reference apart; raises ``InvalidArgumentError``."""
+    """Parse a reference; raises ``InvalidArgumentError``."""
     given = text.strip().lower()
     path, colon, tag = given.partition(":")
     namespace, slash, name = path.rpartition("/")
@@ -51,7 +51,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def parse_tag(text: str) -> str:
-    """A tag, normalised; raises ``InvalidArgumentError``."""
+    """Normalise a tag; raises ``InvalidArgumentError``."""
     tag = text.strip().lower()
     if not _TAG.match(tag) or _UUID.match(tag):
         raise InvalidArgumentError(
@@ -61,7 +61,7 @@ def parse_tag(text: str) -> str:
 
 
 def full_name(alias: str, tag: str | None = None) -> str:
-    """``<namespace>/<alias>``, with the tag where there is one."""
+    """``<namespace>/<alias>``, followed by ``:<tag>`` if there is a tag."""
     return str(Reference(NAMESPACE, alias, tag))
 
 

@@ -1,4 +1,4 @@
-"""Everything that may be asked about templates, in one place."""
+"""The template services of one engine, for the handlers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.templates.build import Tools
-from sbx_jupyter.engine.templates.builder import Builder
-from sbx_jupyter.engine.templates.cache import StepCache
+from sbx_jupyter.engine.templates.builds.build import BuildServices
+from sbx_jupyter.engine.templates.builds.builder import Builder
+from sbx_jupyter.engine.templates.builds.step_cache import StepCache
 from sbx_jupyter.engine.templates.images.blobs import Blobs
-from sbx_jupyter.engine.templates.images.library import Images
+from sbx_jupyter.engine.templates.images.image_store import ImageStore
 from sbx_jupyter.engine.templates.tags import Tags
+from sbx_jupyter.engine.templates.template_listing import TemplateListing
 from sbx_jupyter.engine.templates.uploads import Uploads
-from sbx_jupyter.engine.templates.views import Views
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.tiers import Tier
 
@@ -26,26 +26,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """The templates of one engine: what they are, and how they are made."""
+    """Lists, tags, builds and imports templates."""
 
     builder: Builder
     tags: Tags
-    views: Views
+    listing: TemplateListing
     uploads: Uploads
-    images: Images
+    images: ImageStore
 
     @classmethod
     async def open(
         cls, context: Context, catalog: Catalog, fence: Fence, report: IsolationReport, tier: str
     ) -> Templates:
-        """Take up what an engine before left; the fence has started."""
+        """Open the template services after the fence has started.
+
+        Builds that an earlier engine did not finish are marked as failed.
+        """
         folder = context.data_dir.path
         blobs = Blobs(folder / "blobs")
         await asyncio.to_thread(blobs.open)
         has_namespaces = tier == Tier.NAMESPACES
-        images = Images(context, fence, blobs, can_unpack=has_namespaces)
+        images = ImageStore(context, fence, blobs, can_unpack=has_namespaces)
         uploads = Uploads(folder / "uploads", folder)
-        tools = Tools(
+        services = BuildServices(
             context=context,
             catalog=catalog,
             cache=StepCache(context),
@@ -55,8 +58,8 @@ class Templates:
             virtual=report.users == users.VIRTUAL or not has_namespaces,
             has_roots=has_namespaces,
         )
-        builder = Builder(tools)
+        builder = Builder(services)
         await builder.open()
-        await tools.cache.trim()
-        tags, views = Tags(context.store, catalog), Views(context.store, catalog)
-        return cls(builder, tags, views, uploads, images)
+        await services.cache.trim()
+        tags, listing = Tags(context.store, catalog), TemplateListing(context.store, catalog)
+        return cls(builder, tags, listing, uploads, images)

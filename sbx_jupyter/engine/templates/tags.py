@@ -1,4 +1,4 @@
-"""Tags of templates: which build each means, and which it meant (interface 1.5, T8 to T11)."""
+"""Tags of templates and their earlier assignments (interface 1.5, T8 to T11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.state.rows import PastAssignment, TagAssignment, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.templates.references import DEFAULT_TAG, parse_reference, parse_tag
-from sbx_jupyter.engine.templates.requests import check_tags, own_reference
+from sbx_jupyter.engine.templates.request_checks import check_tags, own_reference
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
 from sbx_jupyter.protocol.templates import (
     AssignedTags,
@@ -55,14 +55,14 @@ def with_tags(template: TemplateRow, tags: Sequence[str], build_id: str) -> Temp
 
 
 class Tags:
-    """Assigns, removes and shows tags."""
+    """Assigns, removes and lists tags."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
         self._catalog = catalog
 
     async def assign(self, target: str, tags: list[str]) -> AssignedTags:
-        """Put tags on the build of a reference (T8).
+        """Assign tags to the build of a reference (T8).
 
         Raises ``InvalidArgumentError``, ``NotFoundError``.
         """
@@ -76,7 +76,7 @@ class Tags:
         return AssignedTags(tags=wanted, build_id=build.build_id)
 
     async def remove(self, name: str, tags: list[str]) -> None:
-        """Take tags away (T9); raises ``InvalidArgumentError``, ``NotFoundError``."""
+        """Remove tags (T9); raises ``InvalidArgumentError``, ``NotFoundError``."""
         if ":" in name:
             raise InvalidArgumentError("name must not contain a tag")
         if not tags:
@@ -100,7 +100,7 @@ class Tags:
         return len(self._find(reference).tags)
 
     def exists(self, reference: str, tag: str) -> TagExists:
-        """Whether there is a tag (T11); raises ``InvalidArgumentError``."""
+        """Whether a tag exists (T11); raises ``InvalidArgumentError``."""
         normal = parse_tag(tag)
         return TagExists(exists=normal in self._find(reference).tags, normalized_tag=normal)
 
@@ -114,7 +114,7 @@ class Tags:
         search: str | None,
         sort: str,
     ) -> TagGroups:
-        """Tags with their last assignments, in pages (T11)."""
+        """One page of tags with their last assignments (T11)."""
         template = self._find(reference)
         found = [
             (tag, held) for tag, held in template.tags.items() if (search or "").lower() in tag
@@ -136,7 +136,7 @@ class Tags:
     def assignments(
         self, reference: str, tag: str, *, limit: int, cursor: str | None
     ) -> AssignmentPage:
-        """Every build that a tag was put on, newest first (T11)."""
+        """One page of the assignments of a tag, newest first (T11)."""
         past = self._past(self._find(reference), parse_tag(tag))
         page, next_cursor = _page(past, limit, cursor)
         return AssignmentPage(data=page, next_cursor=next_cursor)
@@ -148,7 +148,7 @@ class Tags:
         past = [item for item in template.assignments if item.tag == tag]
         held = template.tags.get(tag)
         if held is not None and (not past or past[-1].build_id != held.build_id):
-            # Snapshots put their tags on without a word about it.
+            # Snapshots assign their tags without recording it.
             name = str(uuid.uuid5(uuid.UUID(held.build_id), f"{tag} {held.created_at}"))
             past.append(
                 PastAssignment(
@@ -178,7 +178,7 @@ def _check_own(template: TemplateRow) -> None:
 
 
 def _page(items: list[T], limit: int, cursor: str | None) -> tuple[list[T], str | None]:
-    """A page by position, as far as such lists change at all while somebody reads them."""
+    """A page by position: such lists rarely change while they are read."""
     start = 0
     if cursor:
         try:

@@ -1,4 +1,4 @@
-"""The archives that clients upload for COPY steps, named by the hash that the client gave them."""
+"""The archives that clients upload for COPY steps, named by the hash that the client gives."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _DRAFT: Final = ".part"
 
 
 def check_hash(text: str) -> str:
-    """A files hash; raises ``InvalidArgumentError``."""
+    """Check a files hash; raises ``InvalidArgumentError``."""
     if not _HASH.match(text):
         raise InvalidArgumentError("Invalid files hash")
     return text
 
 
 class Uploads:
-    """A directory of whole archives; one that is on its way has another name."""
+    """A directory of complete archives; unfinished ones have another name."""
 
     def __init__(self, folder: Path, keys: Path) -> None:
         self._folder = folder
         self._key = keys / "uploads.key"
 
     def open(self) -> None:
-        """Make the directory and forget what was never finished; blocking."""
+        """Make the directory and remove unfinished uploads; blocking."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         for path in self._folder.iterdir():
             if path.name.endswith(_DRAFT):
@@ -49,20 +49,20 @@ class Uploads:
         self.prune()
 
     def has(self, files_hash: str) -> bool:
-        """Whether the whole archive is here."""
+        """Whether the archive is complete."""
         return self.path(files_hash).is_file()
 
     def path(self, files_hash: str) -> Path:
-        """Where an archive is, once it is here."""
+        """Where a complete archive is."""
         return self._folder / f"{check_hash(files_hash)}.tar"
 
     def sign(self, files_hash: str) -> str:
-        """A token that lets its holder upload this archive for some hours."""
+        """A token that permits the upload of this archive for six hours."""
         text = f"{check_hash(files_hash)}.{int(time.time()) + _LIFETIME}"
         return f"{text}.{self._signature(text)}"
 
     def check(self, token: str) -> str:
-        """The hash that a token is for; raises ``PermissionDeniedError``."""
+        """The files hash of a token; raises ``PermissionDeniedError``."""
         text, _, signature = token.rpartition(".")
         files_hash, _, expires = text.partition(".")
         known = hmac.compare_digest(signature.encode(), self._signature(text).encode())
@@ -71,12 +71,12 @@ class Uploads:
         return files_hash
 
     def begin(self, files_hash: str) -> Upload:
-        """Take an archive that replaces the one of the same name when it is whole; blocking."""
+        """Start an upload; once complete it replaces an archive of the same hash. Blocking."""
         draft = self._folder / f"{files_hash}.{secrets.token_hex(8)}{_DRAFT}"
         return Upload(draft, self.path(files_hash))
 
     def prune(self) -> None:
-        """Remove what was not used for long, and the oldest of too much; blocking."""
+        """Remove archives older than a week, and the oldest beyond 20 GiB; blocking."""
         found = sorted(
             ((path.stat().st_mtime, path.stat().st_size, path) for path in self._folder.iterdir()),
             reverse=True,
@@ -95,7 +95,7 @@ class Uploads:
 
 
 class Upload:
-    """One archive that arrives; every method blocks."""
+    """One archive that is being uploaded; every method blocks."""
 
     def __init__(self, draft: Path, target: Path) -> None:
         self._draft = draft
@@ -116,7 +116,7 @@ class Upload:
             raise translate(error, "taking an upload") from error
 
     def finish(self) -> Path:
-        """Give the archive its name, on the disk, and say where it is."""
+        """Sync the archive, give it its name and return its path."""
         if self._file is None:
             raise InvalidArgumentError("the upload has ended")
         try:
@@ -131,7 +131,7 @@ class Upload:
         return self._target
 
     def drop(self) -> None:
-        """Forget an archive that is not whole; repeating it, or after ``finish``, is fine."""
+        """Remove an unfinished archive; does nothing after ``finish``."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -58,7 +58,7 @@ class UploadLinkHandler(PlatformHandler):
     async def get(self, reference: str, files_hash: str) -> None:
         templates = self.service.engine.templates
         link = await asyncio.to_thread(templates.uploads.sign, files_hash)
-        templates.views.alias(reference)
+        templates.listing.alias(reference)
         present = await asyncio.to_thread(templates.uploads.has, files_hash)
         self.answer(FileUpload(present=present, url=f"{self._origin()}{UPLOAD_PATH}{link}"), 201)
 
@@ -145,7 +145,7 @@ class BuildStatusHandler(PlatformHandler):
         ),
     )
     async def get(self, reference: str, build_id: str) -> None:
-        info = await self.service.engine.templates.builder.reports.status(
+        info = await self.service.engine.templates.builder.logs.status(
             reference,
             build_id,
             self.query_int("logsOffset", 0, minimum=0),
@@ -176,10 +176,10 @@ class BuildLogsHandler(PlatformHandler):
         level = self.query_choice("level", LEVELS, None) or LEVELS[0]
         backward = self.query_choice("direction", ("forward", "backward"), None) == "backward"
         self.query_choice("source", ("temporary", "persistent"), None)
-        reports = self.service.engine.templates.builder.reports
+        logs = self.service.engine.templates.builder.logs
         entries = [
             entry
-            for entry in await reports.entries(reference, build_id)
+            for entry in await logs.entries(reference, build_id)
             if LEVELS.index(entry.level) >= LEVELS.index(level)
         ]
         if backward:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.templates.requests import plan_dockerfile
+from sbx_jupyter.engine.templates.request_checks import plan_dockerfile
 from sbx_jupyter.protocol.templates import (
     AliasAnswer,
     DockerfileRequest,
@@ -35,7 +35,7 @@ async def _announce(
     answer = await templates.builder.request(
         request.to_request(), template_id=template_id, start=plan_dockerfile(request)
     )
-    return templates.views.announced(answer)
+    return templates.listing.announced(answer)
 
 
 class AliasHandler(PlatformHandler):
@@ -47,7 +47,7 @@ class AliasHandler(PlatformHandler):
         errors=(*COMMON_ERRORS, 403),
     )
     async def get(self, alias: str) -> None:
-        self.answer(self.service.engine.templates.views.alias(alias))
+        self.answer(self.service.engine.templates.listing.alias(alias))
 
 
 class TemplatesHandler(PlatformHandler):
@@ -60,7 +60,7 @@ class TemplatesHandler(PlatformHandler):
         query=(_TEAM,),
     )
     async def get(self) -> None:
-        self.answer(self.service.engine.templates.views.own())
+        self.answer(self.service.engine.templates.listing.own())
 
     @operation(
         "Announce a build of a Dockerfile (T19)",
@@ -84,7 +84,7 @@ class TemplatesV2Handler(PlatformHandler):
     )
     async def get(self) -> None:
         limit = self.query_int("limit", 100, minimum=1, maximum=100)
-        page, token = self.service.engine.templates.views.page(
+        page, token = self.service.engine.templates.listing.page(
             limit, self.query_text("nextToken") or None
         )
         self.answer_page(page, token)
@@ -98,7 +98,7 @@ class TemplatesV2Handler(PlatformHandler):
     async def post(self) -> None:
         templates = self.service.engine.templates
         answer = await templates.builder.request(self.read_body(TemplateRequest))
-        self.answer(templates.views.announced(answer), 202)
+        self.answer(templates.listing.announced(answer), 202)
 
 
 class DefaultTemplatesHandler(PlatformHandler):
@@ -108,7 +108,7 @@ class DefaultTemplatesHandler(PlatformHandler):
         "List the stock templates (T14)", answers={200: list[Template]}, errors=COMMON_ERRORS
     )
     async def get(self) -> None:
-        self.answer(self.service.engine.templates.views.stock())
+        self.answer(self.service.engine.templates.listing.stock())
 
 
 class TemplateHandler(PlatformHandler):
@@ -122,7 +122,7 @@ class TemplateHandler(PlatformHandler):
     )
     async def get(self, reference: str) -> None:
         limit = self.query_int("limit", 100, minimum=1, maximum=100)
-        found, token = self.service.engine.templates.views.get(
+        found, token = self.service.engine.templates.listing.get(
             reference, limit, self.query_text("nextToken") or None
         )
         self.answer_page(found, token)
@@ -152,7 +152,7 @@ class TemplateHandler(PlatformHandler):
     )
     async def patch(self, reference: str) -> None:
         update = self.read_body(TemplateUpdate)
-        self.answer(await self.service.engine.templates.views.publish(reference, update.public))
+        self.answer(await self.service.engine.templates.listing.publish(reference, update.public))
 
 
 class TemplateV2Handler(PlatformHandler):
@@ -166,4 +166,4 @@ class TemplateV2Handler(PlatformHandler):
     )
     async def patch(self, reference: str) -> None:
         update = self.read_body(TemplateUpdate)
-        self.answer(await self.service.engine.templates.views.publish(reference, update.public))
+        self.answer(await self.service.engine.templates.listing.publish(reference, update.public))

@@ -31,7 +31,7 @@ def is_zstd(path: Path) -> bool:
     """Whether a file is compressed by zstd; blocking."""
     with path.open("rb") as file:
         head = file.read(4)
-    # Frames to be skipped may come first: some tools put tables of contents there.
+    # Frames to be skipped may come first: some services put tables of contents there.
     return head == _ZSTD or (head[1:] == _SKIPPABLE and 0x50 <= head[0] <= 0x5F)
 
 

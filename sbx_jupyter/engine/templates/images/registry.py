@@ -79,7 +79,7 @@ def parse_image_name(text: str) -> ImageName:
     return ImageName(host, name, found["digest"] or found["tag"] or "latest")
 
 
-class Puller:
+class ImagePuller:
     """Speaks to one registry about one image."""
 
     def __init__(self, name: ImageName, credentials: Credentials | None) -> None:
@@ -175,7 +175,7 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
             "pulling images needs the package oras: pip install oras"
         ) from error
 
-    class Impatient(HTTPAdapter):
+    class TimeoutAdapter(HTTPAdapter):
         """Sets the time limit that the client does not."""
 
         def send(self, request: Any, *args: Any, **options: Any) -> Any:
@@ -199,8 +199,8 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
         raise PermissionDeniedError(f"the registry refuses access to {name}: it wants a password")
     backend = "basic" if challenge.lower().startswith("basic") else "token"
     client = Registry(name.host, insecure=is_local, auth_backend=backend)
-    client.session.mount("http://", Impatient())
-    client.session.mount("https://", Impatient())
+    client.session.mount("http://", TimeoutAdapter())
+    client.session.mount("https://", TimeoutAdapter())
     if login is not None:
         client.auth.set_basic_auth(*login)
     return client

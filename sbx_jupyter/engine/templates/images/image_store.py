@@ -13,7 +13,7 @@ from sbx_jupyter.engine.state.rows import ImageRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.engine.templates.images.oci import read_archive
-from sbx_jupyter.engine.templates.images.registry import ImageName, Puller, parse_image_name
+from sbx_jupyter.engine.templates.images.registry import ImageName, ImagePuller, parse_image_name
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import (
     DataLossError,
@@ -40,7 +40,7 @@ _STOCK: Final = {
 }
 
 
-class Images:
+class ImageStore:
     """Container images on this machine."""
 
     def __init__(self, context: Context, fence: Fence, blobs: Blobs, *, can_unpack: bool) -> None:
@@ -116,7 +116,7 @@ class Images:
     def _pull(
         self, name: ImageName, credentials: Registry | None, say: Callable[[str], None]
     ) -> Image:
-        return Puller(name, credentials).pull(self._blobs, say)
+        return ImagePuller(name, credentials).pull(self._blobs, say)
 
     async def _unpack(self, image: Image, name: str, say: Callable[[str], None]) -> ImageRow:
         known = self._context.store.images.get(image.digest)

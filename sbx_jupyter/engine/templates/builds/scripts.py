@@ -1,4 +1,7 @@
-"""What build steps run inside the sandbox, as its root: POSIX shell, since any image has that."""
+"""The scripts that build steps run as root inside the sandbox.
+
+They are POSIX shell, since any image has that.
+"""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.templates import scripts
-from sbx_jupyter.engine.templates.build_sandbox import CommandError
-from sbx_jupyter.engine.templates.images.archives import check_archive, is_gzip
+from sbx_jupyter.engine.templates.builds import scripts
+from sbx_jupyter.engine.templates.builds.build_sandbox import CommandError
+from sbx_jupyter.engine.templates.uploaded_archives import check_archive, is_gzip
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.runtime import ProcessConfig
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sbx_jupyter.engine.templates.build_sandbox import Bench
-    from sbx_jupyter.engine.templates.step_state import Setting
+    from sbx_jupyter.engine.templates.builds.build_sandbox import BuildSandbox
+    from sbx_jupyter.engine.templates.builds.step_state import StepState
     from sbx_jupyter.protocol.templates import Step
 
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}\Z")
@@ -31,32 +31,32 @@ TYPES: Final = ("RUN", "COPY", "ENV", "WORKDIR", "USER")
 
 
 class StepError(InvalidArgumentError):
-    """A step failed; the message is what the client is told."""
+    """A step failed; clients get the message."""
 
 
 def describe(step: Step) -> str:
-    """The step as one line of the log."""
+    """The step as one line for the log."""
     args = step.args or []
     shown = args[:1] if step.type == "RUN" else [arg for arg in args if arg]
     return " ".join([step.type, *shown])[:1000]
 
 
-def after(step: Step, setting: Setting) -> Setting:
-    """The setting of the next step; checks the arguments. Raises ``StepError``."""
+def state_after(step: Step, state: StepState) -> StepState:
+    """The state after a step. Raises ``StepError`` for wrong arguments."""
     args = step.args or []
     try:
         if step.type == "ENV":
-            return setting.with_envs(args)
+            return state.with_envs(args)
         if step.type == "WORKDIR":
             if len(args) != 1 or not args[0]:
                 raise InvalidArgumentError("WORKDIR takes one path")
-            return setting.with_workdir(args[0])
+            return state.with_workdir(args[0])
         if step.type == "USER":
             if not 1 <= len(args) <= 2:
                 raise InvalidArgumentError("USER takes a name")
             if not _USER.match(args[0]):
                 raise InvalidArgumentError(f"invalid username: '{args[0]}'")
-            return setting.with_user(args[0])
+            return state.with_user(args[0])
         if step.type == "RUN":
             if not 1 <= len(args) <= 2:
                 raise InvalidArgumentError("RUN takes a command and a user")
@@ -66,7 +66,7 @@ def after(step: Step, setting: Setting) -> Setting:
             raise InvalidArgumentError(f"there is no step of the type '{step.type}'")
     except InvalidArgumentError as error:
         raise StepError(f"failed to run step '{describe(step)}': {error.message}") from None
-    return setting
+    return state
 
 
 def _check_copy(step: Step, args: list[str]) -> None:
@@ -82,7 +82,7 @@ def _check_copy(step: Step, args: list[str]) -> None:
 
 
 class StepRunner:
-    """Runs steps on benches; each method says whether the bench has something to keep."""
+    """Runs steps in build sandboxes."""
 
     def __init__(
         self,
@@ -92,56 +92,67 @@ class StepRunner:
         say: Callable[[str, str], bool | None],
         max_bytes: int,
     ) -> None:
-        """``virtual``: the sandbox has one id only, so nothing changes its owner."""
+        """``virtual``: the sandbox has one user id only, so files cannot change their owner."""
         self._virtual = "virtual" if virtual else ""
         self._is_virtual = virtual
         self._timeout = timeout
         self._say = say
         self._max_bytes = max_bytes
 
-    async def run(self, bench: Bench, step: Step, setting: Setting, upload: Path | None) -> bool:
-        """Run a step that was checked, with the setting after it; raises ``StepError``."""
+    async def run(
+        self, sandbox: BuildSandbox, step: Step, state: StepState, upload: Path | None
+    ) -> bool:
+        """Run a checked step with the state after it; true when the sandbox may have changed.
+
+        Raises ``StepError``.
+        """
         args = step.args or []
         if step.type == "RUN":
-            await self._command(bench, args[0], [*args, ""][1] or setting.user, setting)
+            await self._command(sandbox, args[0], [*args, ""][1] or state.user, state)
             return True
         if step.type == "WORKDIR":
             return await self._script(
-                bench, step, scripts.MAKE_DIRECTORY, setting.workdir, setting.user, self._virtual
+                sandbox, step, scripts.MAKE_DIRECTORY, state.workdir, state.user, self._virtual
             )
         if step.type == "USER":
             sudo = "true" if args[1:] == ["true"] else ""
-            return await self._script(bench, step, scripts.MAKE_USER, args[0], sudo, self._virtual)
+            return await self._script(
+                sandbox, step, scripts.MAKE_USER, args[0], sudo, self._virtual
+            )
         if step.type == "COPY" and upload is not None:
-            await self._copy(bench, step, setting, upload)
+            await self._copy(sandbox, step, state, upload)
             return True
         return False
 
-    async def finalize(self, bench: Bench, setting: Setting, template: str, build: str) -> None:
-        """The last phase (interface 7.3); raises ``CommandError``."""
-        path = setting.envs.get("PATH", "")
+    async def finalize(
+        self, sandbox: BuildSandbox, state: StepState, template: str, build: str
+    ) -> None:
+        """Run the last phase of a build (interface 7.3); raises ``CommandError``."""
+        path = state.envs.get("PATH", "")
         line = f"export PATH={shlex.quote(path)}" if path else ""
         args = (self._virtual, template, build, line)
-        await bench.run(
+        await sandbox.run(
             _script(scripts.FINALIZE, *args), user=_ROOT, timeout=self._timeout, say=self._say
         )
 
-    async def _command(self, bench: Bench, command: str, user: str, setting: Setting) -> None:
+    async def _command(
+        self, sandbox: BuildSandbox, command: str, user: str, state: StepState
+    ) -> None:
         config = ProcessConfig(
             cmd="/bin/bash",
-            args=["-l", "-c", shell_text(command, setting)],
-            envs=setting.envs,
-            cwd=setting.workdir or None,
+            args=["-l", "-c", shell_text(command, state)],
+            envs=state.envs,
+            cwd=state.workdir or None,
         )
         try:
-            await bench.run(config, user=user, timeout=self._timeout, say=self._say)
+            await sandbox.run(config, user=user, timeout=self._timeout, say=self._say)
         except CommandError as error:
             raise StepError(
                 f"failed to run command '{command}': command failed: {error.message}"
             ) from error
 
-    async def _script(self, bench: Bench, step: Step, text: str, *args: str) -> bool:
-        """Run one of our scripts; whether it says that it changed something."""
+    async def _script(self, sandbox: BuildSandbox, step: Step, text: str, *args: str) -> bool:
+        """Run one of the scripts of ``scripts.py``; true when it reports a change."""
         said: list[str] = []
 
         def say(line: str, kind: str) -> None:
@@ -151,12 +162,14 @@ class StepRunner:
                 self._say(line, kind)
 
         try:
-            await bench.run(_script(text, *args), user=_ROOT, timeout=self._timeout, say=say)
+            await sandbox.run(_script(text, *args), user=_ROOT, timeout=self._timeout, say=say)
         except CommandError as error:
             raise StepError(f"failed to run step '{describe(step)}': {error.message}") from error
         return "changed" in said
 
-    async def _copy(self, bench: Bench, step: Step, setting: Setting, upload: Path) -> None:
+    async def _copy(
+        self, sandbox: BuildSandbox, step: Step, state: StepState, upload: Path
+    ) -> None:
         source, target, owner, mode = [*(step.args or []), "", "", "", ""][:4]
         said: list[str] = []
 
@@ -168,10 +181,10 @@ class StepRunner:
         try:
             await asyncio.to_thread(check_archive, upload, self._max_bytes)
             prefix = static_prefix(source)
-            owner = "" if self._is_virtual else owner or setting.user
+            owner = "" if self._is_virtual else owner or state.user
             gzip = "-z" if await asyncio.to_thread(is_gzip, upload) else ""
-            args = (prefix, target, owner, mode, setting.user, setting.workdir, gzip)
-            await bench.run(
+            args = (prefix, target, owner, mode, state.user, state.workdir, gzip)
+            await sandbox.run(
                 _script(scripts.COPY, *args),
                 user=_ROOT,
                 timeout=self._timeout,
@@ -188,7 +201,7 @@ class StepRunner:
 
 
 def static_prefix(source: str) -> str:
-    """The part of a source before its first pattern (interface 7.3, COPY)."""
+    """The part of a source path before its first pattern (interface 7.3, COPY)."""
     parts: list[str] = []
     for part in source.split("/"):
         if _GLOB.search(part):
@@ -200,9 +213,9 @@ def static_prefix(source: str) -> str:
     return "/".join(parts)
 
 
-def shell_text(command: str, setting: Setting) -> str:
-    """A command for a login shell, whose profile would forget the template's search path."""
-    path = setting.envs.get("PATH")
+def shell_text(command: str, state: StepState) -> str:
+    """The command, with ``PATH`` set again: a login shell's profile overwrites it."""
+    path = state.envs.get("PATH")
     return command if path is None else f"export PATH={shlex.quote(path)}\n{command}"
 
 

@@ -1,4 +1,4 @@
-"""What build steps hand on to each other, and what a step means for it (interface 7.3)."""
+"""The state that build steps pass on to each other, and how a step changes it (interface 7.3)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class StepState:
     """User, working directory and environment of the next step."""
 
     user: str = "root"
     workdir: str = ""
-    envs: dict[str, str] = field(default_factory=dict)
+    envs: dict[str, str] = field(default_factory=dict[str, str])
 
-    def with_envs(self, args: list[str]) -> Setting:
-        """After ``ENV``; raises ``InvalidArgumentError``."""
+    def with_envs(self, args: list[str]) -> StepState:
+        """The state after ``ENV``; raises ``InvalidArgumentError``."""
         if not args or len(args) % 2:
             raise InvalidArgumentError("ENV takes pairs of a name and a value")
         envs = dict(self.envs)
@@ -43,13 +43,13 @@ class Setting:
             envs[name] = self._expand(value, envs)
         return replace(self, envs=envs)
 
-    def with_workdir(self, path: str) -> Setting:
-        """After ``WORKDIR``."""
+    def with_workdir(self, path: str) -> StepState:
+        """The state after ``WORKDIR``."""
         joined = posixpath.join("/", self.workdir, path)
         return replace(self, workdir="/" + posixpath.normpath(joined).lstrip("/"))
 
-    def with_user(self, name: str) -> Setting:
-        """After ``USER``."""
+    def with_user(self, name: str) -> StepState:
+        """The state after ``USER``."""
         return replace(self, user=name)
 
     def _expand(self, text: str, envs: dict[str, str]) -> str:
@@ -65,16 +65,16 @@ class Setting:
         return _VARIABLE.sub(value, text)
 
 
-def step_key(ground: str, layers: tuple[str, ...], step: Step, setting: Setting) -> str:
-    """What the effect of a step depends on: the layers below by name, the step and its setting."""
+def step_key(base: str, layers: tuple[str, ...], step: Step, state: StepState) -> str:
+    """The cache key of a step: a hash of the base, the layers below, the step and the state."""
     parts = [
-        ground,
+        base,
         list(layers),
         step.type,
         step.args or [],
         step.files_hash,
-        setting.user,
-        setting.workdir,
-        sorted(setting.envs.items()),
+        state.user,
+        state.workdir,
+        sorted(state.envs.items()),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

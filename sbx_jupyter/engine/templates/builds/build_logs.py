@@ -1,4 +1,4 @@
-"""What is told of builds: where they are, why they failed and what they wrote (T5 and T6)."""
+"""The status and the logs of builds, for clients (T5 and T6)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.templates import build_log
+from sbx_jupyter.engine.templates.builds import build_log
 from sbx_jupyter.engine.templates.references import parse_reference
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
@@ -27,8 +27,8 @@ _KEPT_LOGS: Final = 16
 _MAX_REASON_ENTRIES: Final = 100
 
 
-class Reports:
-    """The logs of builds: of those that run in memory, of the others on the disk."""
+class BuildLogs:
+    """The logs of all builds: of running ones in memory, of the others in files."""
 
     def __init__(self, store: Store, catalog: Catalog, folder: Path) -> None:
         self._store = store
@@ -38,17 +38,17 @@ class Reports:
         self._logs: dict[str, list[BuildLogEntry]] = {}
 
     def path(self, build_id: str) -> Path:
-        """Where the log of a build is."""
+        """The log file of a build."""
         return self._folder / f"{build_id}.jsonl"
 
     def begin(self, build_id: str) -> build_log.BuildLog:
-        """The log of a build that starts."""
+        """Make the log of a build that starts."""
         log = build_log.BuildLog(self.path(build_id))
         self._running[build_id] = log
         return log
 
     def end(self, build_id: str) -> None:
-        """The build has ended, and its log with it."""
+        """Note that a build has ended; its log stays readable."""
         log = self._running.pop(build_id, None)
         if log is not None:
             self._keep(build_id, log.entries)
@@ -60,20 +60,20 @@ class Reports:
         self.path(build_id).unlink(missing_ok=True)
 
     async def end_interrupted(self, build: BuildRow, entry: BuildLogEntry) -> None:
-        """Add the last entry to the log of a build of an engine before. Raises ``OSError``."""
+        """Add the last entry to the log of a build that an earlier engine began. ``OSError``."""
         await asyncio.to_thread(_add_last, self.path(build.build_id), entry)
 
     async def status(
         self, template_id: str, build_id: str, offset: int, limit: int, level: Level | None
     ) -> BuildInfo:
-        """Where a build is, and a page of its log (T5); raises ``NotFoundError``."""
+        """The status of a build and a page of its log (T5); raises ``NotFoundError``."""
         template, build = self.find(template_id, build_id)
         entries = await self._entries(build)
-        # Read again: the last entries are there before the row says that the build has ended.
+        # Read again: a build saves its last entries before its row says that it has ended.
         build = self._store.builds.get(build_id) or build
         if build_id not in self._running and build.status != "waiting":
             entries = await self._entries(build)
-        page = build_log.at_least(entries, level)[offset : offset + limit]
+        page = build_log.filter_by_level(entries, level)[offset : offset + limit]
         info = BuildInfo(
             template_id=template.template_id,
             build_id=build_id,
@@ -111,7 +111,7 @@ class Reports:
             del self._logs[next(iter(self._logs))]
 
     def find(self, template_id: str, build_id: str) -> tuple[TemplateRow, BuildRow]:
-        """A build of a template, which may also be named; raises ``NotFoundError``."""
+        """A build and its template, found by id or name; raises ``NotFoundError``."""
         template = self._catalog.find(parse_reference(template_id))
         build = self._store.builds.get(build_id)
         if build is None or build.template_id != template.template_id:
@@ -120,20 +120,20 @@ class Reports:
 
 
 def _add_last(path: Path, entry: BuildLogEntry) -> None:
-    """End the log of a build that an engine before this one began; blocking."""
+    """Add the last entry to the log of an earlier engine; blocking."""
     file = build_log.LogFile(path)
     file.load()
     file.append([entry])
 
 
 def _reason(build: BuildRow, entries: list[BuildLogEntry]) -> BuildReason:
-    grave = [
+    severe = [
         entry
-        for entry in build_log.at_least(entries, "warn")
+        for entry in build_log.filter_by_level(entries, "warn")
         if build.reason_step is None or entry.step == build.reason_step
     ]
     return BuildReason(
         message=build.reason or "the build failed",
         step=build.reason_step,
-        log_entries=grave[-_MAX_REASON_ENTRIES:],
+        log_entries=severe[-_MAX_REASON_ENTRIES:],
     )

@@ -1,6 +1,6 @@
-"""Looks through an uploaded tar before any sandbox unpacks it (interface 7.3, COPY).
+"""Checks an uploaded tar before a sandbox unpacks it (interface 7.3, COPY).
 
-Nothing is written here: unpacking is the sandbox's business, as one of its own users.
+Nothing is unpacked here: the sandbox does that, as one of its own users.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether a file is compressed; blocking."""
+    """Whether a file is compressed by gzip; blocking."""
     with path.open("rb") as file:
         return file.read(2) == _GZIP
 
 
 def check_archive(path: Path, max_bytes: int) -> int:
-    """Look at every entry; give the bytes of all files. Blocking.
+    """Check every entry; returns the total bytes of the files. Blocking.
 
-    Raises ``InvalidArgumentError`` with the entry's name for what must not be unpacked, and for
-    what is no tar, or one too large.
+    Raises ``InvalidArgumentError`` for an entry that must not be unpacked, with its name, and for a
+    file that is no tar or too large.
     """
     opener = gzip.open if is_gzip(path) else open
-    seen = _Seen()
+    seen = _CheckedEntries()
     total = count = 0
     try:
         with (
@@ -58,8 +58,8 @@ def check_archive(path: Path, max_bytes: int) -> int:
     return total
 
 
-class _Seen:
-    """The entries so far, by their normal names."""
+class _CheckedEntries:
+    """The entries checked so far, by normalised name."""
 
     def __init__(self) -> None:
         self._links: set[str] = set()
@@ -89,13 +89,13 @@ class _Seen:
 
     @staticmethod
     def _check_target(member: tarfile.TarInfo, name: str) -> None:
-        # An absolute target is one inside the sandbox, and the clients make such links.
+        # An absolute target stays inside the sandbox, and clients make such links.
         if not member.linkname.startswith("/"):
             _inside(posixpath.join(posixpath.dirname(name), member.linkname), member.name)
 
 
 def _inside(path: str, shown: str) -> str:
-    """The normal form of a path below the root of the archive; raises ``InvalidArgumentError``."""
+    """Normalise a path in the archive; raises ``InvalidArgumentError`` if it leads out of it."""
     if path.startswith("/"):
         raise _refused(shown, "an absolute name")
     if "\0" in path:

@@ -1,4 +1,4 @@
-"""Templates as lists show them (interface 1.5, T7 and T12 to T15)."""
+"""Templates as clients see them (interface 1.5, T7 and T12 to T17)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.catalog import Catalog
 
 
-class Views:
-    """Shows templates and their builds."""
+class TemplateListing:
+    """Lists templates and their builds, and publishes templates."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
@@ -45,15 +45,15 @@ class Views:
         return AliasAnswer(template_id=template.template_id, public=template.public)
 
     def own(self) -> list[Template]:
-        """Every template that was made here, newest first (T12)."""
+        """Every template made on this engine, newest first (T12)."""
         return [self._shown(template) for template in self._sorted(is_stock=False)]
 
     def stock(self) -> list[Template]:
-        """The templates that are always there (T14)."""
+        """The stock templates (T14)."""
         return [self._shown(template) for template in self._sorted(is_stock=True)]
 
     def announced(self, answer: TemplateAnswer) -> Template:
-        """A template as the older announcements of its builds describe it (T19)."""
+        """A template with the build that was just announced through an older endpoint (T19)."""
         template = self._catalog.find(parse_reference(answer.template_id))
         build = self._store.builds.get(answer.build_id)
         if build is None:

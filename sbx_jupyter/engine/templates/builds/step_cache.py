@@ -1,4 +1,4 @@
-"""Which steps need not run again: what they made before, by what they depend on."""
+"""The step cache: layers of earlier steps, by a key of everything that a step depends on."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _log = logging.getLogger(__name__)
 
 
 class StepCache:
-    """Finds the layers of steps in the store, and forgets those that were not used for long."""
+    """Finds the layers of steps in the store, and removes the least recently used."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._store = context.store
 
     def find(self, key: str) -> StepRow | None:
-        """What a step made before."""
+        """The cached step of a key."""
         return self._store.steps.get(key)
 
     def note(self, batch: Batch, used: list[StepRow]) -> None:
-        """Keep the steps that a build made or used."""
+        """Add the steps that a build made or used to a batch."""
         at = now()
         for row in used:
             batch.put(replace(row, used_at=at))
 
     async def trim(self) -> None:
-        """Forget the steps that were not used for longest, if there are too many or too large.
+        """Remove the least recently used steps when there are too many or they are too large.
 
-        What a template or a sandbox stands on, or a build works with, costs nothing and stays.
+        Layers that a template, a sandbox or a running build uses do not count and stay.
         """
         try:
-            gone = await self._superfluous()
+            gone = await self._choose_evicted()
             if not gone:
                 return
             batch = Batch()
@@ -53,28 +53,28 @@ class StepCache:
             # The next build tries again.
             _log.warning("the cache of build steps could not be trimmed: %s", error)
 
-    async def _superfluous(self) -> list[StepRow]:
+    async def _choose_evicted(self) -> list[StepRow]:
         config, layers = self._context.config, self._context.layers
         rows = sorted(self._store.steps, key=_age)
         sizes = await layers.sizes({name for row in rows for name in _stack(row)})
-        paid = layers.used_by_others_than_steps()
+        kept = layers.used_by_others_than_steps()
         room = config.max_step_cache_bytes
         gone: list[StepRow] = []
         for place, row in enumerate(rows):
             stack = set(_stack(row))
-            cost = sum(sizes[name].bytes for name in stack - paid)
+            cost = sum(sizes[name].bytes for name in stack - kept)
             room -= cost
             if layers.is_in_use(stack):
-                paid |= stack
+                kept |= stack
             elif place >= config.max_cached_steps or (room < 0 and cost):
                 gone.append(row)
             else:
-                paid |= stack
+                kept |= stack
         return gone
 
 
 def _age(row: StepRow) -> tuple[float, int]:
-    """Order from the last used; of one build its first steps first, which the others need."""
+    """Sorts the last used first, and of one build the first steps, which the others need."""
     return -row.used_at.timestamp(), len(row.below)
 
 

@@ -1,4 +1,4 @@
-"""Takes build requests, runs the builds in turn and remembers what became of them."""
+"""Accepts build requests, runs a limited number of builds at a time and stores their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.engine.tasks import finish_or_undo
-from sbx_jupyter.engine.templates.build import BuildError, BuildRun
+from sbx_jupyter.engine.templates.builds.build import BuildError, BuildRun
+from sbx_jupyter.engine.templates.builds.build_logs import BuildLogs
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
-from sbx_jupyter.engine.templates.reports import Reports
-from sbx_jupyter.engine.templates.requests import check_start, check_template_request
+from sbx_jupyter.engine.templates.request_checks import check_start, check_template_request
 from sbx_jupyter.engine.templates.tags import with_tags
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import (
@@ -36,8 +36,8 @@ from sbx_jupyter.protocol.templates import (
 )
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.templates.build import Outcome, Tools
-    from sbx_jupyter.engine.templates.build_log import BuildLog
+    from sbx_jupyter.engine.templates.builds.build import BuildResult, BuildServices
+    from sbx_jupyter.engine.templates.builds.build_log import BuildLog
     from sbx_jupyter.engine.templates.references import Reference
     from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
 
@@ -60,33 +60,33 @@ class _Job:
     log: BuildLog
     task: asyncio.Task[None] | None = None
     why: str = _STOPPED
-    """What is said when the task is cancelled."""
+    """The reason that a cancelled build gives."""
 
 
 class Builder:
     """All builds of one engine."""
 
-    def __init__(self, tools: Tools) -> None:
-        context = tools.context
-        self._tools = tools
+    def __init__(self, services: BuildServices) -> None:
+        context = services.context
+        self._services = services
         self._context = context
         self._store = context.store
         self._folder = context.data_dir.path / "builds"
         self._turns = asyncio.Semaphore(context.config.parallel_builds)
         self._starting = asyncio.Lock()
         self._jobs: dict[str, _Job] = {}
-        self.reports = Reports(context.store, tools.catalog, self._folder)
+        self.logs = BuildLogs(context.store, services.catalog, self._folder)
 
     async def open(self) -> None:
-        """End the builds that an engine before this one did not finish."""
+        """Mark the builds that an earlier engine did not finish as failed."""
         await asyncio.to_thread(self._folder.mkdir, mode=0o700, exist_ok=True)
-        await asyncio.to_thread(self._tools.uploads.open)
+        await asyncio.to_thread(self._services.uploads.open)
         for build in self._store.builds:
             if build.status == "building":
                 await self._settle_failed(build, BuildError(_STOPPED, None), None)
 
     async def stop(self) -> None:
-        """Cancel what runs; it ends as failed."""
+        """Cancel all builds; they end as failed."""
         await self._cancel(list(self._jobs.values()), _STOPPED)
 
     # T1
@@ -98,20 +98,20 @@ class Builder:
         template_id: str | None = None,
         start: BuildStart | None = None,
     ) -> TemplateAnswer:
-        """Announce a build of a new template or of one that there is (T1).
+        """Announce a build of a new or an existing template (T1).
 
-        The older ways (T19) say which template they mean by its id, or give no name at all, and
-        say at once what is to be built. Raises ``InvalidArgumentError``, ``AlreadyExistsError``
+        The older endpoints (T19) give the template by its id or give no name at all, and pass
+        what is to be built as ``start``. Raises ``InvalidArgumentError``, ``AlreadyExistsError``
         for the name of a stock template, ``ResourceExhaustedError`` when there are too many builds,
         ``NotFoundError`` for an unknown id.
         """
-        if not self._tools.has_roots:
+        if not self._services.has_roots:
             raise InvalidArgumentError(_NO_ROOTS)
-        wanted = check_template_request(request, self._context.config, is_named=start is None)
+        parameters = check_template_request(request, self._context.config, is_named=start is None)
         self._check_room()
         if sum(build.status == "waiting" for build in self._store.builds) >= _MAX_WAITING:
             raise ResourceExhaustedError("too many builds wait to be started")
-        template = self._wanted_template(wanted.reference, template_id)
+        template = self._find_or_make_template(parameters.reference, template_id)
         if template.is_stock:
             raise AlreadyExistsError(f"'{template.aliases[0]}' is the name of a stock template")
         at = template.updated_at
@@ -120,10 +120,10 @@ class Builder:
             template_id=template.template_id,
             created_at=at,
             updated_at=at,
-            cpu_count=wanted.cpu_count,
-            memory_mb=wanted.memory_mb,
-            disk_size_mb=wanted.disk_size_mb,
-            tags=wanted.tags,
+            cpu_count=parameters.cpu_count,
+            memory_mb=parameters.memory_mb,
+            disk_size_mb=parameters.disk_size_mb,
+            tags=parameters.tags,
             announced=start,
         )
         await self._context.commit(Batch().put(template).put(build))
@@ -133,21 +133,23 @@ class Builder:
             build_id=build.build_id,
             public=template.public,
             names=[full_name(alias) for alias in template.aliases],
-            tags=list(wanted.tags),
+            tags=list(parameters.tags),
             aliases=list(template.aliases),
         )
 
-    def _wanted_template(self, reference: Reference | None, template_id: str | None) -> TemplateRow:
-        """The template that a build is announced for, as of now."""
+    def _find_or_make_template(
+        self, reference: Reference | None, template_id: str | None
+    ) -> TemplateRow:
+        """The existing or new template of an announced build."""
         at = now()
         if template_id is not None:
-            found = self._tools.catalog.find(parse_reference(template_id))
+            found = self._services.catalog.find(parse_reference(template_id))
             if reference is not None and reference.name not in found.aliases:
                 raise InvalidArgumentError(f"'{reference}' is not a name of this template")
             return replace(found, is_snapshot=False, updated_at=at)
         if reference is not None:
             try:
-                found = self._tools.catalog.find(reference)
+                found = self._services.catalog.find(reference)
             except NotFoundError:
                 pass
             else:
@@ -165,7 +167,7 @@ class Builder:
     # T4
 
     async def start(self, template_id: str, build_id: str, request: BuildStart) -> None:
-        """Start a build that waits (T4); other builds of the template are cancelled.
+        """Start an announced build (T4); other builds of the template are cancelled.
 
         Raises ``NotFoundError``, ``InvalidArgumentError``, ``ResourceExhaustedError``.
         """
@@ -176,26 +178,26 @@ class Builder:
     async def start_announced(self, template_id: str, build_id: str) -> None:
         """Start a build that was announced with its Dockerfile (T19); raises as ``start``."""
         async with self._starting:
-            request = self.reports.find(template_id, build_id)[1].announced
+            request = self.logs.find(template_id, build_id)[1].announced
             if request is None:
                 raise InvalidArgumentError("the build was not announced with a Dockerfile")
             await self._start(template_id, build_id, request)
 
     async def _start(self, template_id: str, build_id: str, request: BuildStart) -> None:
-        template, build = self.reports.find(template_id, build_id)
+        template, build = self.logs.find(template_id, build_id)
         if build.status != "waiting" or build_id in self._jobs:
             raise InvalidArgumentError("build is not in waiting state")
         others = [job for job in self._jobs.values() if job.template_id == template.template_id]
         if not others:
             self._check_room()
-        job = _Job(template.template_id, self.reports.begin(build_id))
+        job = _Job(template.template_id, self.logs.begin(build_id))
         self._jobs[build_id] = job
         build = replace(build, status="building", updated_at=now(), announced=None)
         try:
             await self._context.commit(Batch().put(build))
         except BaseException:
             del self._jobs[build_id]
-            self.reports.end(build_id)
+            self.logs.end(build_id)
             raise
         reached("build.started")
         work = self._run(job, template, build, request)
@@ -204,24 +206,24 @@ class Builder:
 
     async def remove(self, reference: str) -> None:
         """Cancel the builds of a template and remove it (T16); see ``Catalog.remove``."""
-        template = self._tools.catalog.find(parse_reference(reference))
+        template = self._services.catalog.find(parse_reference(reference))
         builds = [
             build.build_id
             for build in self._store.builds
             if build.template_id == template.template_id
         ]
-        self._tools.catalog.check_removable(parse_reference(reference), template)
+        self._services.catalog.check_removable(parse_reference(reference), template)
         jobs = [self._jobs[build_id] for build_id in builds if build_id in self._jobs]
         await self._cancel(jobs, "cancelled: the template is removed")
-        await self._tools.catalog.remove(reference)
+        await self._services.catalog.remove(reference)
         for build_id in builds:
-            await asyncio.to_thread(self.reports.forget, build_id)
-        # The steps that it stood on are the cache's alone now.
-        await self._tools.cache.trim()
+            await asyncio.to_thread(self.logs.forget, build_id)
+        # Only the cache uses its steps now.
+        await self._services.cache.trim()
 
     async def _cancel(self, jobs: list[_Job], why: str) -> None:
-        tasks = []
-        # A task that never ran at all would be gone without a word about its build.
+        tasks: list[asyncio.Task[None]] = []
+        # A task that is cancelled before it first runs would never mark its build as failed.
         await asyncio.sleep(0)
         for job in jobs:
             if job.task is not None:
@@ -233,15 +235,15 @@ class Builder:
     async def _run(
         self, job: _Job, template: TemplateRow, build: BuildRow, request: BuildStart
     ) -> None:
-        """One build from its turn to its end; it always ends as ready or failed."""
+        """Run one build when it is its turn; it always ends as ready or failed."""
         meters = self._context.meters
         async with contextlib.AsyncExitStack() as held:
-            run = BuildRun(self._tools, template, build, request, job.log, held)
+            run = BuildRun(self._services, template, build, request, job.log, held)
             try:
                 async with self._turns:
                     started = time.monotonic()
-                    outcome = await run.run()
-                    await finish_or_undo(self._settle_ready(build, run, outcome))
+                    result = await run.run()
+                    await finish_or_undo(self._settle_ready(build, run, result))
                     meters.operation_took("build", time.monotonic() - started)
             except asyncio.CancelledError:
                 meters.operation_failed("build", "canceled")
@@ -250,20 +252,20 @@ class Builder:
                 meters.operation_failed("build", "failed_precondition")
                 await finish_or_undo(self._settle_failed(build, error, run))
             except Exception:
-                # Whatever it is, a fault of ours: nobody awaits this task, and a build that did
-                # not end would be asked about for ever. It is told in the log, with its trace.
+                # A bug: nobody awaits this task, and clients would wait forever for a build that
+                # does not end. The log gets the traceback.
                 _log.exception("build %s failed", build.build_id)
                 meters.operation_failed("build", "internal")
                 error = BuildError("internal error", run.phase)
                 await finish_or_undo(self._settle_failed(build, error, run))
             finally:
-                self.reports.end(build.build_id)
+                self.logs.end(build.build_id)
                 self._jobs.pop(build.build_id, None)
-        await asyncio.to_thread(self._tools.uploads.prune)
-        await self._tools.cache.trim()
+        await asyncio.to_thread(self._services.uploads.prune)
+        await self._services.cache.trim()
 
-    async def _settle_ready(self, build: BuildRow, run: BuildRun, outcome: Outcome) -> None:
-        """Bring the layers to the disk, then say that the build is ready."""
+    async def _settle_ready(self, build: BuildRow, run: BuildRun, result: BuildResult) -> None:
+        """Sync the layers to the disk, then store that the build is ready."""
         reached("build.made")
         await asyncio.to_thread(sync_filesystem, self._context.data_dir.layers)
         template = self._store.templates.get(build.template_id)
@@ -275,16 +277,16 @@ class Builder:
             status="ready",
             updated_at=at,
             finished_at=at,
-            base=outcome.ground.base,
-            layers=self._context.layers.shorten(outcome.ground.layers),
-            default_user=outcome.setting.user,
-            default_cwd=outcome.setting.workdir,
-            envs=outcome.setting.envs,
-            start_command=outcome.start_command,
-            ready_command=outcome.ready_command,
+            base=result.root.base,
+            layers=self._context.layers.shorten(result.root.layers),
+            default_user=result.state.user,
+            default_cwd=result.state.workdir,
+            envs=result.state.envs,
+            start_command=result.start_command,
+            ready_command=result.ready_command,
         )
         batch = Batch().put(build).put(with_tags(template, build.tags, build.build_id))
-        self._tools.cache.note(batch, run.used)
+        self._services.cache.note(batch, run.used)
         try:
             await self._context.commit(batch)
         except NoSpaceError as error:
@@ -306,7 +308,7 @@ class Builder:
                 await run.log.save()
                 await asyncio.to_thread(sync_filesystem, self._context.data_dir.layers)
             else:
-                await self.reports.end_interrupted(build, entry)
+                await self.logs.end_interrupted(build, entry)
         except OSError:
             _log.exception("the log of build %s could not be written", build.build_id)
         build = replace(
@@ -320,11 +322,11 @@ class Builder:
         for attempt in range(_RETRIES):
             batch = Batch().put(build)
             if run is not None and not attempt:
-                self._tools.cache.note(batch, run.used)
+                self._services.cache.note(batch, run.used)
             try:
                 return await self._context.commit(batch)
             except NoSpaceError as full:
-                # The layers go when this build lets go of them; others may free space as well.
+                # Its layers are removed once they are no longer held; others may free space too.
                 _log.warning("the end of build %s cannot be stored: %s", build.build_id, full)
                 if run is not None:
                     await run.held.aclose()

@@ -1,4 +1,4 @@
-"""The log of a build: entries that never change their place, kept within bounds."""
+"""The log of one build, of bounded size, in memory and in a file."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _MAX_CHARACTERS: Final = 4 * 1024 * 1024
 
 
 class LogFile:
-    """The entries of one build on the disk, a line each; every method blocks."""
+    """The log of one build in a file, one entry a line; every method blocks."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._size = 0
-        """Where the last whole line ends."""
+        """Where the last complete line ends."""
 
     def append(self, entries: Iterable[BuildLogEntry]) -> None:
-        """Add entries, in place of what an earlier attempt left incomplete. Raises ``OSError``."""
+        """Add entries after the last complete line, overwriting the rest. Raises ``OSError``."""
         raw = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with open(fd, "wb") as file:
@@ -48,7 +48,7 @@ class LogFile:
         self._size += len(raw)
 
     def load(self) -> list[BuildLogEntry]:
-        """What is there; a last line that a crash cut off is left out, and written over."""
+        """The entries in the file, without a last line that a crash cut off."""
         entries: list[BuildLogEntry] = []
         self._size = 0
         with contextlib.suppress(FileNotFoundError):
@@ -64,10 +64,10 @@ class LogFile:
 
 
 class BuildLog:
-    """Entries in memory while the build runs; ``save`` brings them to the disk.
+    """The log of a running build, in memory; ``save`` writes it to the file.
 
-    Only what is saved is shown: a client counts the entries that it has seen, and after a crash of
-    the engine each of them has to be in its place.
+    Only saved entries are shown to clients. They count the entries that they have seen, so after a
+    crash of the engine each of these must still be at its index.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,14 +85,14 @@ class BuildLog:
         return self.entries[: self._saved]
 
     def add(self, message: str, step: str | None = None, level: Level = "info") -> None:
-        """Say something about the build itself."""
+        """Add an entry about the build itself."""
         entry = BuildLogEntry(timestamp=now(), message=message, level=level, step=step)
         self.entries.append(entry)
 
     def add_output(self, message: str, step: str | None, level: Level = "info") -> bool:
-        """Take one line that a command wrote; whether more is wanted.
+        """Add one line that a command wrote; false when no more lines are wanted.
 
-        Beyond the bounds it is dropped, and that is said once.
+        Lines beyond the size limits are dropped, and one entry says so.
         """
         if self._is_cut:
             return False
@@ -118,8 +118,13 @@ class BuildLog:
 
 
 async def follow(process: Process, say: Callable[[str, str], bool | None]) -> EndEvent:
-    """Give each line that a process writes, with ``stdout`` or ``stderr``, until it ends."""
-    lines = {kind: Lines(lambda line, kind=kind: say(line, kind)) for kind in ("stdout", "stderr")}
+    """Call ``say`` with each line that a process writes and ``stdout`` or ``stderr``.
+
+    Returns when the process ends. Raises ``UnavailableError`` when its output ends before.
+    """
+    lines = {
+        kind: LineSplitter(lambda line, kind=kind: say(line, kind)) for kind in ("stdout", "stderr")
+    }
     async with process.subscribe() as subscription:
         async for event in subscription:
             if isinstance(event, Ended):
@@ -130,17 +135,17 @@ async def follow(process: Process, say: Callable[[str, str], bool | None]) -> En
     raise UnavailableError("the output of the process ended before it did")
 
 
-def at_least(entries: list[BuildLogEntry], level: Level | None) -> list[BuildLogEntry]:
-    """Those of this level or a graver one."""
+def filter_by_level(entries: list[BuildLogEntry], level: Level | None) -> list[BuildLogEntry]:
+    """The entries of this level or a more severe one."""
     if level is None:
         return entries
     return [entry for entry in entries if LEVELS.index(entry.level) >= LEVELS.index(level)]
 
 
-class Lines:
-    """Cuts the output of a command into lines; one without an end is given in pieces.
+class LineSplitter:
+    """Splits the output of a command into lines, and long lines into pieces.
 
-    What takes them says ``False`` when it wants no more: the rest is then not even looked at.
+    When ``take`` returns ``False``, the rest of the output is ignored.
     """
 
     def __init__(self, take: Callable[[str], bool | None]) -> None:
@@ -161,13 +166,13 @@ class Lines:
             self._rest = self._rest[_MAX_LINE:]
 
     def close(self) -> None:
-        """Give what is left."""
+        """Pass on the last line if it has no line end."""
         if rest := self._rest + self._decoder.decode(b"", final=True):
             self._rest = ""
             self._give(rest)
 
     def _give(self, line: str) -> None:
-        # Progress bars write over themselves: what remains visible is after the last return.
+        # Progress bars overwrite their line: only what follows the last return stays visible.
         shown = line.rstrip("\r").rpartition("\r")[2]
         self._say(shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "...")
 

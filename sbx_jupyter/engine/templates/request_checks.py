@@ -1,4 +1,4 @@
-"""Checks what clients ask for before anything is made (interface 1.5, T1)."""
+"""Checks the build requests of clients before anything is made (interface 1.5, T1)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MAX_DISK: Final = 1 << 24
 _MAX_TAGS: Final = 100
 
 
-class Wanted(NamedTuple):
-    """A build request, checked."""
+class BuildParameters(NamedTuple):
+    """A checked build request."""
 
     reference: Reference | None
     """Without a tag; ``None`` for a template without a name."""
@@ -45,8 +45,8 @@ class Wanted(NamedTuple):
 
 def check_template_request(
     request: TemplateRequest, config: EngineConfig, *, is_named: bool = True
-) -> Wanted:
-    """The checked form of a request; raises ``InvalidArgumentError`` with the texts of 1.5."""
+) -> BuildParameters:
+    """Check a request; raises ``InvalidArgumentError`` with the texts of interface 1.5."""
     reference, tags = _check_name(request.name or request.alias or "", is_named)
     tags += check_tags(request.tags or [])
     if len(tags) > _MAX_TAGS:
@@ -69,7 +69,7 @@ def check_template_request(
     disk = max(config.default_limits.disk_mb, free)
     unique = tuple(dict.fromkeys(tags)) or (DEFAULT_TAG,)
     plain = None if reference is None else reference.without_tag
-    return Wanted(plain, unique, cpus, memory, disk)
+    return BuildParameters(plain, unique, cpus, memory, disk)
 
 
 def _check_name(name: str, is_named: bool) -> tuple[Reference | None, list[str]]:
@@ -84,10 +84,10 @@ def _check_name(name: str, is_named: bool) -> tuple[Reference | None, list[str]]
 
 
 def plan_dockerfile(request: DockerfileRequest) -> BuildStart:
-    """What the Dockerfile of an older client is to be built to (T19).
+    """Translate the Dockerfile of an older client to a build (T19).
 
-    Its files would have come with an image that is pushed to a registry; here nothing is pushed, so
-    one that needs files is refused. Raises ``InvalidArgumentError``.
+    Such clients push the files in an image to a registry, which this engine does not have, so a
+    Dockerfile that needs files is refused. Raises ``InvalidArgumentError``.
     """
     found = parse_dockerfile(request.dockerfile)
     if any(step.type == "COPY" for step in found.steps):
@@ -103,7 +103,7 @@ def plan_dockerfile(request: DockerfileRequest) -> BuildStart:
 
 
 def own_reference(text: str) -> Reference:
-    """A reference that may be written to; raises ``InvalidArgumentError``."""
+    """Parse a reference that is to be written; raises ``InvalidArgumentError`` for other teams."""
     reference = parse_reference(text)
     if reference.namespace not in (None, NAMESPACE):
         raise InvalidArgumentError(
@@ -113,12 +113,12 @@ def own_reference(text: str) -> Reference:
 
 
 def check_tags(tags: list[str]) -> list[str]:
-    """Tags in their normal form; raises ``InvalidArgumentError``."""
+    """Normalise tags; raises ``InvalidArgumentError``."""
     return [parse_tag(tag) for tag in tags]
 
 
 def check_start(request: BuildStart) -> None:
-    """Whether a build says what it starts from; raises ``InvalidArgumentError``."""
+    """Check that a build has one base; raises ``InvalidArgumentError``."""
     if (request.from_image is None) == (request.from_template is None):
         raise InvalidArgumentError("exactly one of fromImage and fromTemplate must be given")
     registry = request.from_image_registry

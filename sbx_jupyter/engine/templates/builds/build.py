@@ -1,4 +1,4 @@
-"""One build, from its ground to its last layer (interface 7.3 to 7.5)."""
+"""One build, from its base to its last layer (interface 7.3 to 7.5)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.state.rows import StepRow, now
-from sbx_jupyter.engine.templates import readiness
-from sbx_jupyter.engine.templates.build_sandbox import CommandError, Ground, open_bench
-from sbx_jupyter.engine.templates.step_state import Setting, step_key
-from sbx_jupyter.engine.templates.steps import StepError, StepRunner, after, describe
+from sbx_jupyter.engine.templates.builds import readiness
+from sbx_jupyter.engine.templates.builds.build_sandbox import (
+    CommandError,
+    RootFilesystem,
+    open_build_sandbox,
+)
+from sbx_jupyter.engine.templates.builds.step_state import StepState, step_key
+from sbx_jupyter.engine.templates.builds.steps import StepError, StepRunner, describe, state_after
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
@@ -21,17 +25,17 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
-    from sbx_jupyter.engine.templates.build_log import BuildLog
-    from sbx_jupyter.engine.templates.build_sandbox import Bench
-    from sbx_jupyter.engine.templates.cache import StepCache
+    from sbx_jupyter.engine.templates.builds.build_log import BuildLog
+    from sbx_jupyter.engine.templates.builds.build_sandbox import BuildSandbox
+    from sbx_jupyter.engine.templates.builds.step_cache import StepCache
     from sbx_jupyter.engine.templates.catalog import Catalog
-    from sbx_jupyter.engine.templates.images.library import Images
+    from sbx_jupyter.engine.templates.images.image_store import ImageStore
     from sbx_jupyter.engine.templates.uploads import Uploads
     from sbx_jupyter.protocol.templates import Level
 
 MAX_LAYERS: Final = 150
 READY_LIMIT: Final = 600.0
-"""Seconds that a start command has to get ready in a build."""
+"""Seconds that a start command has in a build to become ready."""
 
 _FIRST: Final = Step(type="USER", args=["user", "true"])
 _BASE: Final = "base"
@@ -39,7 +43,7 @@ _FINALIZE: Final = "finalize"
 
 
 class BuildError(SbxError):
-    """The build cannot be finished; ``step`` says where it stopped."""
+    """The build failed; ``step`` is the step or phase that failed."""
 
     code = "failed_precondition"
 
@@ -49,55 +53,57 @@ class BuildError(SbxError):
 
 
 @dataclass(slots=True)
-class Tools:
-    """What every build works with."""
+class BuildServices:
+    """The parts of the engine that every build uses."""
 
     context: Context
     catalog: Catalog
     cache: StepCache
     uploads: Uploads
-    images: Images
+    images: ImageStore
     stock: str
-    """What tells the stock root file systems of different machines and versions apart."""
+    """Identifies the stock root file system, which differs between machines and versions."""
 
     virtual: bool
+    """Whether sandboxes have one user id only, so that files cannot change their owner."""
+
     has_roots: bool
-    """Whether a sandbox has a file system of its own, which steps could change."""
+    """Whether a sandbox has a root file system of its own, which steps can change."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a finished build has made."""
+class BuildResult:
+    """What a finished build made."""
 
-    ground: Ground
-    setting: Setting
+    root: RootFilesystem
+    state: StepState
     start_command: str | None
     ready_command: str | None
 
 
 @dataclass(slots=True)
 class BuildRun:
-    """The state of one build while it is made; everything it makes is held by ``held``."""
+    """One build while it runs; ``held`` keeps its layers from collection."""
 
-    tools: Tools
+    services: BuildServices
     template: TemplateRow
     build: BuildRow
     request: BuildStart
     log: BuildLog
     held: contextlib.AsyncExitStack
     used: list[StepRow] = field(default_factory=list)
-    """Steps to be remembered, whether or not the build succeeds."""
+    """Steps to keep in the cache, whether or not the build succeeds."""
 
-    _ground: Ground = field(default_factory=lambda: Ground("host", ()))
-    _setting: Setting = field(default_factory=Setting)
+    _root: RootFilesystem = field(default_factory=lambda: RootFilesystem("host", ()))
+    _state: StepState = field(default_factory=StepState)
     _phase: str | None = _BASE
     _prefix: str = _BASE
     _is_forced: bool = False
     _start: str | None = None
     _ready: str | None = None
 
-    async def run(self) -> Outcome:
-        """Make the layers; raises ``BuildError``."""
+    async def run(self) -> BuildResult:
+        """Run all steps; raises ``BuildError``."""
         try:
             self._is_forced = self.request.force
             await self._begin()
@@ -118,7 +124,7 @@ class BuildRun:
 
     @property
     def phase(self) -> str | None:
-        """Where the build is now."""
+        """The step or phase that runs now."""
         return self._phase
 
     def _say(self, message: str, level: Level = "info") -> None:
@@ -130,35 +136,34 @@ class BuildRun:
 
     def _runner(self) -> StepRunner:
         return StepRunner(
-            virtual=self.tools.virtual,
-            timeout=self.tools.context.config.build_step_timeout,
+            virtual=self.services.virtual,
+            timeout=self.services.context.config.build_step_timeout,
             say=self._say_output,
             max_bytes=self.build.disk_size_mb << 20,
         )
 
-    # Where it begins
+    # The base
 
     async def _begin(self) -> None:
         request = self.request
         if request.from_template is not None:
             self._from_template(request.from_template)
-            self._say(f"FROM template {request.from_template} {_shown(self._ground.layers)}")
+            self._say(f"FROM template {request.from_template} {_shown(self._root.layers)}")
         else:
             await self._from_image(request.from_image or "")
-        self._hold(self._ground.layers)
+        self._hold(self._root.layers)
         await self.log.save()
         # Steps run as ``user``, who has password-less sudo.
         await self._step(_FIRST)
 
     def _from_template(self, reference: str) -> None:
-        template, build = self.tools.catalog.resolve(reference)
-        del template
-        self._ground = Ground(build.base, build.layers)
-        self._setting = Setting("root", build.default_cwd, dict(build.envs))
+        _, build = self.services.catalog.resolve(reference)
+        self._root = RootFilesystem(build.base, build.layers)
+        self._state = StepState("root", build.default_cwd, dict(build.envs))
         self._start, self._ready = build.start_command, build.ready_command
 
     async def _from_image(self, name: str) -> None:
-        images = self.tools.images
+        images = self.services.images
         stock = images.stock_for(name)
         if stock is not None:
             self._say(f"FROM {name}: the stock template '{stock}' stands for it")
@@ -167,85 +172,85 @@ class BuildRun:
         found = await images.find(
             name, self.request.from_image_registry, force=self._is_forced, say=self._say
         )
-        self._ground = Ground("", found.layers)
-        self._setting = Setting("root", "", dict(found.envs))
+        self._root = RootFilesystem("", found.layers)
+        self._state = StepState("root", "", dict(found.envs))
         self._say(f"FROM {name} [{found.key[-64:][:12]}]")
 
     # Steps
 
     async def _step(self, step: Step) -> None:
-        before, self._setting = self._setting, after(step, self._setting)
+        before, self._state = self._state, state_after(step, self._state)
         self._is_forced |= step.force
         if step.type == "ENV":
             self._say(describe(step))
             await self.log.save()
             return
-        # WORKDIR and USER work with what they lead to, the others with what they find.
-        setting = self._setting
-        key = step_key(self._base_key, self._ground.layers, step, before)
-        known = None if self._is_forced else self.tools.cache.find(key)
+        # The key has the state before the step; the step runs with the state after it.
+        state = self._state
+        key = step_key(self._base_key, self._root.layers, step, before)
+        known = None if self._is_forced else self.services.cache.find(key)
         if known is not None:
             self._say(f"CACHED {describe(step)} {_shown(known.layers)}")
             self._hold(known.layers)
         else:
             self._say(describe(step))
-            known = await self._make(key, step, setting)
+            known = await self._run_step(key, step, state)
         self.used.append(known)
-        self._put_on(known.layers)
+        self._add_layers(known.layers)
         await self.log.save()
 
     @property
     def _base_key(self) -> str:
-        return self.tools.stock if self._ground.base == "host" else ""
+        return self.services.stock if self._root.base == "host" else ""
 
-    async def _make(self, key: str, step: Step, setting: Setting) -> StepRow:
+    async def _run_step(self, key: str, step: Step, state: StepState) -> StepRow:
         upload = None
         if step.type == "COPY" and step.files_hash is not None:
-            if not self.tools.uploads.has(step.files_hash):
+            if not self.services.uploads.has(step.files_hash):
                 raise StepError(f"the files of '{describe(step)}' were not uploaded")
-            upload = self.tools.uploads.path(step.files_hash)
-        if len(self._ground.layers) >= MAX_LAYERS:
+            upload = self.services.uploads.path(step.files_hash)
+        if len(self._root.layers) >= MAX_LAYERS:
             raise StepError(f"a template can stand on {MAX_LAYERS} layers: join some steps")
-        context = self.tools.context
+        context = self.services.context
         name = await self.held.enter_async_context(context.layers.reserve())
         layers: tuple[str, ...] = ()
-        async with open_bench(context, self.template, self.build, self._ground) as bench:
-            if await self._runner().run(bench, step, setting, upload):
-                await bench.seal(name)
+        async with open_build_sandbox(context, self.template, self.build, self._root) as sandbox:
+            if await self._runner().run(sandbox, step, state, upload):
+                await sandbox.seal(name)
                 reached("build.sealed")
                 layers = (name,)
-        return StepRow(key=key, layers=layers, below=self._ground.layers, used_at=now())
+        return StepRow(key=key, layers=layers, below=self._root.layers, used_at=now())
 
-    def _put_on(self, layers: tuple[str, ...]) -> None:
-        self._ground = Ground(self._ground.base, (*layers, *self._ground.layers))
+    def _add_layers(self, layers: tuple[str, ...]) -> None:
+        self._root = RootFilesystem(self._root.base, (*layers, *self._root.layers))
 
     def _hold(self, layers: tuple[str, ...]) -> None:
-        self.held.enter_context(self.tools.context.layers.hold(layers))
+        self.held.enter_context(self.services.context.layers.hold(layers))
 
-    # Where it ends
+    # The end
 
-    async def _finish(self) -> Outcome:
-        context, request = self.tools.context, self.request
+    async def _finish(self) -> BuildResult:
+        context, request = self.services.context, self.request
         self._say("Finalizing")
         name = await self.held.enter_async_context(context.layers.reserve())
         ids = (self.template.template_id, self.build.build_id)
-        async with open_bench(context, self.template, self.build, self._ground) as bench:
-            await self._runner().finalize(bench, self._setting, *ids)
-            await bench.seal(name)
-        self._put_on((name,))
+        async with open_build_sandbox(context, self.template, self.build, self._root) as sandbox:
+            await self._runner().finalize(sandbox, self._state, *ids)
+            await sandbox.seal(name)
+        self._add_layers((name,))
         start, ready = request.start_cmd or None, request.ready_cmd or None
         if start is None and ready is None:
             start, ready = self._start, self._ready
-        outcome = Outcome(self._ground, self._setting, start, ready)
+        result = BuildResult(self._root, self._state, start, ready)
         if start is not None or ready is not None:
-            await self._try_start(outcome)
+            await self._try_start(result)
         self._say("Template is made")
         await self.log.save()
-        return outcome
+        return result
 
-    async def _try_start(self, outcome: Outcome) -> None:
-        """Start the template once as its sandboxes will; what that writes is not kept."""
-        setting, start, ready = outcome.setting, outcome.start_command, outcome.ready_command
+    async def _try_start(self, result: BuildResult) -> None:
+        """Start the template once as its sandboxes will; what this writes is not kept."""
+        state, start, ready = result.state, result.start_command, result.ready_command
         seconds = None if start is None else readiness.seconds_of(ready)
         if start is not None:
             self._say(f"Running start command: {start}")
@@ -255,38 +260,38 @@ class BuildRun:
             most = f"{readiness.DEFAULT_SECONDS} seconds at most"
             self._say(f"Waiting until the start command listens on a port, {most}")
         await self.log.save()
-        async with open_bench(
-            self.tools.context,
+        async with open_build_sandbox(
+            self.services.context,
             self.template,
             self.build,
-            self._ground,
-            user=setting.user,
-            workdir=setting.workdir,
-            envs=setting.envs,
-        ) as bench:
-            before = set() if seconds is None else await self._listening(bench)
+            self._root,
+            user=state.user,
+            workdir=state.workdir,
+            envs=state.envs,
+        ) as sandbox:
+            before = set() if seconds is None else await self._read_listening_ports(sandbox)
             await run_start_command(
                 start,
                 ready or readiness.until_something_listens(before),
-                bench.sandbox,
+                sandbox.live,
                 limit=READY_LIMIT,
                 say=self._say_output,
             )
             if seconds is not None:
-                ports = readiness.learnt(before, await self._listening(bench))
+                ports = readiness.opened_ports(before, await self._read_listening_ports(sandbox))
                 if ports:
-                    outcome.ready_command = readiness.until_ports_listen(ports, seconds)
+                    result.ready_command = readiness.until_ports_listen(ports, seconds)
                     named = ", ".join(map(str, ports))
                     self._say(f"New sandboxes wait until something listens on port {named}")
         self._say("Template is ready")
 
-    async def _listening(self, bench: Bench) -> set[int]:
+    async def _read_listening_ports(self, sandbox: BuildSandbox) -> set[int]:
         said: list[str] = []
         command = ProcessConfig(cmd="/bin/sh", args=["-c", readiness.READ_SOCKETS])
-        await bench.run(command, user="root", timeout=60, say=lambda line, _: said.append(line))
+        await sandbox.run(command, user="root", timeout=60, say=lambda line, _: said.append(line))
         return readiness.listening("\n".join(said))
 
 
 def _shown(layers: tuple[str, ...]) -> str:
-    """The name of the topmost layer, as short as the messages have it."""
+    """The short name of the topmost layer, for messages."""
     return f"[{layers[0].rpartition('/')[2][:12]}]" if layers else ""

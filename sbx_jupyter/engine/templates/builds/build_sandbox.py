@@ -1,4 +1,4 @@
-"""Where steps run: a sandbox on the layers so far that no list shows; it ends with its step."""
+"""Sandboxes that run build steps: each runs one step, and no list shows them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.sandboxes.creation import draft_from
 from sbx_jupyter.engine.sandboxes.placement import limits_for, plan_for
 from sbx_jupyter.engine.tasks import finish_or_undo
-from sbx_jupyter.engine.templates.build_log import follow
+from sbx_jupyter.engine.templates.builds.build_log import follow
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -38,23 +38,23 @@ _FIRST_LOOK: Final = 1.0
 
 
 class CommandError(InvalidArgumentError):
-    """A command of a build did not succeed; the message is the reason."""
+    """A command of a build failed; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a step stands on."""
+class RootFilesystem:
+    """The root file system that a step runs on: a stock base or none, and layers above it."""
 
     base: str
     layers: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Bench:
-    """One sandbox of a build."""
+class BuildSandbox:
+    """A sandbox that runs one build step."""
 
     row: SandboxRow
-    sandbox: Sandbox
+    live: Sandbox
     _context: Context
     _placed: Placed | None
 
@@ -67,13 +67,13 @@ class Bench:
         say: Callable[[str, str], bool | None],
         source: Path | None = None,
     ) -> None:
-        """Run a command to its end, with a file as its input if one is given.
+        """Run a command until it ends, with the file ``source`` as its input.
 
         Raises ``CommandError`` when it cannot be started, fails or takes too long.
         """
         request = StartRequest(process=config, stdin=source is not None)
         try:
-            process = await self.sandbox.processes.start(request, user=user, timeout=timeout)
+            process = await self.live.processes.start(request, user=user, timeout=timeout)
             feeding = None
             if source is not None:
                 feeding = asyncio.create_task(_feed(process, source))
@@ -104,14 +104,14 @@ class Bench:
             raise CommandError(f"{end.status}{memory}")
 
     async def _watch_disk(self, process: Process) -> None:
-        """End a command that writes more than its disk holds."""
+        """Kill a command that writes more than its disk limit."""
         while True:
             started = asyncio.get_running_loop().time()
             await asyncio.sleep(_FIRST_LOOK)
             if await self._written() > self._disk_bytes:
                 await process.signal(signal.SIGKILL)
                 return
-            # Looking at many files takes time; it may take a tenth of ours.
+            # Measuring many files takes time: it may take up to a tenth of the total.
             await asyncio.sleep(10 * (asyncio.get_running_loop().time() - started - _FIRST_LOOK))
 
     async def _check_disk(self) -> None:
@@ -129,18 +129,18 @@ class Bench:
         return self._placed is not None and self._placed.cage.oom_kills() > 0
 
     async def seal(self, name: str) -> None:
-        """End the sandbox and make what it wrote the layer of that name."""
+        """End the sandbox and turn what it wrote into the layer ``name``."""
         await self.end()
         await finish_or_undo(self._context.layers.seal(self.row.sandbox_id, name))
 
     async def end(self) -> None:
-        """End all its processes; repeating it is fine."""
+        """End all processes; may be called more than once."""
         placed, self._placed = self._placed, None
         if placed is not None:
             await finish_or_undo(self._context.placement.end(placed))
 
     async def clear(self) -> None:
-        """End it and remove all that it wrote but what was sealed."""
+        """End the sandbox and remove what it wrote, except a sealed layer."""
         await self.end()
         for hook in self._context.hooks.stopped:
             await hook(self.row.sandbox_id)
@@ -148,7 +148,7 @@ class Bench:
 
 
 async def _feed(process: Process, source: Path) -> None:
-    """Give a file to the input of a process; one that stops reading is no error of ours."""
+    """Write a file to the input of a process; it is no error if the process stops reading."""
     file = await asyncio.to_thread(source.open, "rb")
     with file, contextlib.suppress(SbxError, OSError):
         while chunk := await asyncio.to_thread(file.read, _CHUNK):
@@ -158,24 +158,24 @@ async def _feed(process: Process, source: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_bench(
+async def open_build_sandbox(
     context: Context,
     template: TemplateRow,
     build: BuildRow,
-    ground: Ground,
+    root: RootFilesystem,
     *,
     user: str = "root",
     workdir: str = "",
     envs: dict[str, str] | None = None,
-) -> AsyncIterator[Bench]:
-    """A sandbox on ``ground``; whatever happens, nothing of it stays.
+) -> AsyncIterator[BuildSandbox]:
+    """Start a sandbox on ``root``, and remove it when the context ends.
 
-    No row names it: after a crash the next engine collects it with its writable layer.
+    No row names it, so after a crash the next engine removes it with its writable layer.
     """
     row = replace(
         draft_from(template, build),
-        base=ground.base,
-        layers=ground.layers,
+        base=root.base,
+        layers=root.layers,
         default_user=user,
         default_cwd=workdir,
         template_envs=envs or {},
@@ -187,26 +187,26 @@ async def open_bench(
     plan = dataclasses.replace(plan, is_sealed=True)
     placing = asyncio.create_task(_place(context, row, plan))
     try:
-        bench = await asyncio.shield(placing)
+        sandbox = await asyncio.shield(placing)
     except asyncio.CancelledError:
         await finish_or_undo(_unplace(placing))
         raise
     try:
         for hook in context.hooks.started:
-            await hook(row, bench.sandbox)
-        yield bench
+            await hook(row, sandbox.live)
+        yield sandbox
     finally:
-        await finish_or_undo(bench.clear())
+        await finish_or_undo(sandbox.clear())
 
 
-async def _place(context: Context, row: SandboxRow, plan: Plan) -> Bench:
+async def _place(context: Context, row: SandboxRow, plan: Plan) -> BuildSandbox:
     placed = await context.placement.place(plan)
     if placed.sandbox is None:
         raise UnavailableError("the agent of the sandbox is not connected")
-    return Bench(row, placed.sandbox, context, placed)
+    return BuildSandbox(row, placed.sandbox, context, placed)
 
 
-async def _unplace(placing: asyncio.Task[Bench]) -> None:
-    """Undo what the caller no longer waits for, once it is done."""
+async def _unplace(placing: asyncio.Task[BuildSandbox]) -> None:
+    """Remove the sandbox once it is there, for a caller that was cancelled."""
     with contextlib.suppress(SbxError):
         await (await placing).clear()

@@ -1,0 +1,4 @@
+"""Builds of templates: each runs its steps one by one in sandboxes and keeps a layer for each.
+
+``builder.py`` queues and ends builds; ``build.py`` is one build from its base to its last layer.
+"""
