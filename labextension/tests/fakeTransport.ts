@@ -1,7 +1,7 @@
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../src/components/transport';
 import type { IUploadOptions } from '../src/components/upload';
 import { SandboxError } from '../src/protocol/errors';
-import type { IEntryInfo, IReading } from '../src/protocol/runtime';
+import type { IEntryInfo, IFilesystemEvent, IReading } from '../src/protocol/runtime';
 import type { ITerminalRequest } from '../src/protocol/terminal';
 
 /** A terminal that the test drives by hand. */
@@ -79,15 +79,28 @@ export class FakeTransport implements ISandboxTransport {
     return Promise.resolve();
   }
 
-  watch(): Dispose {
-    this.watches += 1;
+  watch(_path: string, listener: (event: IFilesystemEvent) => void): Dispose {
+    this.watchers.add(listener);
     return () => {
-      this.watches -= 1;
+      this.watchers.delete(listener);
     };
   }
 
+  get watches(): number {
+    return this.watchers.size;
+  }
+
+  /** Tells the watchers that an entry was written. */
+  change(name: string): void {
+    this.watchers.forEach(listener => {
+      listener({ name, type: 'EVENT_TYPE_WRITE' });
+    });
+  }
+
   metrics(): Promise<IReading> {
-    return Promise.reject(new SandboxError('unavailable', 'The sandbox is gone.'));
+    return this.reading === null
+      ? Promise.reject(new SandboxError('unavailable', 'The sandbox is gone.'))
+      : Promise.resolve(this.reading);
   }
 
   openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel {
@@ -124,6 +137,8 @@ export class FakeTransport implements ISandboxTransport {
     };
   }
 
+  /** What `metrics` answers; it fails without one. */
+  reading: IReading | null = null;
   readonly terminals: FakeTerminal[] = [];
-  watches = 0;
+  private readonly watchers = new Set<(event: IFilesystemEvent) => void>();
 }

@@ -1,9 +1,9 @@
-import { sentenceOf } from '../protocol/errors';
+import { messageOf } from '../protocol/errors';
 import { element, iconButton } from './dom';
 import * as icons from './icons';
-import { trans } from './language';
+import { trans } from './translation';
 import { basename } from './paths';
-import { QuestionBar } from './question';
+import { InlineDialog } from './inlineDialog';
 
 export interface IEditorActions {
   save(text: string): Promise<void>;
@@ -44,13 +44,13 @@ export class FileEditor {
       }
     });
     const header = element('div', 'sbx-FileEditor-header', {}, name, this.state, this.saveButton, close);
-    this.question = new QuestionBar(element('div', ''));
-    node.append(header, this.question.node, this.text);
+    this.dialog = new InlineDialog(element('div', ''));
+    node.append(header, this.dialog.node, this.text);
     this.update();
   }
 
   dispose(): void {
-    this.question.dispose();
+    this.dialog.dispose();
     this.node.remove();
   }
 
@@ -64,7 +64,7 @@ export class FileEditor {
       return true;
     }
     const text = trans.__('%1 has changes that are not saved.', this.name);
-    return (await this.question.ask({ text, yes: trans.__('Discard them'), isDanger: true })) !== null;
+    return (await this.dialog.ask({ text, yes: trans.__('Discard them'), isDanger: true })) !== null;
   }
 
   private async close(): Promise<void> {
@@ -83,7 +83,7 @@ export class FileEditor {
       this.update();
     } catch (reason) {
       this.saveButton.disabled = false;
-      this.state.textContent = sentenceOf(reason);
+      this.state.textContent = messageOf(reason);
     }
   }
 
@@ -94,7 +94,7 @@ export class FileEditor {
   };
 
   private readonly name: string;
-  private readonly question: QuestionBar;
+  private readonly dialog: InlineDialog;
   private readonly text: HTMLTextAreaElement;
   private readonly state: HTMLElement;
   private readonly saveButton: HTMLButtonElement;

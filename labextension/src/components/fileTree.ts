@@ -1,11 +1,11 @@
-import { sentenceOf } from '../protocol/errors';
+import { messageOf } from '../protocol/errors';
 import type { IEntryInfo } from '../protocol/runtime';
 import { isDirectory, isLink, sizeOf } from '../protocol/runtime';
 import { visible } from '../protocol/sandboxes';
 import { element, icon, iconButton } from './dom';
 import { formatBytes } from './format';
 import * as icons from './icons';
-import { trans } from './language';
+import { trans } from './translation';
 import type { ISandboxTransport } from './transport';
 
 /** A directory with more entries than this is cut, with a row that says so. */
@@ -30,7 +30,8 @@ export class FileTree {
   constructor(
     readonly node: HTMLElement,
     private readonly transport: ISandboxTransport,
-    private readonly actions: ITreeActions
+    private readonly actions: ITreeActions,
+    private readonly maxRows = MAX_ROWS
   ) {
     node.classList.add('sbx-FileTree');
     node.setAttribute('role', 'tree');
@@ -69,15 +70,15 @@ export class FileTree {
     try {
       entries = await this.transport.list(path);
     } catch (reason) {
-      return [this.note(sentenceOf(reason), level, 'sbx-mod-error')];
+      return [this.note(messageOf(reason), level, 'sbx-mod-error')];
     }
     if (entries.length === 0) {
       return [this.note(trans.__('Empty'), level, 'sbx-mod-empty')];
     }
     const sorted = [...entries].sort(byKindThenName);
-    const items = await Promise.all(sorted.slice(0, MAX_ROWS).map(entry => this.item(entry, level)));
-    if (sorted.length > MAX_ROWS) {
-      items.push(this.note(trans.__('%1 more', sorted.length - MAX_ROWS), level, 'sbx-mod-empty'));
+    const items = await Promise.all(sorted.slice(0, this.maxRows).map(entry => this.item(entry, level)));
+    if (sorted.length > this.maxRows) {
+      items.push(this.note(trans.__('%1 more', sorted.length - this.maxRows), level, 'sbx-mod-empty'));
     }
     return items;
   }

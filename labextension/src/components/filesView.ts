@@ -1,4 +1,4 @@
-import { sentenceOf } from '../protocol/errors';
+import { messageOf } from '../protocol/errors';
 import type { IEntryInfo } from '../protocol/runtime';
 import { sizeOf } from '../protocol/runtime';
 import { element, iconButton } from './dom';
@@ -6,9 +6,9 @@ import { FileEditor } from './fileEditor';
 import { FileTree } from './fileTree';
 import { formatBytes } from './format';
 import * as icons from './icons';
-import { trans } from './language';
+import { trans } from './translation';
 import { dirname, joinPath } from './paths';
-import { QuestionBar } from './question';
+import { InlineDialog } from './inlineDialog';
 import type { Dispose, ISandboxTransport } from './transport';
 import { isAbort } from './upload';
 import { UploadBar } from './uploadBar';
@@ -40,9 +40,9 @@ export class FilesView {
       remove: entry => void this.attempt(() => this.remove(entry))
     });
     this.body = element('div', 'sbx-Files-body', {}, tree);
-    this.question = new QuestionBar(element('div', ''), before => this.tree.rowOf(before));
+    this.dialog = new InlineDialog(element('div', ''), before => this.tree.rowOf(before));
     this.uploads = new UploadBar(element('div', ''));
-    node.append(this.toolbar(), this.question.node, this.uploads.node, this.message, this.body);
+    node.append(this.toolbar(), this.dialog.node, this.uploads.node, this.message, this.body);
     node.addEventListener('dragover', event => {
       event.preventDefault();
       node.classList.add('sbx-mod-drop');
@@ -66,7 +66,7 @@ export class FilesView {
   dispose(): void {
     this.stopWatch?.();
     window.clearTimeout(this.timer);
-    this.question.dispose();
+    this.dialog.dispose();
     this.uploads.dispose();
     this.editor?.dispose();
     this.tree.dispose();
@@ -116,7 +116,7 @@ export class FilesView {
       if (isAbort(reason)) {
         return;
       }
-      this.message.textContent = sentenceOf(reason);
+      this.message.textContent = messageOf(reason);
       this.message.hidden = false;
     }
   }
@@ -157,7 +157,7 @@ export class FilesView {
 
   private async rename(entry: IEntryInfo): Promise<void> {
     const text = trans.__('New name of %1', entry.name);
-    const name = await this.question.ask({ text, yes: trans.__('Rename'), value: entry.name });
+    const name = await this.dialog.ask({ text, yes: trans.__('Rename'), value: entry.name });
     if (name && name !== entry.name) {
       await this.transport.move(entry.path, joinPath(dirname(entry.path), name));
       await this.tree.refresh(this.root);
@@ -166,7 +166,7 @@ export class FilesView {
 
   private async remove(entry: IEntryInfo): Promise<void> {
     const text = trans.__('Delete %1? This cannot be undone.', entry.path);
-    if ((await this.question.ask({ text, yes: trans.__('Delete'), isDanger: true })) !== null) {
+    if ((await this.dialog.ask({ text, yes: trans.__('Delete'), isDanger: true })) !== null) {
       await this.transport.remove(entry.path);
       await this.tree.refresh(this.root);
     }
@@ -174,7 +174,7 @@ export class FilesView {
 
   private async makeDir(): Promise<void> {
     const text = trans.__('Name of the new folder');
-    const name = await this.question.ask({ text, yes: trans.__('Create'), value: '' });
+    const name = await this.dialog.ask({ text, yes: trans.__('Create'), value: '' });
     if (name) {
       await this.transport.makeDir(joinPath(this.root, name));
       await this.tree.refresh(this.root);
@@ -188,7 +188,7 @@ export class FilesView {
     const replaced = chosen.filter(({ name }) => known.has(name)).map(({ name }) => name);
     if (replaced.length > 0) {
       const text = trans.__('Replace %1?', replaced.join(', '));
-      if ((await this.question.ask({ text, yes: trans.__('Replace'), isDanger: true })) === null) {
+      if ((await this.dialog.ask({ text, yes: trans.__('Replace'), isDanger: true })) === null) {
         return;
       }
     }
@@ -203,7 +203,7 @@ export class FilesView {
     }
   }
 
-  private readonly question: QuestionBar;
+  private readonly dialog: InlineDialog;
   private readonly uploads: UploadBar;
   private readonly path: HTMLInputElement;
   private readonly message: HTMLElement;

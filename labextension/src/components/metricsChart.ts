@@ -3,7 +3,7 @@ import uPlot from 'uplot';
 import type { IReading } from '../protocol/runtime';
 import { element } from './dom';
 import { formatBytes } from './format';
-import { trans } from './language';
+import { trans } from './translation';
 import type { ThemeRole } from './theme';
 import { onThemeChange, themeValue } from './theme';
 

@@ -1,7 +1,7 @@
-import { sentenceOf } from '../protocol/errors';
+import { messageOf } from '../protocol/errors';
 import type { IReading } from '../protocol/runtime';
 import { element } from './dom';
-import { trans } from './language';
+import { trans } from './translation';
 import { MetricsChart } from './metricsChart';
 import type { ISandboxTransport } from './transport';
 
@@ -66,7 +66,7 @@ export class MetricsView {
         this.message.hidden = true;
       }
     } catch (reason) {
-      this.message.textContent = sentenceOf(reason);
+      this.message.textContent = messageOf(reason);
       this.message.hidden = false;
     }
   }

@@ -1,7 +1,7 @@
 import { errorFrom } from '../protocol/errors';
 
 /** Gives the response back, or throws what its body says went wrong. */
-export async function checked(response: Response): Promise<Response> {
+export async function checkResponse(response: Response): Promise<Response> {
   if (response.ok) {
     return response;
   }
@@ -17,5 +17,5 @@ export async function checked(response: Response): Promise<Response> {
 
 /** The JSON body of an answer, or what it says went wrong. */
 export async function readJson<T>(response: Response): Promise<T> {
-  return (await (await checked(response)).json()) as T;
+  return (await (await checkResponse(response)).json()) as T;
 }

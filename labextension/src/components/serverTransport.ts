@@ -2,9 +2,9 @@ import { SandboxError } from '../protocol/errors';
 import type { IEntryInfo, IFilesystemEvent, IReading, ISandboxMetric } from '../protocol/runtime';
 import { toReading } from '../protocol/runtime';
 import type { ITerminalRequest } from '../protocol/terminal';
-import { trans } from './language';
-import type { IJupyterServer } from './server';
-import { checked, readJson } from './responses';
+import { trans } from './translation';
+import type { IJupyterServer } from './jupyterServer';
+import { checkResponse, readJson } from './responses';
 import { openTerminalSocket } from './terminalSocket';
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from './transport';
 import type { IUploadOptions } from './upload';
@@ -26,7 +26,7 @@ export class ServerTransport implements ISandboxTransport {
   }
 
   async read(path: string): Promise<Uint8Array> {
-    const response = await checked(await this.server.request(this.parts('files'), {}, { path }));
+    const response = await checkResponse(await this.server.request(this.parts('files'), {}, { path }));
     return new Uint8Array(await response.arrayBuffer());
   }
 
@@ -36,7 +36,7 @@ export class ServerTransport implements ISandboxTransport {
       body: new Uint8Array(bytes),
       headers: { 'Content-Type': 'application/octet-stream' }
     };
-    await checked(await this.server.request(this.parts('files'), init, { path }));
+    await checkResponse(await this.server.request(this.parts('files'), init, { path }));
   }
 
   async upload(path: string, file: Blob, options: IUploadOptions): Promise<void> {

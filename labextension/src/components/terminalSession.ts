@@ -1,7 +1,7 @@
 import type { SandboxError } from '../protocol/errors';
 import { isFinal } from '../protocol/errors';
 import type { ITerminalExit, ITerminalSize } from '../protocol/terminal';
-import { trans } from './language';
+import { trans } from './translation';
 import type { ISandboxTransport, ITerminalChannel } from './transport';
 
 /** Milliseconds before the nth attempt to reconnect; the last delay repeats. */

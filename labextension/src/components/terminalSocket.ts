@@ -1,6 +1,6 @@
 import { errorFrom, SandboxError } from '../protocol/errors';
 import type { ServerFrame } from '../protocol/terminal';
-import { trans } from './language';
+import { trans } from './translation';
 import type { ITerminalChannel, ITerminalListener } from './transport';
 
 /** How long output may be unacknowledged, in milliseconds; it bounds what waits in the screen. */

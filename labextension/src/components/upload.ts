@@ -1,5 +1,5 @@
-import { trans } from './language';
-import { checked } from './responses';
+import { trans } from './translation';
+import { checkResponse } from './responses';
 
 /** What the one who uploads wants to know and to be able to do. */
 export interface IUploadOptions {
@@ -9,7 +9,7 @@ export interface IUploadOptions {
 }
 
 /** Posts bytes and follows them on their way, which `fetch` cannot; throws what the answer says. */
-export async function postFollowed(
+export async function postWithProgress(
   url: string,
   body: Blob | Uint8Array<ArrayBuffer>,
   headers: Headers,
@@ -43,7 +43,7 @@ export async function postFollowed(
       });
       request.send(body);
     });
-    return await checked(answer);
+    return await checkResponse(answer);
   } finally {
     signal?.removeEventListener('abort', abort);
   }

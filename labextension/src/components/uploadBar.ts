@@ -1,6 +1,6 @@
 import { element } from './dom';
 import { formatBytes } from './format';
-import { trans } from './language';
+import { trans } from './translation';
 import type { IUploadOptions } from './upload';
 
 /** Small files are there before a bar could be read, in milliseconds. */

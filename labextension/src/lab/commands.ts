@@ -4,8 +4,8 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { formatDuration } from '../components/format';
-import { trans } from '../components/language';
-import { sentenceOf } from '../protocol/errors';
+import { trans } from '../components/translation';
+import { messageOf } from '../protocol/errors';
 import type { INewSandbox, ISandbox } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation } from './dialogs';
@@ -13,7 +13,7 @@ import { killIcon, pauseIcon, resumeIcon, shieldIcon, timeIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
 import { CommandIDs } from './commandIds';
-import { tellFailure } from './notices';
+import { notifyError } from './notifications';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -91,7 +91,7 @@ export class SandboxCommands {
         options: { autoClose: 4000 }
       },
       error: {
-        message: reason => trans.__('The sandbox could not be created. %1', sentenceOf(reason)),
+        message: reason => trans.__('The sandbox could not be created. %1', messageOf(reason)),
         options: { autoClose: false }
       }
     });
@@ -260,7 +260,7 @@ export class SandboxCommands {
         Notification.success(done.success(name), { autoClose: 3000 });
       }
     } catch (reason) {
-      tellFailure(done.failure(name, sentenceOf(reason)));
+      notifyError(done.failure(name, messageOf(reason)));
     }
   }
 

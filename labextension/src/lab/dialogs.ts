@@ -3,7 +3,7 @@ import { Widget } from '@lumino/widgets';
 
 import { element } from '../components/dom';
 import { formatDuration } from '../components/format';
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import type { INewSandbox, ISandbox, IServerInfo, ITemplate } from '../protocol/sandboxes';
 import { displayName, templateLabel } from '../protocol/sandboxes';
 import { isolationDetails } from './isolationDetails';

@@ -2,7 +2,7 @@ import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { basename } from '../components/paths';
 import type { ServerTransport } from '../components/serverTransport';
 import type { Dispose } from '../components/transport';

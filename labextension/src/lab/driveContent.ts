@@ -1,6 +1,6 @@
 import type { Contents } from '@jupyterlab/services';
 
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { SandboxError } from '../protocol/errors';
 
 type Content = Pick<Contents.IModel, 'content' | 'format' | 'mimetype' | 'type'>;

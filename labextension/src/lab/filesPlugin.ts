@@ -4,7 +4,7 @@ import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
 import { describedBy, labelled, sandboxArg, stringOf } from './commands';
@@ -12,7 +12,7 @@ import { SandboxDrive } from './drive';
 import type { IDescribe } from './driveModel';
 import type { Sandboxes } from './sandboxes';
 import { filesIcon } from './icons';
-import { sendWhole, uploadButton } from './uploads';
+import { uploadWithoutChunks, uploadButton } from './uploads';
 import { CommandIDs } from './commandIds';
 import { ISandboxCommands, ISandboxes } from './tokens';
 
@@ -44,7 +44,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
         browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
         browser.title.icon = filesIcon;
         addToolbar(browser, title);
-        sendWhole(browser.model, drive);
+        uploadWithoutChunks(browser.model, drive);
         const { model } = browser;
         // The model compares paths with its drive's name in front twice, so it misses these.
         drive.fileChanged.connect(() => void model.refresh(), model);

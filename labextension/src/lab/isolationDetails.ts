@@ -3,9 +3,9 @@ import { Widget } from '@lumino/widgets';
 
 import { element, iconButton } from '../components/dom';
 import * as icons from '../components/icons';
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../protocol/sandboxes';
-import { limitLines, networkText, tierText, usersText } from './isolation';
+import { limitLines, networkText, tierText, usersText } from './isolationText';
 
 /** What keeps sandboxes in, what holds their limits, what is missing and what would help. */
 export function isolationDetails(info: IServerInfo | null): HTMLElement {

@@ -1,9 +1,9 @@
 import { ServerConnection } from '@jupyterlab/services';
 
-import type { IJupyterServer, Query } from '../components/server';
-import { apiUrl } from '../components/server';
+import type { IJupyterServer, Query } from '../components/jupyterServer';
+import { apiUrl } from '../components/jupyterServer';
 import type { IUploadOptions } from '../components/upload';
-import { postFollowed, xsrfCookie } from '../components/upload';
+import { postWithProgress, xsrfCookie } from '../components/upload';
 
 /** The Jupyter server as JupyterLab reaches it, with its settings and cookies. */
 export class LabServer implements IJupyterServer {
@@ -32,7 +32,7 @@ export class LabServer implements IJupyterServer {
     if (xsrf !== undefined) {
       headers.set('X-XSRFToken', xsrf);
     }
-    return postFollowed(this.url(parts, query), body, headers, options);
+    return postWithProgress(this.url(parts, query), body, headers, options);
   }
 
   openSocket(parts: readonly string[], query: Query = {}): WebSocket {

@@ -2,7 +2,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
 import { describedBy, labelled } from './commands';

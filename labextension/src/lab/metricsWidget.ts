@@ -1,7 +1,7 @@
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { MetricsView } from '../components/metricsView';
 import type { ServerTransport } from '../components/serverTransport';
 import { metricsIcon } from './icons';

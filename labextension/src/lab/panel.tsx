@@ -5,15 +5,15 @@ import type { Message } from '@lumino/messaging';
 import type { Menu } from '@lumino/widgets';
 import * as React from 'react';
 
-import { trans } from '../components/language';
-import { isolationSummary, tierText } from './isolation';
+import { trans } from '../components/translation';
+import { isolationSummary, tierText } from './isolationText';
 import { command as commandLine, IsolationPopover } from './isolationDetails';
 import { sandboxIcon, shieldIcon, timeIcon } from './icons';
 import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from './sandboxes';
 import { SandboxList } from './sandboxList';
 import { CommandIDs } from './commandIds';
-import type { ITrouble } from './trouble';
+import type { IErrorDescription } from './errorDescription';
 
 /** The left side panel: every sandbox of this server and what can be done with it. */
 export class SandboxPanel extends ReactWidget {
@@ -116,9 +116,9 @@ function PanelBody({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Ele
 }
 
 function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Element {
-  const { items, trouble, creating } = sandboxes;
+  const { items, error, creating } = sandboxes;
   if (items === null) {
-    return trouble === null ? <Loading /> : <Failure trouble={trouble} retry={() => void sandboxes.refresh()} />;
+    return error === null ? <Loading /> : <Failure error={error} retry={() => void sandboxes.refresh()} />;
   }
   if (items.length === 0 && creating === 0) {
     return <Empty create={() => void commands.execute(CommandIDs.create)} />;
@@ -202,13 +202,13 @@ function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React
 
 /** The list is kept while the server is away; this says that it is old. */
 function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
-  const { trouble } = sandboxes;
-  if (trouble === null || sandboxes.items === null) {
+  const { error } = sandboxes;
+  if (error === null || sandboxes.items === null) {
     return null;
   }
   return (
     <div className="sbx-Notice" role="alert">
-      <span title={trouble.sentence}>{`${trouble.title}. ${trouble.sentence}`}</span>
+      <span title={error.message}>{`${error.title}. ${error.message}`}</span>
       <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
         {trans.__('Retry')}
       </button>
@@ -226,16 +226,16 @@ function Loading(): React.JSX.Element {
   );
 }
 
-function Failure({ trouble, retry }: { readonly trouble: ITrouble; readonly retry: () => void }): React.JSX.Element {
+function Failure({ error, retry }: { readonly error: IErrorDescription; readonly retry: () => void }): React.JSX.Element {
   const line = React.useRef<HTMLDivElement>(null);
   React.useEffect(() => {
-    line.current?.replaceChildren(...(trouble.command === undefined ? [] : [commandLine(trouble.command)]));
-  }, [trouble.command]);
+    line.current?.replaceChildren(...(error.command === undefined ? [] : [commandLine(error.command)]));
+  }, [error.command]);
   return (
     <div className="sbx-State" role="alert">
-      <p className="sbx-State-title">{trouble.title}</p>
-      <p className="sbx-State-text">{trouble.sentence}</p>
-      {trouble.advice !== undefined && <p>{trouble.advice}</p>}
+      <p className="sbx-State-title">{error.title}</p>
+      <p className="sbx-State-text">{error.message}</p>
+      {error.advice !== undefined && <p>{error.advice}</p>}
       <div ref={line} className="sbx-State-command" />
       <button type="button" className="sbx-Button" onClick={retry}>
         {trans.__('Try again')}

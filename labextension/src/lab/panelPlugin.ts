@@ -4,9 +4,9 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { speak, trans } from '../components/language';
+import { setTranslation, trans } from '../components/translation';
 import { SandboxCommands } from './commands';
-import { addCopyCommands } from './copyCommands';
+import { addSnapshotCommands } from './snapshotCommands';
 import { LabServer } from './labServer';
 import { SandboxPanel } from './panel';
 import { Sandboxes } from './sandboxes';
@@ -23,7 +23,7 @@ export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
   provides: ISandboxes,
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
     // The other plugins need this one, so nothing is said before the language is known.
-    speak((translator ?? nullTranslator).load('sbx_jupyter'));
+    setTranslation((translator ?? nullTranslator).load('sbx_jupyter'));
     return new Sandboxes(new LabServer(app.serviceManager.serverSettings));
   }
 };
@@ -46,7 +46,7 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
     const settings = new Settings();
     const commands = new SandboxCommands(sandboxes, settings, app.commands);
     commands.register();
-    addCopyCommands(app.commands, commands, sandboxes, settings);
+    addSnapshotCommands(app.commands, commands, sandboxes, settings);
     const panel = new SandboxPanel(sandboxes, app.commands);
     restorer?.add(panel, panel.id);
     app.shell.add(panel, 'left', { rank: 600, type: trans.__('Sandboxes') });

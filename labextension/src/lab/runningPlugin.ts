@@ -3,15 +3,15 @@ import type { IRunningSessions } from '@jupyterlab/running';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { Signal } from '@lumino/signaling';
 
-import { trans } from '../components/language';
-import { sentenceOf } from '../protocol/errors';
+import { trans } from '../components/translation';
+import { messageOf } from '../protocol/errors';
 import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
 import { sandboxIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import { CommandIDs } from './commandIds';
 import { ISandboxes } from './tokens';
-import { tellFailure } from './notices';
+import { notifyError } from './notifications';
 
 /** Sandboxes among JupyterLab's running sessions. */
 export const runningPlugin: JupyterFrontEndPlugin<void> = {
@@ -51,7 +51,7 @@ class RunningSandboxes implements IRunningSessions.IManager {
     const kills = (this.sandboxes.items ?? []).map(sandbox => this.sandboxes.kill(sandbox.sandboxID));
     for (const result of await Promise.allSettled(kills)) {
       if (result.status === 'rejected') {
-        tellFailure(trans.__('A sandbox could not be killed. %1', sentenceOf(result.reason)));
+        notifyError(trans.__('A sandbox could not be killed. %1', messageOf(result.reason)));
       }
     }
   }

@@ -4,11 +4,11 @@ import type { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
 import { formatAge, formatBytes, formatCountdown } from '../components/format';
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import type { ISandbox } from '../protocol/sandboxes';
 import { displayName, templateName } from '../protocol/sandboxes';
 import { metricsIcon } from './icons';
-import { activityText } from './activities';
+import { activityText } from './activityText';
 import type { IActivity, Sandboxes } from './sandboxes';
 import { CommandIDs } from './commandIds';
 

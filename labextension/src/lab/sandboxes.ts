@@ -2,8 +2,8 @@ import { Poll } from '@lumino/polling';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import type { IJupyterServer } from '../components/server';
-import { checked, readJson } from '../components/responses';
+import type { IJupyterServer } from '../components/jupyterServer';
+import { checkResponse, readJson } from '../components/responses';
 import { ServerTransport } from '../components/serverTransport';
 import type {
   INewSandbox,
@@ -15,8 +15,8 @@ import type {
   ITerminalInfo,
   ITerminalState
 } from '../protocol/sandboxes';
-import type { ITrouble } from './trouble';
-import { troubleOf } from './trouble';
+import type { IErrorDescription } from './errorDescription';
+import { describeError } from './errorDescription';
 
 const JSON_BODY = { 'Content-Type': 'application/json' };
 const DEFAULT_INTERVAL = 5000;
@@ -77,8 +77,8 @@ export class Sandboxes {
   }
 
   /** Why the last reading failed. */
-  get trouble(): ITrouble | null {
-    return this.problem === null ? null : troubleOf(this.problem, this.serverInfo);
+  get error(): IErrorDescription | null {
+    return this.failure === null ? null : describeError(this.failure, this.serverInfo);
   }
 
   get creating(): number {
@@ -144,28 +144,28 @@ export class Sandboxes {
 
   kill(sandboxId: string): Promise<void> {
     return this.during(sandboxId, 'killing', async () => {
-      await checked(await this.server.request(['sandboxes', sandboxId], { method: 'DELETE' }));
+      await checkResponse(await this.server.request(['sandboxes', sandboxId], { method: 'DELETE' }));
       this.known = this.known?.filter(item => item.sandboxID !== sandboxId) ?? null;
     });
   }
 
   pause(sandboxId: string): Promise<void> {
     return this.during(sandboxId, 'pausing', async () => {
-      await checked(await this.post(['sandboxes', sandboxId, 'pause'], {}));
+      await checkResponse(await this.post(['sandboxes', sandboxId, 'pause'], {}));
     });
   }
 
   resume(sandboxId: string, timeout?: number): Promise<void> {
     const body = timeout === undefined ? {} : { timeout };
     return this.during(sandboxId, 'resuming', async () => {
-      await checked(await this.post(['sandboxes', sandboxId, 'connect'], body));
+      await checkResponse(await this.post(['sandboxes', sandboxId, 'connect'], body));
     });
   }
 
   /** Lets the sandbox live for `timeout` seconds from now. */
   setTimeout(sandboxId: string, timeout: number): Promise<void> {
     return this.during(sandboxId, 'extending', async () => {
-      await checked(await this.post(['sandboxes', sandboxId, 'timeout'], { timeout }));
+      await checkResponse(await this.post(['sandboxes', sandboxId, 'timeout'], { timeout }));
     });
   }
 
@@ -196,7 +196,7 @@ export class Sandboxes {
   /** Ends work on the sandbox that takes long; who waits for it is told. */
   async cancel(sandboxId: string, operationId: string): Promise<void> {
     const parts = ['sandboxes', sandboxId, 'operations', operationId];
-    await checked(await this.server.request(parts, { method: 'DELETE' }));
+    await checkResponse(await this.server.request(parts, { method: 'DELETE' }));
   }
 
   /** Everything that a sandbox can be created from. */
@@ -206,7 +206,7 @@ export class Sandboxes {
   }
 
   async removeTemplate(templateId: string): Promise<void> {
-    await checked(await this.server.request(['templates', templateId], { method: 'DELETE' }));
+    await checkResponse(await this.server.request(['templates', templateId], { method: 'DELETE' }));
   }
 
   /** What runs in a terminal. */
@@ -217,7 +217,7 @@ export class Sandboxes {
   /** Ends a terminal and what runs in it. */
   async endTerminal(sandboxId: string, pid: number): Promise<void> {
     const parts = ['sandboxes', sandboxId, 'terminals', String(pid)];
-    await checked(await this.server.request(parts, { method: 'DELETE' }));
+    await checkResponse(await this.server.request(parts, { method: 'DELETE' }));
   }
 
   async terminals(sandboxId: string): Promise<readonly ITerminalInfo[]> {
@@ -253,9 +253,9 @@ export class Sandboxes {
       if (changes === this.changes) {
         this.known = [...sandboxes].sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
       }
-      this.problem = null;
+      this.failure = null;
     } catch (reason) {
-      this.problem = reason;
+      this.failure = reason;
       throw reason;
     } finally {
       this.changedSignal.emit();
@@ -307,7 +307,7 @@ export class Sandboxes {
   private readonly activities = new Map<string, IActivity>();
   private known: readonly ISandbox[] | null = null;
   private serverInfo: IServerInfo | null = null;
-  private problem: unknown = null;
+  private failure: unknown = null;
   private reading: Promise<void> | null = null;
   /** Counts what we changed, so that a list read before does not undo it on the screen. */
   private changes = 0;

@@ -83,19 +83,28 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
     return this.advancedSignal;
   }
 
+  get sandboxId(): string {
+    return this.options.sandboxId;
+  }
+
+  /** The process in the terminal, once it is known. */
+  get pid(): number | undefined {
+    return this.session.pid;
+  }
+
   /** Why the terminal cannot be used, in words for people; `null` while it can. */
-  get problem(): string | null {
+  get message(): string | null {
     return this.session.message;
   }
 
   /** Whether the shell has exited or cannot be reached any more. */
-  get isOver(): boolean {
+  get hasEnded(): boolean {
     return this.session.state === 'ended';
   }
 
   /** The arguments with which a later page restores this terminal. */
-  get place(): { sandbox: string; pid?: number; since: number } {
-    return { sandbox: this.options.sandboxId, pid: this.session.pid, since: this.session.sequence };
+  get restoreArgs(): { sandbox: string; pid?: number; since: number } {
+    return { sandbox: this.sandboxId, pid: this.pid, since: this.session.sequence };
   }
 
   send(message: Terminal.IMessage): void {

@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { element } from '../components/dom';
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { endIcon } from './icons';
 import type { TerminalConnection } from './terminalConnection';
 
@@ -46,21 +46,21 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     });
   }
 
-  /** Emitted when the user closes the tab of a shell that goes on. */
-  get left(): ISignal<this, void> {
-    return this.leftSignal;
+  /** Emitted when the user closes the tab of a shell that keeps running. */
+  get closedWhileRunning(): ISignal<this, void> {
+    return this.closedWhileRunningSignal;
   }
 
-  /** Closes the tab of a shell that is over, about which there is nothing to say. */
-  finish(): void {
-    this.isFinished = true;
+  /** Closes the tab of a shell that was ended, without the signal. */
+  closeEnded(): void {
+    this.isEnded = true;
     this.close();
   }
 
   protected override onCloseRequest(message: Message): void {
-    const { place, isOver } = this.connection;
-    if (!this.isFinished && !isOver && place.pid !== undefined) {
-      this.leftSignal.emit();
+    const { pid, hasEnded } = this.connection;
+    if (!this.isEnded && !hasEnded && pid !== undefined) {
+      this.closedWhileRunningSignal.emit();
     }
     super.onCloseRequest(message);
   }
@@ -73,14 +73,14 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
   }
 
   private onStatus(): void {
-    const { problem } = this.connection;
-    this.banner.node.textContent = problem ?? '';
-    this.banner.setHidden(problem === null);
-    this.endButton.setHidden(this.connection.isOver);
+    const { message } = this.connection;
+    this.banner.node.textContent = message ?? '';
+    this.banner.setHidden(message === null);
+    this.endButton.setHidden(this.connection.hasEnded);
   }
 
-  private readonly leftSignal = new Signal<this, void>(this);
+  private readonly closedWhileRunningSignal = new Signal<this, void>(this);
   private readonly endButton: ToolbarButton;
-  private isFinished = false;
+  private isEnded = false;
   private readonly banner: Widget;
 }

@@ -7,20 +7,20 @@ import { terminalIcon } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
 import { Throttler } from '@lumino/polling';
 
-import { trans } from '../components/language';
-import { sentenceOf } from '../protocol/errors';
+import { trans } from '../components/translation';
+import { messageOf } from '../protocol/errors';
 import type { ITerminalInfo } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import type { SandboxCommands } from './commands';
 import { describedBy, labelled, numberOf, sandboxArg, stringOf } from './commands';
 import { sandboxIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
-import { addEndTerminal, tellItGoesOn } from './terminalEnd';
+import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { TerminalConnection } from './terminalConnection';
 import { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from './commandIds';
 import { ISandboxCommands, ISandboxes } from './tokens';
-import { tellFailure } from './notices';
+import { notifyError } from './notifications';
 
 /** How often a terminal's place in its output is kept for the next page, in milliseconds. */
 const SAVE_INTERVAL = 10_000;
@@ -41,7 +41,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     menu: IMainMenu | null
   ) => {
     const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
-    const end = addEndTerminal(app, sandboxes, tracker, menu);
+    const end = addEndTerminalCommand(app, sandboxes, tracker, menu);
     app.commands.addCommand(CommandIDs.openTerminal, {
       label: args => terminalLabel(args),
       caption: trans.__('Open a terminal in a sandbox'),
@@ -68,9 +68,9 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
         app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal') });
         await tracker.add(widget);
-        keepPlace(tracker, widget);
-        widget.left.connect(() => {
-          tellItGoesOn(app.commands, sandboxes, widget);
+        saveRestoreArgs(tracker, widget);
+        widget.closedWhileRunning.connect(() => {
+          notifyStillRunning(app.commands, sandboxes, widget);
         });
         if (args['restored'] !== true) {
           app.shell.activateById(widget.id);
@@ -99,7 +99,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     });
     void restorer?.restore(tracker, {
       command: CommandIDs.openTerminal,
-      args: widget => ({ ...widget.connection.place, key: widget.id, restored: true }),
+      args: widget => ({ ...widget.connection.restoreArgs, key: widget.id, restored: true }),
       name: widget => widget.id,
       when: app.serviceManager.ready
     });
@@ -133,11 +133,11 @@ async function pickTerminal(
   try {
     running = await sandboxes.terminals(sandboxId);
   } catch (reason) {
-    tellFailure(trans.__('The terminals could not be listed. %1', sentenceOf(reason)));
+    notifyError(trans.__('The terminals could not be listed. %1', messageOf(reason)));
     return null;
   }
   const hidden = running.filter(({ pid }) => {
-    const shown = tracker.find(({ connection: { place } }) => place.sandbox === sandboxId && place.pid === pid);
+    const shown = tracker.find(({ connection }) => connection.sandboxId === sandboxId && connection.pid === pid);
     return shown === undefined;
   });
   if (hidden.length === 0) {
@@ -173,7 +173,7 @@ async function terminalTarget(
     try {
       await commands.resume(sandbox);
     } catch (reason) {
-      tellFailure(trans.__('%1 could not be resumed. %2', displayName(sandbox), sentenceOf(reason)));
+      notifyError(trans.__('%1 could not be resumed. %2', displayName(sandbox), messageOf(reason)));
       return null;
     }
   }
@@ -181,7 +181,7 @@ async function terminalTarget(
 }
 
 /** Keeps in the layout where the terminal is, at once when it starts and now and then after. */
-function keepPlace(tracker: WidgetTracker<TerminalWidget>, widget: TerminalWidget): void {
+function saveRestoreArgs(tracker: WidgetTracker<TerminalWidget>, widget: TerminalWidget): void {
   const throttler = new Throttler(
     async () => {
       if (!widget.isDisposed) {

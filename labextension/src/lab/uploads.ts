@@ -5,11 +5,11 @@ import { fileUploadIcon, ToolbarButton } from '@jupyterlab/ui-components';
 
 import { element } from '../components/dom';
 import { formatBytes } from '../components/format';
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import { isAbort } from '../components/upload';
-import { sentenceOf } from '../protocol/errors';
+import { messageOf } from '../protocol/errors';
 import type { SandboxDrive } from './drive';
-import { tellFailure } from './notices';
+import { notifyError } from './notifications';
 
 /** An upload that is done sooner than this says nothing, in milliseconds. */
 const SILENCE = 1000;
@@ -22,21 +22,21 @@ const RENEWAL = 250;
  * JupyterLab would read them in pieces of base64 and could neither say how far they are inside the
  * sandbox nor stop.
  */
-export function sendWhole(model: FileBrowserModel, drive: SandboxDrive): void {
+export function uploadWithoutChunks(model: FileBrowserModel, drive: SandboxDrive): void {
   model.upload = async (file: File, directory?: string): Promise<Contents.IModel> => {
     const localDir = drivePath(directory ?? model.path);
     await model.refresh();
     if ([...model.items()].some(item => item.name === file.name) && !(await confirmReplace(file.name))) {
       throw new DOMException(trans.__('%1 was not uploaded.', file.name), 'AbortError');
     }
-    const notice = new UploadNotice(file);
+    const notification = new UploadNotification(file);
     try {
-      return await drive.upload(localDir, file, { onProgress: notice.update, signal: notice.signal });
+      return await drive.upload(localDir, file, { onProgress: notification.update, signal: notification.signal });
     } catch (reason) {
-      notice.fail(reason);
+      notification.fail(reason);
       throw reason;
     } finally {
-      notice.end();
+      notification.end();
     }
   };
 }
@@ -75,7 +75,7 @@ async function confirmReplace(name: string): Promise<boolean> {
 }
 
 /** Follows one upload in a notification that can stop it. */
-class UploadNotice {
+class UploadNotification {
   constructor(private readonly file: File) {}
 
   get signal(): AbortSignal {
@@ -110,7 +110,7 @@ class UploadNotice {
 
   fail(reason: unknown): void {
     if (!isAbort(reason)) {
-      tellFailure(trans.__('%1 was not uploaded. %2', this.file.name, sentenceOf(reason)));
+      notifyError(trans.__('%1 was not uploaded. %2', this.file.name, messageOf(reason)));
     }
   }
 

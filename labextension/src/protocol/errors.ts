@@ -37,6 +37,6 @@ export function isFinal(error: SandboxError): boolean {
 }
 
 /** What to show a person for anything that was thrown. */
-export function sentenceOf(reason: unknown): string {
+export function messageOf(reason: unknown): string {
   return reason instanceof Error && reason.message !== '' ? reason.message : String(reason);
 }

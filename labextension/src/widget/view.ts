@@ -3,7 +3,7 @@ import type { AnyModel, RenderProps } from '@anywidget/types';
 import { ServerTransport } from '../components/serverTransport';
 import type { ISandboxTransport } from '../components/transport';
 import { ModelTransport } from './modelTransport';
-import { serverFor } from './pageServer';
+import { serverFor } from './sameOriginServer';
 
 export interface IView {
   dispose(): void;

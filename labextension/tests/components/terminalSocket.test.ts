@@ -2,33 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { openTerminalSocket } from '../../src/components/terminalSocket';
 import type { SandboxError } from '../../src/protocol/errors';
-
-class FakeSocket extends EventTarget {
-  send(data: unknown): void {
-    this.sent.push(data);
-  }
-
-  close(): void {
-    this.readyState = WebSocket.CLOSED;
-  }
-
-  open(): void {
-    this.readyState = WebSocket.OPEN;
-    this.dispatchEvent(new Event('open'));
-  }
-
-  say(data: unknown): void {
-    this.dispatchEvent(Object.assign(new Event('message'), { data }));
-  }
-
-  drop(reason = ''): void {
-    this.dispatchEvent(Object.assign(new Event('close'), { reason }));
-  }
-
-  binaryType = '';
-  readyState: number = WebSocket.CONNECTING;
-  readonly sent: unknown[] = [];
-}
+import { FakeSocket } from '../fakeServer';
 
 function open() {
   const socket = new FakeSocket();
@@ -67,11 +41,11 @@ describe('the terminal socket', () => {
   it('numbers output from the start frame on, also after a gap', () => {
     const { socket, heard } = open();
     socket.open();
-    socket.say('{"pid":5,"sequence":10}');
-    socket.say(buffer('abc'));
-    socket.say(buffer('d'));
-    socket.say('{"pid":5,"sequence":100}');
-    socket.say(buffer('e'));
+    socket.receive('{"pid":5,"sequence":10}');
+    socket.receive(buffer('abc'));
+    socket.receive(buffer('d'));
+    socket.receive('{"pid":5,"sequence":100}');
+    socket.receive(buffer('e'));
 
     expect(heard).toEqual([['start', 5, 10], ['abc', 10], ['d', 13], ['start', 5, 100], ['e', 100]]);
   });
@@ -79,9 +53,9 @@ describe('the terminal socket', () => {
   it('acknowledges output, so that a flood waits at the server', () => {
     const { socket } = open();
     socket.open();
-    socket.say('{"pid":5,"sequence":1000}');
-    socket.say(buffer('abc'));
-    socket.say(buffer('de'));
+    socket.receive('{"pid":5,"sequence":1000}');
+    socket.receive(buffer('abc'));
+    socket.receive(buffer('de'));
     vi.advanceTimersByTime(100);
 
     expect(socket.sent).toEqual(['{"ack":5}']);
@@ -89,7 +63,7 @@ describe('the terminal socket', () => {
 
   it('reports an error in words once, not again when the socket closes', () => {
     const { socket, heard } = open();
-    socket.say('{"error":{"code":"not_found","message":"gone"}}');
+    socket.receive('{"error":{"code":"not_found","message":"gone"}}');
     socket.drop();
 
     expect(heard).toEqual([['close', 'not_found']]);
@@ -107,7 +81,7 @@ describe('the terminal socket', () => {
     const { socket, heard, channel } = open();
     socket.open();
     channel.dispose();
-    socket.say(buffer('late'));
+    socket.receive(buffer('late'));
     socket.drop();
 
     expect(heard).toEqual([]);

@@ -76,14 +76,14 @@ describe('a terminal of JupyterLab on a sandbox', () => {
 
     latest().listener.onClose(null);
     expect(connection.connectionStatus).toBe('disconnected');
-    expect(connection.problem).toContain('Trying again');
+    expect(connection.message).toContain('Trying again');
     vi.advanceTimersByTime(300);
 
     expect(transport.terminals).toHaveLength(2);
     expect(latest().request).toMatchObject({ pid: 7, since: 5 });
     latest().listener.onStart?.({ pid: 7, sequence: 5 });
-    expect(connection.problem).toBeNull();
-    expect(connection.place).toEqual({ sandbox: 'sbx1', pid: 7, since: 5 });
+    expect(connection.message).toBeNull();
+    expect(connection.restoreArgs).toEqual({ sandbox: 'sbx1', pid: 7, since: 5 });
   });
 
   it('stops trying when the sandbox is gone and says what the server said', () => {
@@ -93,8 +93,8 @@ describe('a terminal of JupyterLab on a sandbox', () => {
     vi.advanceTimersByTime(60_000);
 
     expect(transport.terminals).toHaveLength(1);
-    expect(connection.problem).toBe('Sandbox "sbx1" doesn\'t exist');
-    expect(connection.isOver).toBe(true);
+    expect(connection.message).toBe('Sandbox "sbx1" doesn\'t exist');
+    expect(connection.hasEnded).toBe(true);
   });
 
   it('shows all that is kept after a reload, and types no answers to old queries', () => {
@@ -119,7 +119,7 @@ describe('a terminal of JupyterLab on a sandbox', () => {
     latest().listener.onExit({ code: 3 });
     vi.advanceTimersByTime(60_000);
 
-    expect(connection.problem).toBe('The shell ended with code 3.');
+    expect(connection.message).toBe('The shell ended with code 3.');
     expect(transport.terminals).toHaveLength(1);
   });
 });

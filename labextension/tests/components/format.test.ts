@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { formatAge, formatBytes, formatCountdown, formatDuration } from '../src/components/format';
-import { niceCeiling } from '../src/components/metricsChart';
+import { formatAge, formatBytes, formatCountdown, formatDuration } from '../../src/components/format';
 
 describe('sizes and times', () => {
   it('shows a size in the unit that keeps it short', () => {
@@ -22,9 +21,5 @@ describe('sizes and times', () => {
 
   it('tells an age in one unit', () => {
     expect([5, 754, 7300].map(formatAge)).toEqual(['5 s', '12 min', '2 h']);
-  });
-
-  it('ends a scale at a round number', () => {
-    expect([niceCeiling(130, true), niceCeiling(0.3, true), niceCeiling(100, false)]).toEqual([200, 0.5, 128]);
   });
 });

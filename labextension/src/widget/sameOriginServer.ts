@@ -1,7 +1,7 @@
-import type { IJupyterServer, Query } from '../components/server';
-import { apiUrl } from '../components/server';
+import type { IJupyterServer, Query } from '../components/jupyterServer';
+import { apiUrl } from '../components/jupyterServer';
 import type { IUploadOptions } from '../components/upload';
-import { postFollowed, xsrfCookie } from '../components/upload';
+import { postWithProgress, xsrfCookie } from '../components/upload';
 
 interface IPageConfig {
   readonly baseUrl?: string;
@@ -9,7 +9,7 @@ interface IPageConfig {
 }
 
 /** The page's own Jupyter server, reached with the cookies that the page has. */
-class PageServer implements IJupyterServer {
+class SameOriginServer implements IJupyterServer {
   constructor(private readonly base: string) {}
 
   url(parts: readonly string[], query?: Query): string {
@@ -36,7 +36,7 @@ class PageServer implements IJupyterServer {
     if (xsrf !== undefined) {
       headers.set('X-XSRFToken', xsrf);
     }
-    return postFollowed(this.url(parts, query), body, headers, options);
+    return postWithProgress(this.url(parts, query), body, headers, options);
   }
 
   openSocket(parts: readonly string[], query?: Query): WebSocket {
@@ -45,7 +45,7 @@ class PageServer implements IJupyterServer {
 }
 
 /** The server that served this page, when the page says that it is a Jupyter page. */
-function pageServer(): IJupyterServer | null {
+function sameOriginServer(): IJupyterServer | null {
   const text = document.getElementById('jupyter-config-data')?.textContent;
   if (!text) {
     return null;
@@ -54,7 +54,7 @@ function pageServer(): IJupyterServer | null {
     const config = JSON.parse(text) as IPageConfig;
     const base = new URL(config.baseUrl ?? '/', window.location.href);
     const own = base.origin === window.location.origin;
-    return own ? new PageServer(base.href.endsWith('/') ? base.href : `${base.href}/`) : null;
+    return own ? new SameOriginServer(base.href.endsWith('/') ? base.href : `${base.href}/`) : null;
   } catch {
     // Not our page's configuration: a page that cannot be read has no server for us.
     return null;
@@ -63,7 +63,7 @@ function pageServer(): IJupyterServer | null {
 
 /** The page's server if it has our routes and knows the sandbox; `null` means use the kernel. */
 export async function serverFor(sandboxId: string): Promise<IJupyterServer | null> {
-  const server = pageServer();
+  const server = sameOriginServer();
   if (server === null || sandboxId === '') {
     return null;
   }

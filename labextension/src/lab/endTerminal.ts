@@ -4,21 +4,21 @@ import { Notification } from '@jupyterlab/apputils';
 import type { IMainMenu } from '@jupyterlab/mainmenu';
 import type { CommandRegistry } from '@lumino/commands';
 
-import { trans } from '../components/language';
-import { SandboxError, sentenceOf } from '../protocol/errors';
+import { trans } from '../components/translation';
+import { SandboxError, messageOf } from '../protocol/errors';
 import { describedBy, sandboxArg } from './commands';
 import { confirmEnd } from './dialogs';
 import { endIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from './commandIds';
-import { tellFailure } from './notices';
+import { notifyError } from './notifications';
 
 /** The tab of a terminal, as the shell marks it. */
 const TAB = '.lm-TabBar-tab[data-type="sbx-terminal"]';
 
 /** Adds the command that ends a terminal where people look for it; gives back what it does. */
-export function addEndTerminal(
+export function addEndTerminalCommand(
   app: JupyterFrontEnd,
   sandboxes: Sandboxes,
   tracker: WidgetTracker<TerminalWidget>,
@@ -54,36 +54,36 @@ export function addEndTerminal(
 
 /** Ends the shell, after a question when something runs in it, and closes the tab. */
 async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promise<void> {
-  const { sandbox, pid } = widget.connection.place;
+  const { sandboxId, pid } = widget.connection;
   try {
-    if (pid !== undefined && !widget.connection.isOver) {
-      const { running } = await sandboxes.terminal(sandbox, pid);
+    if (pid !== undefined && !widget.connection.hasEnded) {
+      const { running } = await sandboxes.terminal(sandboxId, pid);
       if (running !== '' && !(await confirmEnd(widget.sandboxName, running))) {
         return;
       }
-      await sandboxes.endTerminal(sandbox, pid);
+      await sandboxes.endTerminal(sandboxId, pid);
     }
   } catch (reason) {
     // That it is gone already is what was wanted.
     if (!(reason instanceof SandboxError && reason.code === 'not_found')) {
-      tellFailure(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
+      notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
       return;
     }
   }
-  widget.finish();
+  widget.closeEnded();
 }
 
 /** Says that a closed terminal goes on, with both ways out. */
-export function tellItGoesOn(commands: CommandRegistry, sandboxes: Sandboxes, widget: TerminalWidget): void {
-  const { sandbox, pid } = widget.connection.place;
+export function notifyStillRunning(commands: CommandRegistry, sandboxes: Sandboxes, widget: TerminalWidget): void {
+  const { sandboxId, pid } = widget.connection;
   if (pid === undefined) {
     return;
   }
   const end = async () => {
     try {
-      await sandboxes.endTerminal(sandbox, pid);
+      await sandboxes.endTerminal(sandboxId, pid);
     } catch (reason) {
-      tellFailure(trans.__('The terminal could not be ended. %1', sentenceOf(reason)));
+      notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
     }
   };
   Notification.info(trans.__('The terminal in %1 goes on without its tab.', widget.sandboxName), {
@@ -91,7 +91,7 @@ export function tellItGoesOn(commands: CommandRegistry, sandboxes: Sandboxes, wi
     actions: [
       {
         label: trans.__('Reopen'),
-        callback: () => void commands.execute(CommandIDs.openTerminal, { sandbox, pid })
+        callback: () => void commands.execute(CommandIDs.openTerminal, { sandbox: sandboxId, pid })
       },
       { label: trans.__('End it'), callback: () => void end() }
     ]

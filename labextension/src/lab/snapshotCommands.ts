@@ -1,8 +1,8 @@
 import { InputDialog, Notification } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 
-import { trans } from '../components/language';
-import { sentenceOf } from '../protocol/errors';
+import { trans } from '../components/translation';
+import { messageOf } from '../protocol/errors';
 import type { ITemplate } from '../protocol/sandboxes';
 import { displayName, shortTemplate, templateLabel } from '../protocol/sandboxes';
 import type { IOutcome, SandboxCommands } from './commands';
@@ -12,7 +12,7 @@ import { forkIcon, renameIcon, snapshotIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
 import { CommandIDs } from './commandIds';
-import { tellFailure } from './notices';
+import { notifyError } from './notifications';
 
 const RENAMED: IOutcome = {
   success: name => trans.__('%1 has a new name.', name),
@@ -28,7 +28,7 @@ const FORKED: IOutcome = {
 };
 
 /** The commands that name sandboxes and make others of them. */
-export function addCopyCommands(
+export function addSnapshotCommands(
   registry: CommandRegistry,
   commands: SandboxCommands,
   sandboxes: Sandboxes,
@@ -123,7 +123,7 @@ async function removeTemplate(sandboxes: Sandboxes): Promise<void> {
   try {
     offered = (await sandboxes.templates()).filter(({ buildStatus }) => buildStatus !== 'building');
   } catch (reason) {
-    tellFailure(trans.__('The templates could not be listed. %1', sentenceOf(reason)));
+    notifyError(trans.__('The templates could not be listed. %1', messageOf(reason)));
     return;
   }
   if (offered.length === 0) {
@@ -144,6 +144,6 @@ async function removeTemplate(sandboxes: Sandboxes): Promise<void> {
     await sandboxes.removeTemplate(chosen.templateID);
     Notification.success(trans.__('%1 is deleted.', templateLabel(chosen)), { autoClose: 4000 });
   } catch (reason) {
-    tellFailure(trans.__('%1 could not be deleted. %2', templateLabel(chosen), sentenceOf(reason)));
+    notifyError(trans.__('%1 could not be deleted. %2', templateLabel(chosen), messageOf(reason)));
   }
 }

@@ -1,4 +1,4 @@
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import type { IIsolation } from '../protocol/sandboxes';
 
 /** How a tier is told to people: a word for the badge, a sentence for what it means. */

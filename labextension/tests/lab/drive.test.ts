@@ -1,11 +1,9 @@
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { describe, expect, it } from 'vitest';
 
-import { freeName, SandboxDrive } from '../src/lab/drive';
-import { bytesFromContent, contentFromBytes, toBase64 } from '../src/lab/driveContent';
-import { splitPath } from '../src/lab/driveModel';
-import type { Sandboxes } from '../src/lab/sandboxes';
-import { FakeTransport } from './fakeTransport';
+import { freeName, SandboxDrive } from '../../src/lab/drive';
+import type { Sandboxes } from '../../src/lab/sandboxes';
+import { FakeTransport } from '../fakeTransport';
 
 function drive() {
   const transport = new FakeTransport(
@@ -25,12 +23,6 @@ function drive() {
 }
 
 describe('the drive', () => {
-  it('finds the sandbox in the first part of a path', () => {
-    expect(splitPath('')).toEqual({ sandboxId: '', path: '/' });
-    expect(splitPath('id1')).toEqual({ sandboxId: 'id1', path: '/' });
-    expect(splitPath('id1/home/a b.txt')).toEqual({ sandboxId: 'id1', path: '/home/a b.txt' });
-  });
-
   it('lists a directory with paths that lead back to it', async () => {
     const model = await drive().drive.get('id1/home');
     const paths = (model.content as Contents.IModel[]).map(entry => entry.path);
@@ -88,27 +80,6 @@ describe('the drive', () => {
   it('does not remove a sandbox when its directory is deleted', async () => {
     const { drive: made } = drive();
     await expect(made.delete('id1')).rejects.toThrow('Sandboxes panel');
-  });
-});
-
-describe('content', () => {
-  it('gives what is not text as base64', () => {
-    const content = contentFromBytes(new Uint8Array([0xff, 0xfe]), 'file', null, 'text/plain');
-    expect(content).toMatchObject({ format: 'base64', mimetype: 'application/octet-stream', content: '//4=' });
-  });
-
-  it('refuses to show bytes as text', () => {
-    expect(() => contentFromBytes(new Uint8Array([0xff]), 'file', 'text', 'text/plain')).toThrow('UTF-8');
-  });
-
-  it('keeps a byte order mark through opening and saving', () => {
-    const original = new Uint8Array([0xef, 0xbb, 0xbf, 0x61]);
-    const shown = contentFromBytes(original, 'file', 'text', 'text/plain');
-    expect(bytesFromContent(shown.content, 'text')).toEqual(original);
-  });
-
-  it('encodes a megabyte without overflowing the stack', () => {
-    expect(toBase64(new Uint8Array(2 ** 20))).toHaveLength(Math.ceil(2 ** 20 / 3) * 4);
   });
 
   it('numbers a taken name before its extension', () => {

@@ -1,7 +1,7 @@
 import type { AnyModel } from '@anywidget/types';
 import { describe, expect, it } from 'vitest';
 
-import { ModelTransport } from '../src/widget/modelTransport';
+import { ModelTransport } from '../../src/widget/modelTransport';
 
 interface IMessage {
   readonly id: number;

@@ -1,4 +1,4 @@
-import { trans } from '../components/language';
+import { trans } from '../components/translation';
 import type { IActivity } from './sandboxes';
 
 /** What is being done to a sandbox, for its row. */

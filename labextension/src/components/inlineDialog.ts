@@ -1,7 +1,7 @@
 import { element } from './dom';
-import { trans } from './language';
+import { trans } from './translation';
 
-export interface IQuestion {
+export interface IInlineDialogOptions {
   readonly text: string;
   /** What the button that says yes does. */
   readonly yes: string;
@@ -16,34 +16,34 @@ export interface IQuestion {
  *
  * One question at a time: a new one takes back the one before.
  */
-export class QuestionBar {
+export class InlineDialog {
   /** `successor` finds where the focus goes when what had it was drawn again meanwhile. */
   constructor(
     readonly node: HTMLElement,
     private readonly successor: (before: HTMLElement) => HTMLElement | null = () => null
   ) {
-    node.classList.add('sbx-Question');
+    node.classList.add('sbx-InlineDialog');
     node.hidden = true;
   }
 
   /** The text, `''` for a plain yes, `null` when the user changed their mind. */
-  ask(question: IQuestion): Promise<string | null> {
+  ask(options: IInlineDialogOptions): Promise<string | null> {
     this.answer?.(null);
     const before = document.activeElement as HTMLElement | null;
-    const form = element('form', 'sbx-Question-form');
-    this.node.setAttribute('role', question.value === undefined ? 'alertdialog' : 'dialog');
-    this.node.setAttribute('aria-label', question.text);
+    const form = element('form', 'sbx-InlineDialog-form');
+    this.node.setAttribute('role', options.value === undefined ? 'alertdialog' : 'dialog');
+    this.node.setAttribute('aria-label', options.text);
     const input =
-      question.value === undefined
+      options.value === undefined
         ? null
-        : element('input', 'sbx-Question-input', { value: question.value, spellcheck: 'false', 'aria-label': question.text });
-    const yes = element('button', `sbx-Button${question.isDanger ? ' sbx-mod-danger' : ''}`, { type: 'submit' }, question.yes);
+        : element('input', 'sbx-InlineDialog-input', { value: options.value, spellcheck: 'false', 'aria-label': options.text });
+    const yes = element('button', `sbx-Button${options.isDanger ? ' sbx-mod-danger' : ''}`, { type: 'submit' }, options.yes);
     const no = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' }, trans.__('Cancel'));
-    form.append(element('span', 'sbx-Question-text', {}, question.text), ...(input ? [input] : []), no, yes);
+    form.append(element('span', 'sbx-InlineDialog-text', {}, options.text), ...(input ? [input] : []), no, yes);
     this.node.replaceChildren(form);
     this.node.hidden = false;
     input?.select();
-    (input ?? (question.isDanger ? no : yes)).focus();
+    (input ?? (options.isDanger ? no : yes)).focus();
     return new Promise(resolve => {
       const answer = (value: string | null) => {
         if (this.answer === answer) {

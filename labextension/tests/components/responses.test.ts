@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest';
+
+import { checkResponse, readJson } from '../../src/components/responses';
+
+describe('responses of the server', () => {
+  it('throws the sentence of the server', async () => {
+    const response = new Response('{"code": "not_found", "message": "No such sandbox."}', { status: 404 });
+    await expect(checkResponse(response)).rejects.toMatchObject({ code: 'not_found', message: 'No such sandbox.' });
+  });
+
+  it('says the status of an answer that is no JSON', async () => {
+    const response = new Response('<html>', { status: 502, statusText: 'Bad Gateway' });
+    await expect(checkResponse(response)).rejects.toThrow('The server answered 502 Bad Gateway.');
+  });
+
+  it('gives the JSON of a success', async () => {
+    expect(await readJson(new Response('{"a": 1}'))).toEqual({ a: 1 });
+  });
+});

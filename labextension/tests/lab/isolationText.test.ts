@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+
+import { isolationSummary, networkText, tierText } from '../../src/lab/isolationText';
+
+describe('how isolation is described', () => {
+  it('says in the tooltip what is not held', () => {
+    const text = isolationSummary({ tier: 'landlock', limits: { memory: 'rlimit', cpu: 'none' } });
+    expect(text).toContain('which of your files exist');
+    expect(text).toContain('CPU: not held');
+    expect(text).not.toContain('Memory');
+  });
+
+  it('tells what there is of a network, and names what it does not know', () => {
+    expect(networkText('none')).toContain('cannot open connections');
+    expect(networkText('full')).toContain('packet filter');
+    expect(networkText('carrier-pigeon')).toBe('carrier-pigeon');
+    expect(networkText(undefined)).toBe('Not known.');
+  });
+
+  it('does not call an unknown tier strong', () => {
+    expect(tierText('new-thing').level).toBe('partial');
+  });
+});
