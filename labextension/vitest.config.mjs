@@ -1,5 +1,18 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { environment: 'happy-dom', include: ['tests/**/*.test.ts'] }
+  test: {
+    environment: 'happy-dom',
+    include: ['tests/**/*.test.ts'],
+    coverage: {
+      enabled: true,
+      provider: 'v8',
+      include: ['src/components/**/*.ts', 'src/protocol/**/*.ts'],
+      reporter: ['text'],
+      thresholds: {
+        'src/components/**': { lines: 90 },
+        'src/protocol/**': { lines: 90 }
+      }
+    }
+  }
 });
