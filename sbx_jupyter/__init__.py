@@ -1,4 +1,7 @@
-"""Isolated sandboxes inside Jupyter; every public name is imported when it is first used."""
+"""Isolated sandboxes inside Jupyter.
+
+Each public name is imported when it is first used, so that importing the package stays fast.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.errors import SbxError
     from sbx_jupyter.widgets import FileBrowser, MetricsChart, Terminal
 
-_HOMES = {
+_MODULES = {
     "AsyncSandbox": "sbx_jupyter.client",
     "CommandHandle": "sbx_jupyter.client",
     "CommandResult": "sbx_jupyter.client",
@@ -56,17 +59,17 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:  # pyright: ignore[re
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, "__version__"])
+    return sorted([*globals(), *_MODULES, "__version__"])
 
 
 def _version() -> str:
-    """The version of the installed distribution; a bare checkout has none."""
+    """Return the version of the installed distribution; ``0+checkout`` where none is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,6 +1,6 @@
-"""The client of the interface: asynchronous at the core, with a blocking face.
+"""The client of the interface: asynchronous classes, and blocking ones that call them.
 
-Every name is imported when it is first used: who only looks for the engine pays for no HTTP client.
+Each name is imported when it is first used, so that looking for the engine loads no HTTP client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.sandbox import AsyncSandbox
     from sbx_jupyter.client.sync_sandbox import Sandbox
 
-_HOMES = {
+_MODULES = {
     "AsyncSandbox": "sandbox",
     "CommandHandle": "commands",
     "CommandResult": "output",
@@ -41,10 +41,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

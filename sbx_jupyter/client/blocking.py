@@ -1,4 +1,4 @@
-"""The portal: one background thread with an event loop, through which blocking code calls."""
+"""Runs asynchronous code for blocking callers, on one background thread with an event loop."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _CLOSE_PATIENCE: Final = 2.0
 
 
 class Portal:
-    """An event loop on a thread of its own. ``Portal.current()`` gives the one of this process.
+    """An event loop on a separate thread. ``Portal.current()`` returns this process's portal.
 
-    Works inside a running event loop (a notebook's), which it blocks like any blocking call. After
-    a fork the child gets a portal of its own when it asks for one.
+    A call from a running event loop (a notebook's) blocks that loop, as any blocking call does.
+    After a fork, ``Portal.current()`` starts a new portal in the child.
     """
 
     _current: ClassVar[Portal | None] = None
@@ -43,6 +43,7 @@ class Portal:
 
     @classmethod
     def current(cls) -> Portal:
+        """Return this process's portal; the first call starts it."""
         with cls._lock:
             if cls._current is None or cls._current._loop.is_closed():
                 cls._current = cls()
@@ -56,10 +57,10 @@ class Portal:
         cls._lock = threading.Lock()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the portal's loop and wait for it; an interrupt cancels it.
+        """Run a coroutine on the portal's loop and wait for its result; an interrupt cancels it.
 
-        Raises what it raises, and ``UnavailableError`` when the portal stayed behind in a parent
-        process.
+        Raises what the coroutine raises, and ``UnavailableError`` when the portal belongs to the
+        process before a fork.
         """
         if self._pid != os.getpid():
             coroutine.close()
@@ -71,23 +72,23 @@ class Portal:
         try:
             return future.result()
         except BaseException:
-            # An interrupt of the waiting thread: let the coroutine clean up as when cancelled.
+            # The waiting thread was interrupted: cancel the coroutine so that it cleans up.
             if not future.done():
                 future.cancel()
             raise
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine on the portal's loop without waiting; in the order of the calls."""
+        """Start a coroutine on the portal's loop without waiting; calls keep their order."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def platform(self, config: ConnectionConfig | None) -> PlatformClient:
-        """The one client of a deployment that everything on this portal shares."""
+        """Return the client of a deployment; all callers on this portal share it."""
         config = config or self.call(ConnectionConfig.default())
         with self._lock:
             return self._platforms.setdefault(config, PlatformClient(config))
 
     def close(self) -> None:
-        """End every connection and the thread."""
+        """Close every connection and end the thread."""
         if self._pid != os.getpid() or self._loop.is_closed():
             return
         with contextlib.suppress(concurrent.futures.TimeoutError):
@@ -113,15 +114,17 @@ class Portal:
 
 
 class Blocking(Protocol):
-    """What has blocking methods: it knows the portal, and the object that does the work there."""
+    """An object with blocking methods."""
 
-    def _connected(self) -> tuple[Portal, Any]: ...
+    def _connected(self) -> tuple[Portal, Any]:
+        """Return the portal, and the asynchronous object to call on it."""
+        ...
 
 
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], T]:
-    """The blocking twin of an asynchronous method, with its parameters and documentation."""
+    """Return a blocking version of an asynchronous method, with its parameters and docstring."""
 
     @functools.wraps(method)
     def call(self: Blocking, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -29,7 +29,7 @@ from sbx_jupyter.protocol.runtime import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from sbx_jupyter.client.connect import MessageStream, RuntimeClient
+    from sbx_jupyter.client.runtime import MessageStream, RuntimeClient
 
     Callback = Callable[[str], Awaitable[Any] | Any]
 
@@ -101,7 +101,7 @@ class Commands:
         ``cwd``, ``UnauthenticatedError`` for an unknown user, ``UnavailableError`` when the sandbox
         was stopped.
         """
-        # A command that we are cancelled out of is found by its tag, even before we know its pid.
+        # When this call is cancelled before the pid is known, the tag still finds the command.
         tag = f"run-{random_id(12)}"
         try:
             handle = await self.start(
@@ -139,7 +139,10 @@ class Commands:
         return await self._handle(stream)
 
     async def connect(self, pid: int, *, timeout: float | None = None) -> CommandHandle:
-        """A handle on a running command: its output from now on. Raises ``NotFoundError``."""
+        """Attach to a running command and read its output from now on.
+
+        Raises ``NotFoundError``.
+        """
         request = ConnectRequest(process=ProcessSelector(pid=pid))
         stream = await self._runtime.stream(
             "process.Process/Connect", request, ProcessEventResponse, deadline=timeout
@@ -147,16 +150,16 @@ class Commands:
         return await self._handle(stream)
 
     async def list(self) -> list[ProcessInfo]:
-        """The running commands and terminals."""
+        """List the running commands and terminals."""
         answer = await self._runtime.call("process.Process/List", Empty(), ListProcessesResponse)
         return answer.processes
 
     async def kill(self, pid: int) -> bool:
-        """Kill a command at once; false when it is gone."""
+        """Kill a command at once; false when it has ended."""
         return await self.send_signal(pid, "SIGNAL_SIGKILL")
 
     async def send_signal(self, pid: int, signal: str) -> bool:
-        """``SIGNAL_SIGTERM`` or ``SIGNAL_SIGKILL``; false when the process is gone."""
+        """Send ``SIGNAL_SIGTERM`` or ``SIGNAL_SIGKILL``; false when the process has ended."""
         return await self._signal(ProcessSelector(pid=pid), signal)
 
     async def _signal(self, process: ProcessSelector, signal: str) -> bool:
@@ -178,7 +181,7 @@ class Commands:
             await self._runtime.call("process.Process/SendInput", request, Empty, timeout=0)
 
     async def close_stdin(self, pid: int) -> None:
-        """Let the command read the end of its input."""
+        """Close the command's input, so that it reads end-of-file."""
         request = ConnectRequest(process=ProcessSelector(pid=pid))
         await self._runtime.call("process.Process/CloseStdin", request, Empty)
 
@@ -187,7 +190,7 @@ class Commands:
 
 
 async def started_pid(stream: MessageStream[ProcessEventResponse]) -> int:
-    """The pid in the first event; closes the stream when that is something else."""
+    """Return the pid in the start event; close the stream when that does not come."""
     try:
         async for message in stream:
             if message.event.start is not None:
@@ -216,12 +219,12 @@ class CommandHandle:
 
     @property
     def stdout(self) -> str:
-        """What it has printed so far."""
+        """The standard output so far."""
         return self._buffers["stdout"].text
 
     @property
     def stderr(self) -> str:
-        """What it has printed to stderr so far."""
+        """The standard error so far."""
         return self._buffers["stderr"].text
 
     @property
@@ -230,7 +233,7 @@ class CommandHandle:
         return None if self._end is None else self._end.exit_code
 
     async def receive(self) -> Output | None:
-        """The next piece of output, ``None`` at the end. Not while another call is reading."""
+        """Return the next piece of output, ``None`` at the end. Only one call may read at once."""
         while self._end is None:
             try:
                 message = await anext(self._stream)
@@ -251,27 +254,29 @@ class CommandHandle:
         return None
 
     def read_on(self, on_stdout: Callback | None = None, on_stderr: Callback | None = None) -> None:
-        """Read the output in the background from now on, so that the command never waits for us."""
+        """Read the output in the background from now on, so that the command never blocks on it."""
         self._reader = asyncio.get_running_loop().create_task(self._read(on_stdout, on_stderr))
-        # Whoever waits gets the outcome; without a waiter it must not be reported as forgotten.
+        # Retrieves the error, which asyncio would report as never retrieved when nobody waits.
         self._reader.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def wait(
         self, on_stdout: Callback | None = None, on_stderr: Callback | None = None
     ) -> CommandResult:
-        """Wait for the end. Raises like ``Commands.run``."""
+        """Wait for the end and return the result. Raises the same as ``Commands.run``."""
         if self._reader is None:
             return await self._read(on_stdout, on_stderr)
         return await asyncio.shield(self._reader)
 
     async def kill(self) -> bool:
-        """Kill it at once; false when it is gone."""
+        """Kill the command at once; false when it has ended."""
         return await self._commands.kill(self.pid)
 
     async def send_stdin(self, text: str | bytes) -> None:
+        """Write all of ``text`` to a command that was started with ``stdin=True``."""
         await self._commands.send_stdin(self.pid, text)
 
     async def close_stdin(self) -> None:
+        """Close the command's input, so that it reads end-of-file."""
         await self._commands.close_stdin(self.pid)
 
     async def disconnect(self) -> None:
@@ -284,7 +289,7 @@ class CommandHandle:
     aclose = disconnect
 
     def result(self) -> CommandResult:
-        """The outcome of a command that has ended. Raises ``SbxError`` before that."""
+        """Return the result of a command that has ended. Raises ``SbxError`` before that."""
         if self._end is None:
             raise SbxError(f"process {self.pid} has not ended")
         error = self._end.error if self._end.exit_code else None

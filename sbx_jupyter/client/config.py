@@ -1,4 +1,4 @@
-"""Where the platform API is, and with which key: read from the environment or given."""
+"""The address of the platform API and the key to it, given or read from the environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARED_HOST_DOMAINS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """One deployment of the platform API and the key to it; the key is never shown."""
+    """One deployment of the platform API and the key to it; ``repr`` leaves the key out."""
 
     api_url: str
     api_key: str = field(repr=False)
@@ -49,10 +49,10 @@ class ConnectionConfig:
 
     @classmethod
     def from_env(cls) -> ConnectionConfig:
-        """The deployment that the environment names, else the user's running engine.
+        """Return the deployment that the environment names, else the user's running engine.
 
         ``E2B_API_URL``, ``E2B_DOMAIN`` or ``E2B_SANDBOX_URL`` name a deployment, and
-        ``E2B_API_KEY`` is the key to it. A key alone names no place, and so never sends anything
+        ``E2B_API_KEY`` is the key to it. A key alone names no deployment, so that it is never sent
         off this machine. Raises ``UnavailableError`` when nothing is named and no engine runs,
         ``UnauthenticatedError`` when a deployment is named without a key.
         """
@@ -71,11 +71,11 @@ class ConnectionConfig:
 
     @classmethod
     def from_connection_file(cls, connection: ConnectionFile) -> ConnectionConfig:
-        """The engine that wrote ``connection``: one address for everything."""
+        """Use the engine that wrote ``connection``, at one address for both APIs."""
         return cls(api_url=connection.url, api_key=connection.api_key, sandbox_url=connection.url)
 
     def runtime_url(self, sandbox_id: str, port: int, domain: str | None = None) -> str:
-        """The base URL of one port of a sandbox, to be called with routing headers."""
+        """Return the base URL of one port of a sandbox, for requests with routing headers."""
         if self.sandbox_url is not None:
             return self.sandbox_url.rstrip("/")
         domain = domain or self.domain
@@ -86,7 +86,7 @@ class ConnectionConfig:
         return f"https://{format_route_host(Route(sandbox_id, port), domain)}"
 
     def port_host(self, sandbox_id: str, port: int, domain: str | None = None) -> str:
-        """The host name under which a browser reaches one port of a sandbox."""
+        """Return the host name under which a browser reaches one port of a sandbox."""
         domain = domain or self.domain
         if domain is None:
             parts = urlsplit(self.sandbox_url or self.api_url)

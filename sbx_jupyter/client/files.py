@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from sbx_jupyter.client.config import is_loopback
-from sbx_jupyter.client.connect import STREAM_SILENCE
+from sbx_jupyter.client.runtime import STREAM_SILENCE
 from sbx_jupyter.client.transport import raise_for_status, translated_errors
 from sbx_jupyter.client.watch import Watch
 from sbx_jupyter.errors import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.client.connect import RuntimeClient
+    from sbx_jupyter.client.runtime import RuntimeClient
 
     FileContent = (
         str | bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]
@@ -80,7 +80,7 @@ class Files:
         *,
         user: str | None = None,
     ) -> str | bytes | FileStream:
-        """The content of a file: as UTF-8 text, as bytes, or as a stream that is read piecewise."""
+        """Read a file: as UTF-8 text, as bytes, or as a stream to be read piece by piece."""
         if format not in ("text", "bytes", "stream"):
             raise InvalidArgumentError(f"format {format!r} is none of text, bytes and stream")
         stream = await self._open(path, user)
@@ -91,7 +91,7 @@ class Files:
         return content.decode("utf-8", "replace") if format == "text" else content
 
     async def download(self, path: str, target: str | Path, *, user: str | None = None) -> int:
-        """Copy a file of the sandbox to this machine piecewise; the number of bytes."""
+        """Copy a file of the sandbox to this machine piece by piece; return its size in bytes."""
         size = 0
         async with await self._open(path, user) as stream:
             file = await asyncio.to_thread(Path(target).open, "wb")
@@ -110,7 +110,7 @@ class Files:
         user: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> WrittenFile:
-        """Write a file, with its parent directories; text, bytes, or anything that yields bytes.
+        """Write a file from text, bytes or anything that yields bytes; make its parent directories.
 
         Raises ``NoSpaceError`` when the disk of the sandbox is full.
         """
@@ -141,7 +141,7 @@ class Files:
     async def upload(
         self, source: str | Path, path: str, *, user: str | None = None
     ) -> WrittenFile:
-        """Copy a file of this machine into the sandbox piecewise."""
+        """Copy a file of this machine into the sandbox piece by piece."""
         file = await asyncio.to_thread(Path(source).open, "rb")
         try:
             return await self.write(path, file, user=user)
@@ -151,7 +151,7 @@ class Files:
     async def list(
         self, path: str = "", depth: int = 1, *, user: str | None = None
     ) -> list[EntryInfo]:
-        """The entries of a directory, down to ``depth`` levels, parents before children."""
+        """List the entries of a directory down to ``depth`` levels, parents before children."""
         if depth < 1:
             raise InvalidArgumentError("depth must be at least 1")
         request = ListDirRequest(path=path, depth=depth)
@@ -159,10 +159,11 @@ class Files:
         return answer.entries
 
     async def info(self, path: str, *, user: str | None = None) -> EntryInfo:
-        """One entry; a link is described, not followed."""
+        """Describe one entry; a link is not followed."""
         return (await self._call("Stat", PathRequest(path=path), EntryResponse, user)).entry
 
     async def exists(self, path: str, *, user: str | None = None) -> bool:
+        """Return whether the path exists."""
         try:
             await self.info(path, user=user)
         except NotFoundError:
@@ -170,7 +171,7 @@ class Files:
         return True
 
     async def make_dir(self, path: str, *, user: str | None = None) -> bool:
-        """Make a directory and its parents; false when it is there already."""
+        """Make a directory and its parents; false when it exists already."""
         try:
             await self._call("MakeDir", PathRequest(path=path), EntryResponse, user)
         except AlreadyExistsError:
@@ -183,7 +184,7 @@ class Files:
         return (await self._call("Move", request, EntryResponse, user)).entry
 
     async def remove(self, path: str, *, user: str | None = None) -> None:
-        """Remove a file, or a directory with all in it; a missing path is fine."""
+        """Remove a file, or a directory with its contents; do nothing for a missing path."""
         await self._call("Remove", PathRequest(path=path), Empty, user)
 
     async def watch(
@@ -204,13 +205,19 @@ class Files:
     def download_url(
         self, path: str, *, user: str | None = None, expires_in: int | None = None
     ) -> str:
-        """A signed address from which anything that speaks HTTP can fetch the file."""
+        """Return a signed address from which any HTTP client can fetch the file.
+
+        It expires after ``expires_in`` seconds; by default it does not.
+        """
         return self._signed_url(path, "read", user, expires_in)
 
     def upload_url(
         self, path: str = "", *, user: str | None = None, expires_in: int | None = None
     ) -> str:
-        """A signed address to which a form or raw bytes can be posted."""
+        """Return a signed address to which any HTTP client can post a form or raw bytes.
+
+        It expires after ``expires_in`` seconds; by default it does not.
+        """
         return self._signed_url(path, "write", user, expires_in)
 
     def _signed_url(
@@ -229,9 +236,9 @@ class Files:
     async def _open(self, path: str, user: str | None) -> FileStream:
         params = {"path": path} | ({} if user is None else {"username": user})
         url = self._runtime.url("/files")
-        # Compressing costs more than loopback does.
-        near = is_loopback(urlsplit(url).hostname or "")
-        headers = {"Accept-Encoding": "identity" if near else "gzip"}
+        # Over loopback, compressing takes longer than sending.
+        is_local = is_loopback(urlsplit(url).hostname or "")
+        headers = {"Accept-Encoding": "identity" if is_local else "gzip"}
         response = await self._runtime.transport.open(
             "GET",
             url,
@@ -248,7 +255,7 @@ class Files:
 
 
 class FileStream:
-    """A file being read: an asynchronous iterator of bytes, closed at its end or by ``aclose``."""
+    """A file that is being read: an async iterator of bytes, closed at its end or by ``aclose``."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -256,7 +263,7 @@ class FileStream:
         stated = response.headers.get("Content-Length")
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
         self.size = int(stated) if stated is not None and not encoded else None
-        """In bytes, where the sandbox says it."""
+        """In bytes; ``None`` where the sandbox does not state it."""
 
     def __aiter__(self) -> FileStream:
         return self

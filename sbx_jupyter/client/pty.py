@@ -26,14 +26,14 @@ from sbx_jupyter.protocol.runtime import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbx_jupyter.client.connect import MessageStream, RuntimeClient
+    from sbx_jupyter.client.runtime import MessageStream, RuntimeClient
 
 SHELL: Final = ("/bin/bash", "-i", "-l")
 TERMINAL_ENVS: Final = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
 
 class PtyOutput(NamedTuple):
-    """Bytes of a terminal, and how many the terminal had produced before them."""
+    """Output of a terminal, and the number of bytes that it had produced before."""
 
     chunk: bytes
     sequence: int
@@ -57,7 +57,7 @@ class Ptys:
         timeout: float | None = None,
         tag: str | None = None,
     ) -> PtyHandle:
-        """Start a login shell in a terminal, which lives until it exits or ``timeout`` passes."""
+        """Start a login shell in a terminal; it runs until it exits or ``timeout`` passes."""
         config = ProcessConfig(
             cmd=command[0], args=list(command[1:]), envs=TERMINAL_ENVS | dict(envs or {}), cwd=cwd
         )
@@ -90,7 +90,7 @@ class PtyHandle:
     """One attached terminal: an asynchronous iterator of ``PtyOutput``.
 
     Iteration stops when the shell ends (see ``end``), and raises ``UnavailableError`` when the
-    connection breaks; ``Ptys.connect(pid, replay_from=next_sequence)`` then carries on.
+    connection breaks; ``Ptys.connect(pid, replay_from=next_sequence)`` then continues.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class PtyHandle:
         await self.disconnect()
 
     async def receive(self) -> PtyOutput | None:
-        """The next piece of output, ``None`` when the shell has ended."""
+        """Return the next piece of output, ``None`` when the shell has ended."""
         while self.end is None:
             try:
                 event = (await anext(self._stream)).event
@@ -140,13 +140,13 @@ class PtyHandle:
         return None
 
     async def wait(self) -> int:
-        """Read and drop output until the shell ends; its exit code."""
+        """Read and drop output until the shell ends; return its exit code."""
         while await self.receive() is not None:
             pass
         return 0 if self.end is None else self.end.exit_code
 
     async def send(self, keys: bytes | str) -> None:
-        """Type into the terminal; waits for as long as what runs in it reads nothing."""
+        """Type into the terminal; waits while the program in it does not read."""
         raw = memoryview(keys.encode() if isinstance(keys, str) else keys)
         for start in range(0, len(raw), INPUT_PIECE):
             request = SendInputRequest(
@@ -156,13 +156,14 @@ class PtyHandle:
             await self._runtime.call("process.Process/SendInput", request, Empty, timeout=0)
 
     async def resize(self, cols: int, rows: int) -> None:
+        """Set the size of the terminal in characters."""
         request = UpdateRequest(
             process=ProcessSelector(pid=self.pid), pty=Pty(size=PtySize(cols=cols, rows=rows))
         )
         await self._runtime.call("process.Process/Update", request, Empty)
 
     async def kill(self) -> bool:
-        """Kill the shell; false when it is gone."""
+        """Kill the shell; false when it has ended."""
         request = SendSignalRequest(process=ProcessSelector(pid=self.pid), signal="SIGNAL_SIGKILL")
         try:
             await self._runtime.call("process.Process/SendSignal", request, Empty)
@@ -171,5 +172,5 @@ class PtyHandle:
         return True
 
     async def disconnect(self) -> None:
-        """Drop the connection; the shell runs on."""
+        """Close the connection; the shell keeps running."""
         await self._stream.aclose()

@@ -1,4 +1,4 @@
-"""One sandbox, asynchronously: its life on the platform, and its files, commands and terminals."""
+"""One sandbox, asynchronously: its state on the platform, its files, commands and terminals."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from sbx_jupyter.client.commands import Commands
-from sbx_jupyter.client.connect import RuntimeClient
 from sbx_jupyter.client.files import Files
 from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.client.pty import Ptys
+from sbx_jupyter.client.runtime import RuntimeClient
 from sbx_jupyter.client.transport import raise_for_status
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol import platform as records
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AsyncSandbox:
-    """A sandbox. Leaving its context kills it; ``aclose`` only drops the connections."""
+    """A sandbox. Leaving its context kills it; ``aclose`` only closes the connections."""
 
     def __init__(
         self, platform: PlatformClient, record: records.Sandbox, *, owns_platform: bool = False
@@ -99,7 +99,10 @@ class AsyncSandbox:
         config: ConnectionConfig | None = None,
         platform: PlatformClient | None = None,
     ) -> AsyncSandbox:
-        """A sandbox that exists, resumed if it was paused. Raises ``NotFoundError``."""
+        """Connect to an existing sandbox and resume it if it is paused.
+
+        Raises ``NotFoundError``.
+        """
         async with _platform_for(config, platform) as (client, owned):
             record = await client.connect(sandbox_id, timeout=timeout)
             return cls(client, record, owns_platform=owned)
@@ -113,7 +116,7 @@ class AsyncSandbox:
         config: ConnectionConfig | None = None,
         platform: PlatformClient | None = None,
     ) -> list[records.ListedSandbox]:
-        """The sandboxes of the deployment, newest first."""
+        """List the sandboxes of the deployment, newest first."""
         async with _platform_for(config, platform) as (client, owned):
             found = [item async for item in client.list(metadata=metadata, states=states)]
             if owned:
@@ -130,20 +133,23 @@ class AsyncSandbox:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Drop the connections; the sandbox lives on."""
+        """Close the connections; the sandbox goes on."""
         if self._owns_platform:
             await self.platform.aclose()
 
     async def kill(self) -> bool:
-        """End the sandbox and everything in it; false when it is gone already."""
+        """End the sandbox and all its processes; false when it has ended already."""
         return await self.platform.kill(self.sandbox_id)
 
     async def pause(self, *, memory: bool = True) -> bool:
-        """Keep the sandbox without using the machine; false when it was paused already."""
+        """Save the sandbox and free the machine; false when it is paused already.
+
+        Without ``memory`` only its files are kept, and its processes end.
+        """
         return await self.platform.pause(self.sandbox_id, memory=memory)
 
     async def resume(self, *, timeout: int | None = None) -> None:
-        """Wake a paused sandbox; a running one only gets its time extended."""
+        """Resume a paused sandbox; extend the time of a running one."""
         await self.platform.connect(self.sandbox_id, timeout=timeout)
 
     async def set_timeout(self, timeout: int) -> None:
@@ -151,11 +157,11 @@ class AsyncSandbox:
         await self.platform.set_timeout(self.sandbox_id, timeout)
 
     async def info(self) -> records.SandboxDetail:
-        """What the platform knows of it. Raises ``NotFoundError``."""
+        """Return the platform's record of the sandbox. Raises ``NotFoundError``."""
         return await self.platform.get(self.sandbox_id)
 
     async def is_running(self) -> bool:
-        """Whether the sandbox answers. Asking wakes one that resumes by itself."""
+        """Return whether the sandbox answers; one that was created with ``auto_resume`` resumes."""
         response = await self._runtime.transport.request(
             "GET", self._runtime.url("/health"), headers=self._runtime.headers(), timeout=10
         )
@@ -166,7 +172,7 @@ class AsyncSandbox:
         return True
 
     async def metrics(self) -> Reading:
-        """How much of the machine the sandbox uses now."""
+        """Read how much of the machine the sandbox uses now."""
         response = await self._runtime.transport.request(
             "GET", self._runtime.url("/metrics"), headers=self._runtime.headers()
         )
@@ -176,7 +182,7 @@ class AsyncSandbox:
     async def metrics_history(
         self, *, start: int | None = None, end: int | None = None
     ) -> list[records.SandboxMetric]:
-        """The readings that the platform recorded, between two unix times in seconds."""
+        """Return the recorded readings between two unix times in seconds, oldest first."""
         return await self.platform.metrics(self.sandbox_id, start=start, end=end)
 
     async def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
@@ -184,23 +190,26 @@ class AsyncSandbox:
         return await self.platform.snapshot(self.sandbox_id, name)
 
     async def operations(self) -> list[SandboxOperation]:
-        """The snapshots, forks and pauses in progress, and how far they are; of our engine only.
+        """List the snapshots, forks and pauses in progress, each with its progress.
 
-        Raises ``NotFoundError``.
+        Raises ``NotFoundError``, also for deployments other than the bundled engine.
         """
         return await self.platform.operations(self.sandbox_id)
 
     async def cancel_operation(self, operation_id: str) -> bool:
-        """End a snapshot or a fork that still copies; false when it is over.
+        """Cancel a snapshot or a fork while it copies; false when it has ended.
 
-        Raises ``AbortedError`` when it is too late.
+        Raises ``AbortedError`` when it can no longer be cancelled.
         """
         return await self.platform.cancel_operation(self.sandbox_id, operation_id)
 
     async def fork(
         self, count: int = 1, *, timeout: int = records.DEFAULT_TIMEOUT
     ) -> list[AsyncSandbox]:
-        """Copies of this sandbox as it is now. Raises ``UnavailableError`` if one cannot start."""
+        """Start ``count`` copies of this sandbox as it is now.
+
+        Raises ``UnavailableError`` if one cannot start, and then kills the others.
+        """
         results = await self.platform.fork(self.sandbox_id, count=count, timeout=timeout)
         copies = [AsyncSandbox(self.platform, r.sandbox) for r in results if r.sandbox is not None]
         failures = [r.error.message for r in results if r.error is not None]
@@ -211,12 +220,12 @@ class AsyncSandbox:
         return copies
 
     async def isolation(self) -> dict[str, Any] | None:
-        """How the engine fences its sandboxes; ``None`` where the deployment does not say."""
+        """Return the engine's isolation report; ``None`` where the deployment has none."""
         described = await self.platform.engine_info()
         return None if described is None else described.get("isolation", described)
 
     def get_host(self, port: int) -> str:
-        """The host name under which one port of the sandbox is served."""
+        """Return the host name under which one port of the sandbox is served."""
         return self.platform.config.port_host(self.sandbox_id, port, self._domain)
 
 
@@ -224,7 +233,7 @@ class AsyncSandbox:
 async def _platform_for(
     config: ConnectionConfig | None, platform: PlatformClient | None
 ) -> AsyncGenerator[tuple[PlatformClient, bool]]:
-    """The given platform, or one of our own, which is closed if the block fails."""
+    """Yield the client to use and whether it is a new one, which is closed if the block fails."""
     if platform is not None:
         yield platform, False
         return

@@ -1,4 +1,4 @@
-"""The blocking face of a sandbox's commands and terminals."""
+"""``Commands`` and ``Ptys`` for blocking code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SyncCommands:
-    """Like ``Commands``, for code that waits."""
+    """The commands of one sandbox; each method blocks, else it is that of ``Commands``."""
 
     def __init__(self, connected: Callable[[], tuple[Portal, Commands]]) -> None:
         self._connected = connected
@@ -69,9 +69,14 @@ class SyncCommands:
         on_stdout: Callback | None = None,
         on_stderr: Callback | None = None,
     ) -> CommandResult | SyncCommandHandle:
-        """See ``Commands.run``. Callbacks of a foreground command run on the calling thread.
+        """Run a command in a login shell, or a list of words without a shell's expansions.
 
-        Those of a background command run on a thread of their own, until it ends.
+        The command is killed after ``timeout`` seconds (``None`` or 0: never), and when a
+        foreground ``run`` is interrupted. A failing command is a result, not an exception. The
+        callbacks of a foreground command run on the calling thread, those of a background command
+        on one extra thread. Raises ``DeadlineExceededError`` when the time ran out,
+        ``InvalidArgumentError`` for a missing ``cwd``, ``UnauthenticatedError`` for an unknown
+        user, ``UnavailableError`` when the sandbox was stopped.
         """
         portal, commands = self._connected()
         starting = commands.start(
@@ -90,7 +95,10 @@ class SyncCommands:
             handle.disconnect()
 
     def connect(self, pid: int, *, timeout: float | None = None) -> SyncCommandHandle:
-        """See ``Commands.connect``."""
+        """Attach to a running command and read its output from now on.
+
+        Raises ``NotFoundError``.
+        """
         portal, commands = self._connected()
         return SyncCommandHandle(portal, portal.call(commands.connect(pid, timeout=timeout)))
 
@@ -101,7 +109,7 @@ class SyncCommands:
 
 
 class SyncCommandHandle:
-    """Like ``CommandHandle``, for code that waits."""
+    """One running command; each method blocks, else it is that of ``CommandHandle``."""
 
     def __init__(self, portal: Portal, handle: CommandHandle) -> None:
         self._portal = portal
@@ -118,12 +126,12 @@ class SyncCommandHandle:
 
     @property
     def stdout(self) -> str:
-        """What it has printed so far."""
+        """The standard output so far."""
         return self._handle.stdout
 
     @property
     def stderr(self) -> str:
-        """What it has printed to stderr so far."""
+        """The standard error so far."""
         return self._handle.stderr
 
     @property
@@ -132,9 +140,10 @@ class SyncCommandHandle:
         return self._handle.exit_code
 
     def read_on(self, on_stdout: Callback | None = None, on_stderr: Callback | None = None) -> None:
-        """Read the output in the background from now on; callbacks get a thread, if there are any.
+        """Read the output in the background from now on.
 
-        That thread carries the caller's context, so that a notebook shows what they print.
+        Callbacks run on an extra thread, in the caller's context, so that a notebook shows what
+        they print.
         """
         if on_stdout is None and on_stderr is None:
             self._portal.call(self._read_on())
@@ -151,7 +160,7 @@ class SyncCommandHandle:
     def wait(
         self, on_stdout: Callback | None = None, on_stderr: Callback | None = None
     ) -> CommandResult:
-        """See ``CommandHandle.wait``."""
+        """Wait for the end and return the result. Raises the same as ``SyncCommands.run``."""
         if self._reader is not None:
             self._reader.join()
             if self._failure is not None:
@@ -174,7 +183,7 @@ class SyncCommandHandle:
         try:
             self._read(on_stdout, on_stderr)
         except BaseException as error:
-            self._failure = error  # raised again by whoever waits
+            self._failure = error  # ``wait`` raises it
 
     def _read(self, on_stdout: Callback | None, on_stderr: Callback | None) -> None:
         callbacks = {"stdout": on_stdout, "stderr": on_stderr}
@@ -184,7 +193,7 @@ class SyncCommandHandle:
 
 
 class SyncPtys:
-    """Like ``Ptys``, for code that waits."""
+    """The terminals of one sandbox; each method blocks, else it is that of ``Ptys``."""
 
     def __init__(self, connected: Callable[[], tuple[Portal, Ptys]]) -> None:
         self._connected = connected
@@ -201,7 +210,7 @@ class SyncPtys:
         timeout: float | None = None,
         tag: str | None = None,
     ) -> SyncPtyHandle:
-        """See ``Ptys.create``."""
+        """Start a login shell in a terminal; it runs until it exits or ``timeout`` passes."""
         portal, ptys = self._connected()
         creating = ptys.create(
             cols, rows, command=command, user=user, cwd=cwd, envs=envs, timeout=timeout, tag=tag
@@ -209,13 +218,17 @@ class SyncPtys:
         return SyncPtyHandle(portal, portal.call(creating))
 
     def connect(self, pid: int, *, replay_from: int | None = None) -> SyncPtyHandle:
-        """See ``Ptys.connect``."""
+        """Attach to a running terminal.
+
+        With ``replay_from``, output from that sequence number on (or the oldest that is kept) comes
+        first. Raises ``NotFoundError`` when there is no such process.
+        """
         portal, ptys = self._connected()
         return SyncPtyHandle(portal, portal.call(ptys.connect(pid, replay_from=replay_from)))
 
 
 class SyncPtyHandle:
-    """Like ``PtyHandle``, for code that waits: an iterator of ``PtyOutput``."""
+    """One attached terminal: a blocking iterator of ``PtyOutput``."""
 
     def __init__(self, portal: Portal, handle: PtyHandle) -> None:
         self._portal = portal
@@ -240,7 +253,7 @@ class SyncPtyHandle:
 
     @property
     def next_sequence(self) -> int:
-        """Where to carry on after a broken connection."""
+        """The ``replay_from`` with which to connect again after a broken connection."""
         return self._handle.next_sequence
 
     wait = blocking(PtyHandle.wait)

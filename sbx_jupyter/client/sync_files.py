@@ -1,4 +1,4 @@
-"""The blocking face of a sandbox's files."""
+"""``Files`` for blocking code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SyncFiles:
-    """Like ``Files``, for code that waits."""
+    """The files of one sandbox; each method blocks, and does and raises the same as ``Files``'s."""
 
     def __init__(self, connected: Callable[[], tuple[Portal, Files]]) -> None:
         self._connected = connected
@@ -42,7 +42,7 @@ class SyncFiles:
         *,
         user: str | None = None,
     ) -> str | bytes | SyncFileStream:
-        """See ``Files.read``."""
+        """Read a file: as UTF-8 text, as bytes, or as a stream to be read piece by piece."""
         portal, files = self._connected()
         if format == "stream":
             return SyncFileStream(portal, portal.call(files.read(path, format, user=user)))
@@ -67,7 +67,7 @@ class SyncFiles:
         include_entry: bool = False,
         user: str | None = None,
     ) -> SyncWatch:
-        """See ``Files.watch``."""
+        """Report what changes in a directory from now on, until the watch is closed."""
         portal, files = self._connected()
         watching = files.watch(path, recursive, include_entry=include_entry, user=user)
         return SyncWatch(portal, portal.call(watching))
@@ -75,18 +75,24 @@ class SyncFiles:
     def download_url(
         self, path: str, *, user: str | None = None, expires_in: int | None = None
     ) -> str:
-        """See ``Files.download_url``."""
+        """Return a signed address from which any HTTP client can fetch the file.
+
+        It expires after ``expires_in`` seconds; by default it does not.
+        """
         return self._connected()[1].download_url(path, user=user, expires_in=expires_in)
 
     def upload_url(
         self, path: str = "", *, user: str | None = None, expires_in: int | None = None
     ) -> str:
-        """See ``Files.upload_url``."""
+        """Return a signed address to which any HTTP client can post a form or raw bytes.
+
+        It expires after ``expires_in`` seconds; by default it does not.
+        """
         return self._connected()[1].upload_url(path, user=user, expires_in=expires_in)
 
 
 class SyncFileStream:
-    """A file being read: an iterator of bytes, closed at its end or by ``close``."""
+    """A file that is being read: an iterator of bytes, closed at its end or by ``close``."""
 
     def __init__(self, portal: Portal, stream: FileStream) -> None:
         self._portal = portal
@@ -108,7 +114,7 @@ class SyncFileStream:
 
 
 class SyncWatch:
-    """The events of one directory: an iterator that waits for the next, and must be closed."""
+    """The events of one directory: a blocking iterator that must be closed."""
 
     def __init__(self, portal: Portal, watch: Watch) -> None:
         self._portal = portal

@@ -1,4 +1,4 @@
-"""The blocking face of a sandbox, for scripts, notebooks and magics."""
+"""``AsyncSandbox`` for blocking code: scripts, notebooks and magics."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ T = TypeVar("T")
 
 
 class Sandbox:
-    """A sandbox, for code that waits. Leaving its context kills it.
+    """A sandbox whose methods block until they are done. Leaving its context kills it.
 
-    Everything runs on the process's portal; see ``AsyncSandbox`` for what each call does and
-    raises.
+    Each method does and raises the same as that of ``AsyncSandbox``, on the portal's event loop.
     """
 
     def __init__(self, portal: Portal, config: ConnectionConfig, record: records.Sandbox) -> None:
@@ -58,7 +57,13 @@ class Sandbox:
         volumes: Mapping[str, str] | None = None,
         config: ConnectionConfig | None = None,
     ) -> Sandbox:
-        """See ``AsyncSandbox.create``."""
+        """Start a sandbox that ends, or pauses, ``timeout`` seconds from now.
+
+        ``volumes`` maps mount points to names of volumes. Without ``config`` the deployment is the
+        one that the environment names, else the user's shared engine, which is started when none
+        is running. Raises ``NotFoundError`` for an unknown template and ``ResourceExhaustedError``
+        when there are too many sandboxes.
+        """
         portal = Portal.current()
         platform = portal.platform(config)
         creating = AsyncSandbox.create(
@@ -79,7 +84,10 @@ class Sandbox:
     def connect(
         cls, sandbox_id: str, *, timeout: int | None = None, config: ConnectionConfig | None = None
     ) -> Sandbox:
-        """See ``AsyncSandbox.connect``."""
+        """Connect to an existing sandbox and resume it if it is paused.
+
+        Raises ``NotFoundError``.
+        """
         portal = Portal.current()
         platform = portal.platform(config)
         return cls(
@@ -94,7 +102,7 @@ class Sandbox:
         states: tuple[str, ...] = (),
         config: ConnectionConfig | None = None,
     ) -> list[records.ListedSandbox]:
-        """See ``AsyncSandbox.list``."""
+        """List the sandboxes of the deployment, newest first."""
         portal = Portal.current()
         platform = portal.platform(config)
         return portal.call(AsyncSandbox.list(metadata=metadata, states=states, platform=platform))
@@ -107,13 +115,13 @@ class Sandbox:
 
     @property
     def on_portal(self) -> AsyncSandbox:
-        """The same sandbox for coroutines that run on the process's portal."""
+        """The same sandbox for coroutines that run on the portal."""
         self._here()
         return self._inner
 
     @property
     def isolation(self) -> dict[str, Any] | None:
-        """See ``AsyncSandbox.isolation``."""
+        """The engine's isolation report; ``None`` where the deployment has none."""
         return self._here().call(self._inner.isolation())
 
     kill = blocking(AsyncSandbox.kill)
@@ -129,14 +137,14 @@ class Sandbox:
     cancel_operation = blocking(AsyncSandbox.cancel_operation)
 
     def get_host(self, port: int) -> str:
-        """See ``AsyncSandbox.get_host``."""
+        """Return the host name under which one port of the sandbox is served."""
         return self._inner.get_host(port)
 
     def _connected(self) -> tuple[Portal, AsyncSandbox]:
         return self._here(), self._inner
 
     def _here(self) -> Portal:
-        """This process's portal; after a fork, with connections of our own."""
+        """Return this process's portal; a forked child gets its own portal and connections."""
         if self._pid != os.getpid():
             self._portal = Portal.current()
             self._inner = AsyncSandbox(self._portal.platform(self._config), self._record)

@@ -1,4 +1,4 @@
-"""A terminal joined to whoever shows it: keys and sizes in, numbered output out."""
+"""Connects a terminal to a front end: keys and sizes in, numbered output out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LIMIT: Final = 4 * 1024 * 1024
 
 
 class TerminalInput:
-    """Keys in order, without a gap and bounded; of the sizes only the latest.
+    """A bounded queue of keys, and the latest size.
 
-    Sizes do not queue behind keys: a program that reads nothing can still be resized.
+    Sizes do not queue behind keys, so that a program that reads nothing can still be resized.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class TerminalInput:
             self._has_room.clear()
 
     def resize(self, cols: int, rows: int) -> None:
-        """Ask for a size; replaces one that was not taken yet."""
+        """Ask for a size; it replaces one that was not taken yet."""
         self._size = (cols, rows)
         self._has_size.set()
 
     async def take(self) -> bytes:
-        """The next keys, up to ``PIECE`` bytes; waits for some."""
+        """Wait for keys and return up to ``PIECE`` bytes of them."""
         await self._has_keys.wait()
         piece = bytes(self._keys[:PIECE])
         del self._keys[:PIECE]
@@ -57,7 +57,7 @@ class TerminalInput:
         return piece
 
     async def take_size(self) -> tuple[int, int]:
-        """The latest columns and rows; waits for a change."""
+        """Wait for a change of size and return the columns and rows."""
         await self._has_size.wait()
         self._has_size.clear()
         assert self._size is not None
@@ -69,10 +69,10 @@ async def run_terminal_link(
     given: TerminalInput,
     deliver: Callable[[PtyOutput], Awaitable[None]],
 ) -> EndEvent | None:
-    """Copy both ways until the shell ends; how it ended.
+    """Copy in both directions until the shell ends; return how it ended.
 
     ``deliver`` is awaited for each piece of output, so that a slow receiver slows the terminal.
-    Raises the first failure of either direction, and ends the other.
+    When one direction fails, the other is cancelled and the error is raised.
     """
     copiers = [
         asyncio.create_task(_copy_output(terminal, deliver)),
@@ -100,19 +100,19 @@ async def _copy_output(
 async def _copy_keys(given: TerminalInput, terminal: PtyHandle) -> None:
     while True:
         keys = await given.take()
-        with _while_it_lives():
+        with _ignoring_ended_shell():
             await terminal.send(keys)
 
 
 async def _copy_sizes(given: TerminalInput, terminal: PtyHandle) -> None:
     while True:
         cols, rows = await given.take_size()
-        with _while_it_lives():
+        with _ignoring_ended_shell():
             await terminal.resize(cols, rows)
 
 
 @contextlib.contextmanager
-def _while_it_lives() -> Generator[None]:
-    """Typing at a shell that has just ended is no error: its end is on the way as output."""
+def _ignoring_ended_shell() -> Generator[None]:
+    """Ignore that the shell has just ended: its end event follows in the output."""
     with contextlib.suppress(NotFoundError):
         yield

@@ -100,7 +100,7 @@ class SandboxRoute(APIHandler):
         """Answer any failure in the one form that front ends read."""
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         if isinstance(error, SbxError):
-            self.connections.learn(error, self.path_kwargs.get("sandbox_id"))
+            self.connections.note_failure(error, self.path_kwargs.get("sandbox_id"))
             self.set_status(status_of(error))
             body = connect.error_to_json(error)
         else:

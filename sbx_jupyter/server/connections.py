@@ -15,8 +15,8 @@ import msgspec
 
 from sbx_jupyter.client import bundled
 from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.connect import RuntimeClient
 from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.runtime import RuntimeClient
 from sbx_jupyter.client.transport import Transport
 from sbx_jupyter.errors import (
     NotFoundError,
@@ -82,7 +82,7 @@ class Connections:
         self._failure: SbxError | None = None
         self._failed_at = 0.0
         self._transport: Transport | None = None
-        self._doubted = False
+        self._must_recheck = False
         self._starting: asyncio.Task[Transport] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._isolation: dict[str, Any] | None = None
@@ -115,7 +115,7 @@ class Connections:
 
     async def transport(self) -> Transport:
         """The transport to the deployment, whose engine is started or found first."""
-        if self._transport is not None and not self._doubted:
+        if self._transport is not None and not self._must_recheck:
             return self._transport
         if self._starting is None:
             self._starting = asyncio.create_task(self._connect())
@@ -147,13 +147,13 @@ class Connections:
         Front ends ask every few seconds. That must not bring an engine back that somebody has
         stopped: then there are none.
         """
-        if not self._doubted:
+        if not self._must_recheck:
             try:
                 return await _collect(await self.platform())
             except UnavailableError as e:
                 if not isinstance(e.__cause__, httpx.ConnectError):
                     raise
-                self.doubt()
+                self.recheck_engine()
         if self._is_stopped_on_purpose():
             self._state = "stopped"
             return []
@@ -187,7 +187,7 @@ class Connections:
         sandbox_id = parse_sandbox_id(sandbox_id)
         seconds = self.defaults.timeout if timeout is None else timeout
         await self.call(lambda platform: platform.connect(sandbox_id, timeout=seconds))
-        self.forget(sandbox_id)
+        self.forget_tokens(sandbox_id)
         return await self.get_sandbox(sandbox_id)
 
     async def pause_sandbox(self, sandbox_id: str) -> None:
@@ -203,7 +203,7 @@ class Connections:
     async def kill_sandbox(self, sandbox_id: str) -> None:
         """End a sandbox; raises ``NotFoundError`` for an unknown one."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        self.forget(sandbox_id)
+        self.forget_tokens(sandbox_id)
         if not await self.call(lambda platform: platform.kill(sandbox_id)):
             raise NotFoundError(f"there is no sandbox {sandbox_id}")
 
@@ -227,20 +227,20 @@ class Connections:
         sandbox_id = parse_sandbox_id(sandbox_id)
         return await self.call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
 
-    def learn(self, error: SbxError, sandbox_id: str | None) -> None:
+    def note_failure(self, error: SbxError, sandbox_id: str | None) -> None:
         """Draw the conclusions of a failed call: what it contradicts is asked again."""
         if isinstance(error, UnavailableError):
-            self.doubt()
+            self.recheck_engine()
         if sandbox_id and isinstance(error, NotFoundError | UnauthenticatedError):
-            self.forget(sandbox_id)
+            self.forget_tokens(sandbox_id)
 
-    def forget(self, sandbox_id: str) -> None:
+    def forget_tokens(self, sandbox_id: str) -> None:
         """Ask again about this sandbox before the next call to it."""
         self._runtimes.pop(sandbox_id, None)
 
-    def doubt(self) -> None:
+    def recheck_engine(self) -> None:
         """Look again whether the engine is where it was before the next call to it."""
-        self._doubted = True
+        self._must_recheck = True
 
     async def aclose(self) -> None:
         """Drop every connection; the engine goes on."""
@@ -261,12 +261,12 @@ class Connections:
         except UnavailableError as e:
             if not isinstance(e.__cause__, httpx.ConnectError):
                 raise
-            self.doubt()
+            self.recheck_engine()
         return await use(await self.platform())
 
     async def _connect(self) -> Transport:
         config = self._configured() if self._settings.api_url else await self._bundled()
-        self._doubted = False
+        self._must_recheck = False
         if self._transport is not None:
             if self._transport.config == config:
                 return self._transport

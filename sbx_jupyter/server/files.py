@@ -211,6 +211,6 @@ class FilesHandler(SandboxRoute):
             raise error
         self.log.warning("a download from a sandbox broke off: %s", error.message)
         if isinstance(error, UnavailableError):
-            self.connections.doubt()
+            self.connections.recheck_engine()
         connection: Any = self.request.connection
         connection.stream.close()

@@ -15,7 +15,7 @@ from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute, require
 if TYPE_CHECKING:
     import httpx
 
-    from sbx_jupyter.client.connect import RuntimeClient
+    from sbx_jupyter.client.runtime import RuntimeClient
 
 METHODS: Final = {
     "filesystem.Filesystem/Stat": "read",

@@ -82,7 +82,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
             self.close(NORMAL_CLOSURE)
         except SbxError as e:
             self.log.info("%s: %s", self.request.path, e.message)
-            self.connections.learn(e, sandbox_id)
+            self.connections.note_failure(e, sandbox_id)
             with contextlib.suppress(WebSocketClosedError, StreamClosedError):
                 await self.send_text({"error": error_to_json(e)})
             self.close(ERROR_CLOSURE + status_of(e))

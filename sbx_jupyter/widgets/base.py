@@ -11,7 +11,7 @@ from traitlets import Unicode
 from sbx_jupyter.client import AsyncSandbox, Sandbox
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
-from sbx_jupyter.widgets.conversation import Conversation
+from sbx_jupyter.widgets.comm_handler import CommHandler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,23 +40,23 @@ class SandboxWidget(anywidget.AnyWidget):
     ) -> None:
         """Show ``sandbox``. Raises ``FailedPreconditionError`` when the front end is not built."""
         self._portal = Portal.current()
-        self._box = connect_on(self._portal, sandbox)
+        self._sandbox = connect_on(self._portal, sandbox)
         front_end = read_bundle(self.bundle)
         # Before the comm opens, so that the front end never sees the widget without it.
-        self.set_trait("sandbox_id", self._box.sandbox_id)
+        self.set_trait("sandbox_id", self._sandbox.sandbox_id)
         super().__init__(_esm=front_end, **traits)
-        self.conversation = Conversation(self._portal, self._box, self._send_custom, pid=pid)
+        self.comm_handler = CommHandler(self._portal, self._sandbox, self._send_custom, pid=pid)
         self.on_msg(self._take_custom)  # pyright: ignore[reportUnknownMemberType] - untyped there
-        self.conversation.start()
+        self.comm_handler.start()
 
     def close(self) -> None:
         """Remove the widget from every page and drop its connections."""
-        if hasattr(self, "conversation"):
-            self.conversation.close()
+        if hasattr(self, "comm_handler"):
+            self.comm_handler.close()
         super().close()
 
     def _take_custom(self, _: Any, content: Any, buffers: Sequence[Any]) -> None:
-        self.conversation.receive(content, buffers)
+        self.comm_handler.receive(content, buffers)
 
     def _send_custom(self, content: dict[str, Any], buffers: Sequence[bytes]) -> None:
         if self.comm is not None:

@@ -26,4 +26,4 @@ class FileBrowser(SandboxWidget):
 
     def refresh(self) -> None:
         """Have every view list its directory again."""
-        self.conversation.refresh()
+        self.comm_handler.refresh()

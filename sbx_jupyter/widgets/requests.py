@@ -38,15 +38,15 @@ Answer = tuple[Any, "Sequence[bytes]"]
 """JSON-able content and the buffers beside it."""
 
 
-async def _list(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
-    entries = await box.files.list(request.path)
+async def _list(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    entries = await sandbox.files.list(request.path)
     return {"entries": msgspec.to_builtins(entries)}, ()
 
 
-async def _read(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
+async def _read(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
     pieces: list[bytes] = []
     size = 0
-    async with await box.files.read(request.path, "stream") as stream:
+    async with await sandbox.files.read(request.path, "stream") as stream:
         async for piece in stream:
             size += len(piece)
             if size > MAX_READ:
@@ -58,28 +58,28 @@ async def _read(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
     return {}, (b"".join(pieces),)
 
 
-async def _write(box: AsyncSandbox, request: Request, content: bytes) -> Answer:
-    await box.files.write(request.path, content)
+async def _write(sandbox: AsyncSandbox, request: Request, content: bytes) -> Answer:
+    await sandbox.files.write(request.path, content)
     return {}, ()
 
 
-async def _make_dir(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
-    await box.files.make_dir(request.path)
+async def _make_dir(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    await sandbox.files.make_dir(request.path)
     return {}, ()
 
 
-async def _move(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
-    await box.files.rename(request.source, request.destination)
+async def _move(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    await sandbox.files.rename(request.source, request.destination)
     return {}, ()
 
 
-async def _remove(box: AsyncSandbox, request: Request, _: bytes) -> Answer:
-    await box.files.remove(request.path)
+async def _remove(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
+    await sandbox.files.remove(request.path)
     return {}, ()
 
 
-async def _metrics(box: AsyncSandbox, _: Request, __: bytes) -> Answer:
-    return msgspec.to_builtins(await box.metrics()), ()
+async def _metrics(sandbox: AsyncSandbox, _: Request, __: bytes) -> Answer:
+    return msgspec.to_builtins(await sandbox.metrics()), ()
 
 
 OPERATIONS: Final[dict[str, Callable[[AsyncSandbox, Request, bytes], Awaitable[Answer]]]] = {

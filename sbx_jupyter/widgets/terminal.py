@@ -44,16 +44,16 @@ class Terminal(SandboxWidget):
         """Remove the widget, and end the shell if the widget started it."""
         owned, self._owned_pid = self._owned_pid, None
         if owned is not None:
-            self._portal.start(_end_shell(self._box, owned))
+            self._portal.start(_end_shell(self._sandbox, owned))
         super().close()
 
 
-async def _start_shell(box: AsyncSandbox) -> int:
-    async with await box.pty.create() as terminal:
+async def _start_shell(sandbox: AsyncSandbox) -> int:
+    async with await sandbox.pty.create() as terminal:
         return terminal.pid
 
 
-async def _end_shell(box: AsyncSandbox, pid: int) -> None:
+async def _end_shell(sandbox: AsyncSandbox, pid: int) -> None:
     # With the sandbox gone, or on its way, the shell is as well.
     with contextlib.suppress(SbxError):
-        await box.commands.kill(pid)
+        await sandbox.commands.kill(pid)

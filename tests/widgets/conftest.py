@@ -9,7 +9,7 @@ import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.client.blocking import Portal
-from sbx_jupyter.widgets.conversation import Conversation
+from sbx_jupyter.widgets.comm_handler import CommHandler
 from tests.engine_process import engine_process
 
 
@@ -33,7 +33,7 @@ def box(config):
 class FrontEnd:
     """One page with one view: numbers its messages and collects what the kernel sends."""
 
-    conversation: Conversation
+    comm_handler: CommHandler
 
     def __init__(self, view="view"):
         self.view = view
@@ -47,7 +47,7 @@ class FrontEnd:
         number = self._seq if seq is None else seq
         self._seq = number + 1
         content = {"view": self.view, "seq": number, "op": op, "id": self._id, **fields}
-        self.conversation.receive(content, [memoryview(b) for b in buffers])
+        self.comm_handler.receive(content, [memoryview(b) for b in buffers])
         return self._id
 
     def next(self):
@@ -87,7 +87,7 @@ def front_end(box):
         assert threading.current_thread() is not threading.main_thread() or "error" in content
         page.received.put((content, list(buffers)))
 
-    page.conversation = Conversation(Portal.current(), box.on_portal, send)
-    page.conversation.start()
+    page.comm_handler = CommHandler(Portal.current(), box.on_portal, send)
+    page.comm_handler.start()
     yield page
-    page.conversation.close()
+    page.comm_handler.close()

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 
-from sbx_jupyter.widgets.pacing import Pace
+from sbx_jupyter.widgets.rate_limit import RateLimit
 
 
 async def test_a_burst_goes_at_once():
-    pace = Pace(rate=1000, burst=10_000)
+    limit = RateLimit(rate=1000, burst=10_000)
     start = time.monotonic()
 
     for _ in range(10):
-        await pace.spend(1000)
+        await limit.spend(1000)
 
     assert time.monotonic() - start < 0.05
 
 
 async def test_more_than_a_burst_is_slowed_to_the_rate():
-    pace = Pace(rate=100_000, burst=10_000)
+    limit = RateLimit(rate=100_000, burst=10_000)
     start = time.monotonic()
 
     for _ in range(40):
-        await pace.spend(1000)
+        await limit.spend(1000)
 
     assert 0.25 < time.monotonic() - start < 0.6

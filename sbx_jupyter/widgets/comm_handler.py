@@ -30,7 +30,7 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.connect import error_to_json
 from sbx_jupyter.widgets.ordering import Resequencer
-from sbx_jupyter.widgets.pacing import Pace
+from sbx_jupyter.widgets.rate_limit import RateLimit
 from sbx_jupyter.widgets.requests import OPERATIONS, Request
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ MAX_TERMINALS: Final = 8
 """Views that vanished without a word still hold theirs; the oldest gives way."""
 
 
-class Conversation:
+class CommHandler:
     """Serves the views of one widget from the portal; ``start`` first, ``close`` at the end."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Conversation:
         async def deliver(output: PtyOutput) -> None:
             content = terminal.event("terminal_data") | {"sequence": output.sequence}
             self._send(content, (output.chunk,))
-            await terminal.pace.spend(len(output.chunk))
+            await terminal.rate_limit.spend(len(output.chunk))
 
         try:
             async with handle:
@@ -221,7 +221,7 @@ class _Terminal:
     def __init__(self, view: str, number: int) -> None:
         self.key = (view, number)
         self.input = TerminalInput()
-        self.pace = Pace()
+        self.rate_limit = RateLimit()
         self.task: asyncio.Task[None] | None = None
 
     def event(self, name: str) -> dict[str, Any]:

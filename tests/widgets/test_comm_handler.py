@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sbx_jupyter.client.blocking import Portal
-from sbx_jupyter.widgets.conversation import MAX_TERMINALS, Conversation
+from sbx_jupyter.widgets.comm_handler import MAX_TERMINALS, CommHandler
 
 
 def test_files_are_written_listed_read_moved_and_removed(front_end):
@@ -54,12 +54,12 @@ def test_a_file_too_large_for_a_comm_is_refused_with_the_way_out(front_end, box)
 
 
 def test_a_message_that_is_none_is_refused_and_the_next_one_served(front_end):
-    front_end.conversation.receive({"id": 7, "op": "list"}, [])
+    front_end.comm_handler.receive({"id": 7, "op": "list"}, [])
     content, _ = front_end.next()
     assert (content["id"], content["error"]["code"]) == (7, "invalid_argument")
 
     for nonsense in (None, "text", [], {}):
-        front_end.conversation.receive(nonsense, [])
+        front_end.comm_handler.receive(nonsense, [])
     assert "ok" in front_end.call("metrics")[0]
 
 
@@ -87,7 +87,7 @@ def test_a_terminal_echoes_resizes_and_ends(front_end):
 
 def test_keys_that_overtook_the_opening_wait_for_it(front_end):
     later = {"view": "view", "seq": 1, "op": "terminal_input", "id": 2, "terminal": 1}
-    front_end.conversation.receive(later, [b"echo in-ord''er\n"])
+    front_end.comm_handler.receive(later, [b"echo in-ord''er\n"])
 
     terminal = front_end.send("terminal_open", seq=0, cols=80, rows=24)
 
@@ -125,7 +125,7 @@ def test_vanished_views_do_not_pile_up_terminals(front_end):
         pids.add(answer["ok"]["pid"])
 
     assert len(pids) == MAX_TERMINALS + 3
-    assert len(front_end.conversation._terminals) == MAX_TERMINALS
+    assert len(front_end.comm_handler._terminals) == MAX_TERMINALS
 
 
 def test_endless_output_is_slowed_to_what_a_comm_can_take(front_end):
@@ -161,17 +161,17 @@ def test_everything_is_sent_in_the_context_of_the_latest_message(box):
         seen.append(parent.get())
         arrived.set()
 
-    conversation = Conversation(Portal.current(), box.on_portal, send)
-    conversation.start()
+    comm_handler = CommHandler(Portal.current(), box.on_portal, send)
+    comm_handler.start()
 
     def deliver():
         parent.set("comm message")
         content = {"view": "v", "seq": 0, "op": "metrics", "id": 1}
-        conversation.receive(content, [])
+        comm_handler.receive(content, [])
 
     contextvars.copy_context().run(deliver)
     assert arrived.wait(10)
-    conversation.close()
+    comm_handler.close()
 
     assert seen == ["comm message"]
 

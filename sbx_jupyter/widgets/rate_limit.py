@@ -10,7 +10,7 @@ RATE: Final = 4 * 1024 * 1024
 BURST: Final = 1024 * 1024
 
 
-class Pace:
+class RateLimit:
     """Lets ``BURST`` bytes through at once and ``RATE`` bytes per second after that.
 
     A comm has no back-pressure: without a limit, ``yes`` in a terminal fills the memory of the
