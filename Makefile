@@ -13,7 +13,7 @@ PACKAGE := $(shell git ls-files sbx_jupyter pyproject.toml 2>/dev/null)
 FRONTEND := $(shell git ls-files labextension 2>/dev/null)
 BUILT := sbx_jupyter/labextension/package.json
 
-.PHONY: lab test test-python test-faults test-browser lint format bench screenshots build clean
+.PHONY: lab test test-python test-faults test-browser check lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -32,6 +32,13 @@ test-faults: $(VENV)/.test
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)
+
+## The quick checks of a change in Python; installs only what was never installed.
+check: | $(BIN)/lint-imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports
 
 ## Formatting, types and imports of both languages.
 lint: $(VENV)/.test
@@ -66,6 +73,9 @@ $(BIN)/python:
 	  || { echo "Python's venv module is missing; install it: sudo apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(BIN)/lint-imports:
+	$(MAKE) $(VENV)/.test
 
 # The front end is built by the package's own build; a stale one would be reused, so drop it first.
 $(BUILT): $(FRONTEND) | $(BIN)/python
