@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sbx_jupyter.engine.egress.full import tap_filter
-from sbx_jupyter.engine.egress.full.network import Wish
+from sbx_jupyter.engine.egress.full.network import NetworkAccess
 from sbx_jupyter.engine.egress.full.ranges import covers, prefixes, reachable
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy.refusal_log import BURST, RefusalLog
@@ -159,19 +159,19 @@ def test_one_set_of_ranges_covers_another() -> None:
     ],
 )
 def test_what_needs_names_is_the_proxys(network: NetworkConfig, why: str) -> None:
-    wish = Wish.of(EgressPolicy.from_config(network), network)
+    access = NetworkAccess.of(EgressPolicy.from_config(network), network)
 
-    assert wish.ranges == ()
-    assert why in (wish.obstacle or "")
+    assert access.ranges == ()
+    assert why in (access.proxy_only_reason or "")
 
 
 def test_where_all_is_denied_but_addresses_nobody_asks_for_names() -> None:
     network = NetworkConfig(allow_out=["20.0.0.1"], deny_out=["0.0.0.0/0"])
-    wish = Wish.of(EgressPolicy.from_config(network), network)
+    access = NetworkAccess.of(EgressPolicy.from_config(network), network)
 
-    assert len(wish.ranges) == 1
-    assert not wish.resolves
-    assert "10.0.2.3" not in wish.resolv_conf()
+    assert len(access.ranges) == 1
+    assert not access.resolves
+    assert "10.0.2.3" not in access.resolv_conf()
 
 
 def test_a_flood_of_refusals_leaves_few_entries_and_their_number() -> None:

@@ -1,1 +1,1 @@
-"""What a sandbox may reach outside: decided and dialled by the engine (interface 8)."""
+"""Outbound connections of sandboxes: rules, proxy and network (interface 8)."""

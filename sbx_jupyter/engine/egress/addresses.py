@@ -1,4 +1,4 @@
-"""The addresses of this machine itself, which no sandbox may reach."""
+"""Reads the addresses of this machine, which no sandbox may reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOCAL: Final = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
 def own_addresses() -> frozenset[Address]:
-    """Every address of every interface, as the kernel's tables have them now."""
+    """Every address of every interface now, from the kernel's tables."""
     return frozenset([*_own_v4(), *_own_v6()])
 
 
@@ -33,5 +33,5 @@ def _own_v6() -> Iterator[Address]:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text()
-    except FileNotFoundError:  # a kernel without that family
+    except FileNotFoundError:  # a kernel without IPv4 or IPv6
         return ""

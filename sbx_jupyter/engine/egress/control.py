@@ -1,4 +1,4 @@
-"""Gives every sandbox its way out: the proxy on its loopback, and what tells tools to use it."""
+"""Opens, updates and closes the outbound network of each sandbox: its proxy and full network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.engine.egress.full.network import FullNetworks, Wish
+from sbx_jupyter.engine.egress.full.network import FullNetworks, NetworkAccess
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
@@ -35,11 +35,11 @@ PROXY_ENVS: Final = {
     "NO_PROXY": _NO_PROXY,
     "no_proxy": _NO_PROXY,
 }
-"""Names that pip, curl, git, npm, apt, requests and httpx obey. ``ALL_PROXY`` is left out: some
-clients fail on it without an extra package."""
+"""Variables that pip, curl, git, npm, apt, requests and httpx read. Not ``ALL_PROXY``: some clients
+fail on it without an extra package."""
 
 _ADDRESSES_EVERY: Final = 5.0
-"""Seconds between two looks at the addresses of this machine."""
+"""Seconds between two readings of this machine's addresses."""
 
 _BUNDLE: Final = "/run/sbx/ca-certificates.pem"
 _TRUST_ENVS: Final = dict.fromkeys(
@@ -50,12 +50,12 @@ _TRUST_ENVS: Final = dict.fromkeys(
 
 
 class EgressControl:
-    """The proxies of all running sandboxes.
+    """The proxies and full networks of all running sandboxes.
 
-    ``exceptions`` are networks that the operator opens although they are not public. ``secret``
-    gives the value of a secret by name. ``log(sandbox_id, level, message, fields)`` writes to the
-    log of a sandbox. ``full`` says that sandboxes have the whole network as well. ``on_opened``
-    and ``on_refused`` are told of each connection that the proxies made or refused.
+    ``exceptions`` are networks that the operator allows although they are not public. ``secret``
+    returns the value of a secret by name. ``log(sandbox_id, level, message, fields)`` writes to the
+    log of a sandbox. With ``full``, sandboxes have a full network as well as the proxy.
+    ``on_opened`` and ``on_refused`` are called for each connection that a proxy made or refused.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class EgressControl:
         self._proxies: dict[str, EgressProxy] = {}
         self._rows: dict[str, SandboxRow] = {}
         self._own = own_addresses()
-        self._watching: asyncio.Task[None] | None = None
+        self._address_watch: asyncio.Task[None] | None = None
         self._authority: CertificateAuthority | None = None
 
     async def started(self, row: SandboxRow, sandbox: Sandbox, *, proxy_only: bool = False) -> None:
-        """Open the way out of a sandbox that has new processes or was adopted."""
+        """Start the proxy and network of a sandbox that was started, resumed or adopted."""
         await self.stopped(row.sandbox_id)
-        if self._watching is None:
-            self._watching = asyncio.create_task(self._watch_addresses(), name="sbx-addresses")
+        if self._address_watch is None:
+            self._address_watch = asyncio.create_task(self._watch_addresses(), name="sbx-addresses")
         sandbox_id = row.sandbox_id
         policy = self._policy(row)
         proxy = EgressProxy(
@@ -105,32 +105,32 @@ class EgressControl:
         self._proxies[sandbox_id] = proxy
         self._rows[sandbox_id] = row
         if self._is_full and not proxy_only:
-            await self._networks.started(sandbox, Wish.of(policy, row.network))
+            await self._networks.started(sandbox, NetworkAccess.of(policy, row.network))
         if proxy.interceptor is not None:
-            # The engine set the proxy's variables already; a second round trip only for these.
-            await self._configure(row, sandbox, trusts_us=True)
+            # The engine has set the variables of the proxy already; these need another call.
+            await self._configure(row, sandbox, use_authority=True)
 
     async def changed(self, row: SandboxRow, sandbox: Sandbox) -> None:
-        """Put the network configuration of a row in force at once."""
+        """Apply the network configuration of a row."""
         proxy = self._proxies.get(row.sandbox_id)
         if proxy is None:
             return
         self._rows[row.sandbox_id] = row
-        interceptor = await self._put_in_force(row, proxy)
-        await self._configure(row, sandbox, trusts_us=interceptor is not None)
+        interceptor = await self._apply(row, proxy)
+        await self._configure(row, sandbox, use_authority=interceptor is not None)
 
     async def paused(self, sandbox_id: str) -> None:
-        """Drop what is connected, as a pause with memory does (interface 9.5)."""
+        """Close all connections, as a pause with memory does (interface 9.5)."""
         if (proxy := self._proxies.get(sandbox_id)) is not None:
-            await proxy.hang_up()
+            await proxy.close_tunnels()
         await self._networks.paused(sandbox_id)
 
     async def resumed(self, sandbox_id: str) -> None:
-        """Let a sandbox that goes on connect again."""
+        """Let a resumed sandbox connect again."""
         await self._networks.resumed(sandbox_id)
 
     async def stopped(self, sandbox_id: str) -> None:
-        """Close the way out of a sandbox."""
+        """Stop the proxy and network of a sandbox."""
         self._rows.pop(sandbox_id, None)
         self._refusals.forget(sandbox_id)
         if (proxy := self._proxies.pop(sandbox_id, None)) is not None:
@@ -138,24 +138,24 @@ class EgressControl:
         await self._networks.stopped(sandbox_id)
 
     async def collect(self, known: set[str]) -> None:
-        """End what engines before left of sandboxes that are not in ``known``."""
+        """End networks that an earlier engine left for sandboxes that are not in ``known``."""
         await self._networks.collect(known if self._is_full else set())
 
     async def aclose(self) -> None:
-        """Close all proxies, and let go of the networks: their sandboxes may live on."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        """Close all proxies, and leave the networks to the sandboxes, which may go on running."""
+        if self._address_watch is not None:
+            self._address_watch.cancel()
+            await asyncio.gather(self._address_watch, return_exceptions=True)
         for proxy in self._proxies.values():
             await proxy.aclose()
         self._proxies.clear()
         await self._networks.aclose()
         self._resolver.close()
 
-    async def _put_in_force(self, row: SandboxRow, proxy: EgressProxy) -> Interceptor | None:
+    async def _apply(self, row: SandboxRow, proxy: EgressProxy) -> Interceptor | None:
         interceptor, policy = self._interceptor(row), self._policy(row)
         proxy.update(policy, upstream=self._upstream(row), interceptor=interceptor)
-        await self._networks.changed(row.sandbox_id, Wish.of(policy, row.network))
+        await self._networks.changed(row.sandbox_id, NetworkAccess.of(policy, row.network))
         return interceptor
 
     def _refused(self, sandbox_id: str, target: str, reason: str) -> None:
@@ -163,7 +163,7 @@ class EgressControl:
         self._refusals.note(sandbox_id, target, reason)
 
     async def _watch_addresses(self) -> None:
-        """Deny the addresses of this machine as they come and go."""
+        """Update the rules whenever the addresses of this machine change."""
         while True:
             await asyncio.sleep(_ADDRESSES_EVERY)
             now = await asyncio.to_thread(own_addresses)
@@ -172,7 +172,7 @@ class EgressControl:
             self._own = now
             for sandbox_id, row in list(self._rows.items()):
                 if (proxy := self._proxies.get(sandbox_id)) is not None:
-                    await self._put_in_force(row, proxy)
+                    await self._apply(row, proxy)
 
     def _policy(self, row: SandboxRow) -> EgressPolicy:
         return EgressPolicy.from_config(
@@ -201,10 +201,10 @@ class EgressControl:
             self._authority = CertificateAuthority(self._data_dir)
         return Interceptor(self._authority, headers, self._secret)
 
-    async def _configure(self, row: SandboxRow, sandbox: Sandbox, *, trusts_us: bool) -> None:
-        """Tell the processes that start from now on which proxy and certificates to use."""
+    async def _configure(self, row: SandboxRow, sandbox: Sandbox, *, use_authority: bool) -> None:
+        """Set the proxy and certificates for processes that start from now on."""
         envs = {**PROXY_ENVS, **row.global_envs()}
-        if trusts_us:
+        if use_authority:
             await self._install_bundle(sandbox)
             envs = {**_TRUST_ENVS, **envs}
         await sandbox.configure(
@@ -212,7 +212,7 @@ class EgressControl:
         )
 
     async def _install_bundle(self, sandbox: Sandbox) -> None:
-        """The system's certificates and ours, where the sandbox's tools find them."""
+        """Write the system's certificates and the proxy's to a file in the sandbox."""
         assert self._authority is not None
         system = ssl.create_default_context().get_ca_certs(binary_form=True)
         bundle = "".join(

@@ -3,8 +3,8 @@
 Allow entries win over deny entries; with neither, everything public is allowed. Addresses that
 are not public (loopback, private, link-local with the cloud metadata service, multicast, reserved)
 and the machine's own addresses are refused whatever the entries say, unless the operator named
-them as exceptions. Addresses are judged after resolution, and the judged address is the one that
-is dialled, so a name that resolves differently a second time gains nothing.
+them as exceptions. Addresses are checked after resolution, and the checked address is the one
+that is dialled, so a name that resolves differently the second time does not bypass the check.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def matches_domain(name: str, pattern: str) -> bool:
 
 
 def embedded_address(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address only wraps, else the address itself."""
+    """The IPv4 address embedded in an IPv6 address, else the address itself."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -70,8 +70,8 @@ def embedded_address(address: Address) -> Address:
 
 def is_public(address: Address) -> bool:
     """Whether an address belongs to the public internet."""
-    plain = embedded_address(address)
-    return plain.is_global and not plain.is_multicast and plain not in _SHARED
+    inner = embedded_address(address)
+    return inner.is_global and not inner.is_multicast and inner not in _SHARED
 
 
 def _is_address(host: str) -> bool:
@@ -84,13 +84,13 @@ def _is_address(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """The entries of one sandbox, parsed once."""
+    """The parsed network entries of one sandbox."""
 
     allow_networks: tuple[Network, ...] = ()
     allow_domains: tuple[str, ...] = ()
     deny_networks: tuple[Network, ...] = ()
     exceptions: tuple[Network, ...] = ()
-    own_addresses: frozenset[Address] = field(default_factory=frozenset)
+    own_addresses: frozenset[Address] = field(default_factory=frozenset[Address])
 
     @classmethod
     def from_config(
@@ -116,13 +116,13 @@ class EgressPolicy:
 
     @property
     def denies_all(self) -> bool:
-        """Whether all is denied that no entry allows."""
+        """Whether everything is denied that no entry allows."""
         return any(net.prefixlen == 0 for net in self.deny_networks)
 
     def check_name(self, host: str) -> None:
-        """Raise ``PermissionDeniedError`` for a name whose address cannot matter.
+        """Raise ``PermissionDeniedError`` for a name that is denied whatever its address.
 
-        Such a name is not even looked up: a question to a resolver can carry data away.
+        Such a name is not looked up, since a DNS query can carry data out of the sandbox.
         """
         if not self.denies_all or self.allow_networks or _is_address(host):
             return
@@ -131,15 +131,15 @@ class EgressPolicy:
 
     def check(self, name: str | None, address: Address) -> None:
         """Raise ``PermissionDeniedError`` unless ``address``, asked for as ``name``, is allowed."""
-        plain = embedded_address(address)
-        excepted = any(plain in net for net in self.exceptions)
-        if not excepted and (not is_public(plain) or plain in self.own_addresses):
+        inner = embedded_address(address)
+        excepted = any(inner in net for net in self.exceptions)
+        if not excepted and (not is_public(inner) or inner in self.own_addresses):
             raise PermissionDeniedError(f"{address} is not a public address")
         if name is not None and any(matches_domain(name, item) for item in self.allow_domains):
             return
-        if any(plain in net for net in self.allow_networks):
+        if any(inner in net for net in self.allow_networks):
             return
-        if any(self._denies(net, plain) for net in self.deny_networks):
+        if any(self._denies(net, inner) for net in self.deny_networks):
             raise PermissionDeniedError(f"{name or address} is denied by the sandbox's network")
 
     @staticmethod

@@ -1,9 +1,9 @@
-"""The inside of a sandbox's network, set up from outside: address, state and routes.
+"""Configures the network interface inside a sandbox from outside: address, state and routes.
 
-A socket keeps the network namespace that it was made in, and the engine owns the user namespace
-above it. So one socket of the sandbox's agent is enough to set up its interface, at any time and
-without entering it. The routes lead to what may be reached and nowhere else, so that programs hear
-at once that they may not; the packet filter holds those that go around the routes.
+A socket stays in the network namespace that it was made in, and the engine owns the user namespace
+of that one. So one socket of the sandbox's agent is enough to configure the interface at any time
+without entering the namespace. Routes exist only for allowed addresses, so that other connections
+fail at once; the packet filter also stops programs that bypass the routes.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ _RTF_GATEWAY: Final = 0x2
 
 
 class Link:
-    """The interface of one sandbox, from its own side."""
+    """The network interface inside one sandbox."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """``sock`` is of the sandbox's namespace and belongs to the link from here on.
+        """Take ownership of ``sock``, a socket of the sandbox's network namespace.
 
-        Raises ``InternalError`` when it is of our own, ``OSError`` when we may not use it.
+        Raises ``InternalError`` if it is of the engine's namespace, ``OSError`` if the kernel
+        denies access to its namespaces.
         """
         self._sock = sock
         self.network = self.users = -1
         try:
-            # Python's ioctl returns what the kernel does: new descriptors here.
+            # These ioctl calls return new descriptors.
             self.network = fcntl.ioctl(sock, _SIOCGSKNS)
             os.set_inheritable(self.network, False)
             own = os.stat("/proc/self/ns/net")
@@ -66,9 +67,9 @@ class Link:
             self.close()
             raise
 
-    def open(self, ranges: list[Range]) -> None:
-        """Set the interface up, with routes to the ranges. Raises ``OSError``."""
-        self.shut()
+    def bring_up(self, ranges: list[Range]) -> None:
+        """Bring the interface up, with routes to the ranges. Raises ``OSError``."""
+        self.bring_down()
         self._set_address(_SIOCSIFADDR, _ADDRESS)
         self._set_address(_SIOCSIFNETMASK, _MASK)
         self._request(_SIOCSIFMTU, struct.pack("i12x", MTU))
@@ -79,23 +80,23 @@ class Link:
         for network in networks:
             self._add_route(network)
 
-    def shut(self) -> None:
-        """Set the interface down; its routes go with that. Raises ``OSError``."""
+    def bring_down(self) -> None:
+        """Bring the interface down, which removes its routes. Raises ``OSError``."""
         self._request(_SIOCSIFFLAGS, struct.pack("h14x", 0))
 
     def close(self) -> None:
-        """Let go of it, and leave it as it is."""
+        """Close the descriptors; the interface stays as it is."""
         self._sock.close()
         for fd in (self.network, self.users):
             if fd >= 0:
                 os.close(fd)
         self.network = self.users = -1
 
-    def _set_address(self, what: int, address: ipaddress.IPv4Address) -> None:
-        self._request(what, _sockaddr(address))
+    def _set_address(self, command: int, address: ipaddress.IPv4Address) -> None:
+        self._request(command, _sockaddr(address))
 
-    def _request(self, what: int, value: bytes) -> None:
-        fcntl.ioctl(self._sock, what, struct.pack("16s24s", tap.NAME.encode(), value))
+    def _request(self, command: int, value: bytes) -> None:
+        fcntl.ioctl(self._sock, command, struct.pack("16s24s", tap.NAME.encode(), value))
 
     def _add_route(self, network: ipaddress.IPv4Network) -> None:
         route = struct.pack(

@@ -1,8 +1,9 @@
-"""The whole network for sandboxes: TCP and UDP to every IPv4 address that their rules allow.
+"""The full network of sandboxes: TCP and UDP to every IPv4 address that their rules allow.
 
-Each sandbox has an interface whose far end is a process outside. What it may reach is held by a
-packet filter on the interface; its routes say the same, so that programs fail at once. Rules that
-need to know names or to look into requests are the proxy's: then the interface is shut.
+Each sandbox has a tap interface, served by a slirp4netns process outside of the sandbox. A packet
+filter on the interface enforces the rules. The routes allow the same addresses, so that programs
+fail at once. Only the proxy can enforce rules about names or requests: with such rules, the
+interface is down.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.full import slirp as far_end
 from sbx_jupyter.engine.egress.full import tap_filter
 from sbx_jupyter.engine.egress.full.link import RESOLVER, Link, has_interface
 from sbx_jupyter.engine.egress.full.ranges import Range, covers, reachable
+from sbx_jupyter.engine.egress.full.slirp import Slirp, SlirpRecords, start_slirp
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import SbxError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sbx_jupyter.engine.egress.full.slirp import Slirp
     from sbx_jupyter.engine.egress.policy import EgressPolicy
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.protocol.platform import NetworkConfig
@@ -41,22 +41,22 @@ _NO_RESOLVER: Final = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NetworkAccess:
     """What one sandbox may reach through its interface."""
 
     ranges: tuple[Range, ...] = ()
     resolves: bool = False
-    """Whether it may ask the machine's resolver: not where all but some addresses is denied,
-    since a question can carry data away."""
+    """Whether it may query the machine's resolver: not where all but some addresses are denied,
+    since a DNS query can carry data out of the sandbox."""
     servers: tuple[str, ...] = ()
-    obstacle: str | None = None
-    """Why only the proxy leads out."""
+    proxy_only_reason: str | None = None
+    """Why the interface is down and only the proxy can be used, if so."""
 
     @classmethod
-    def of(cls, policy: EgressPolicy, config: NetworkConfig | None) -> Wish:
-        """What a policy and the configuration that it was made of come to."""
-        if (obstacle := _obstacle(policy, config)) is not None:
-            return cls(obstacle=obstacle)
+    def of(cls, policy: EgressPolicy, config: NetworkConfig | None) -> NetworkAccess:
+        """The access that a policy and its configuration give."""
+        if (reason := _proxy_only_reason(policy, config)) is not None:
+            return cls(proxy_only_reason=reason)
         ranges = tuple(reachable(policy))
         servers = tuple((config.dns_servers if config else None) or ())
         return cls(ranges, bool(ranges) and not policy.denies_all, servers)
@@ -66,18 +66,18 @@ class Wish:
         return tap_filter.build(self.ranges, int(RESOLVER) if self.resolves else None)
 
     def resolv_conf(self) -> str:
-        """What programs are to ask for names."""
+        """The content of ``/etc/resolv.conf`` in the sandbox."""
         if not self.ranges:
             return _NO_RESOLVER
         own = (str(RESOLVER),) if self.resolves else ()
         return "".join(f"nameserver {item}\n" for item in self.servers or own) or _NO_RESOLVER
 
-    def grants(self, other: Wish) -> bool:
-        """Whether all that the other allows is allowed here too."""
+    def includes(self, other: NetworkAccess) -> bool:
+        """Whether this allows everything that ``other`` allows."""
         return covers(self.ranges, other.ranges) and self.resolves >= other.resolves
 
 
-def _obstacle(policy: EgressPolicy, config: NetworkConfig | None) -> str | None:
+def _proxy_only_reason(policy: EgressPolicy, config: NetworkConfig | None) -> str | None:
     if policy.allow_domains:
         return "the network rules name domains"
     if config is not None and config.rules:
@@ -93,9 +93,9 @@ class _Network:
 
     sandbox: Sandbox
     link: Link
-    wish: Wish = field(default_factory=Wish)
+    access: NetworkAccess = field(default_factory=NetworkAccess)
     slirp: Slirp | None = None
-    written: str = _NO_RESOLVER
+    resolv_conf: str = _NO_RESOLVER
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     is_paused: bool = False
 
@@ -104,13 +104,13 @@ class FullNetworks:
     """The networks of all running sandboxes; ``log(sandbox_id, message)`` is for their logs."""
 
     def __init__(self, folder: Path, log: Log) -> None:
-        self._records = far_end.SlirpRecords(folder)
+        self._records = SlirpRecords(folder)
         self._log = log
         self._networks: dict[str, _Network] = {}
-        self._guards = BackgroundTasks()
+        self._tasks = BackgroundTasks()
 
-    async def started(self, sandbox: Sandbox, wish: Wish) -> None:
-        """Give a network to a sandbox that has new processes or was adopted."""
+    async def started(self, sandbox: Sandbox, access: NetworkAccess) -> None:
+        """Start the network of a sandbox that was started, resumed or adopted."""
         sandbox_id = sandbox.sandbox_id
         try:
             sock = await sandbox.network_socket()
@@ -124,18 +124,18 @@ class FullNetworks:
             return
         self._networks[sandbox_id] = network
         async with network.lock:
-            await self._take_over(sandbox_id, network, wish)
-            await self._apply(sandbox_id, network, wish)
+            await self._adopt(sandbox_id, network, access)
+            await self._apply(sandbox_id, network, access)
 
-    async def changed(self, sandbox_id: str, wish: Wish) -> None:
-        """Put new rules in force at once."""
+    async def changed(self, sandbox_id: str, access: NetworkAccess) -> None:
+        """Apply new rules."""
         if (network := self._networks.get(sandbox_id)) is None:
             return
         async with network.lock:
-            await self._apply(sandbox_id, network, wish)
+            await self._apply(sandbox_id, network, access)
 
     async def paused(self, sandbox_id: str) -> None:
-        """Drop the connections of a sandbox that stands still."""
+        """Close the connections of a paused sandbox."""
         if (network := self._networks.get(sandbox_id)) is None:
             return
         async with network.lock:
@@ -143,16 +143,16 @@ class FullNetworks:
             await self._stop(sandbox_id, network)
 
     async def resumed(self, sandbox_id: str) -> None:
-        """Connect a sandbox that goes on."""
+        """Restart the network of a resumed sandbox."""
         network = self._networks.get(sandbox_id)
         if network is None or not network.is_paused:
             return
         async with network.lock:
             network.is_paused = False
-            await self._apply(sandbox_id, network, network.wish)
+            await self._apply(sandbox_id, network, network.access)
 
     async def stopped(self, sandbox_id: str) -> None:
-        """Take the network of a sandbox that ended."""
+        """Stop the network of a sandbox that ended."""
         if (network := self._networks.pop(sandbox_id, None)) is None:
             return
         async with network.lock:
@@ -160,7 +160,7 @@ class FullNetworks:
             network.link.close()
 
     async def collect(self, known: set[str]) -> None:
-        """End the far ends of sandboxes that are not in ``known``."""
+        """End the slirp4netns processes of sandboxes that are not in ``known``."""
         for sandbox_id in self._records.names():
             if sandbox_id in known:
                 continue
@@ -169,37 +169,40 @@ class FullNetworks:
             self._records.remove(sandbox_id)
 
     async def aclose(self) -> None:
-        """Let go of all and leave them running, for the engine after this one."""
-        await self._guards.aclose()
+        """Leave all networks running, for the next engine to adopt."""
+        await self._tasks.aclose()
         for network in self._networks.values():
             network.link.close()
             if network.slirp is not None:
-                network.slirp.leave()
+                network.slirp.detach()
         self._networks.clear()
 
-    async def _take_over(self, sandbox_id: str, network: _Network, wish: Wish) -> None:
-        """Go on with the far end of an engine before, if its rules are still right."""
+    async def _adopt(self, sandbox_id: str, network: _Network, access: NetworkAccess) -> None:
+        """Adopt the slirp4netns of an earlier engine if it has the same rules, else end it."""
         if (found := self._records.adopt(sandbox_id)) is None:
             return
         slirp, rules = found
-        if rules != _digest(wish):
+        if rules != _digest(access):
             await slirp.stop()
             return
-        network.slirp, network.wish, network.written = slirp, wish, wish.resolv_conf()
-        self._guard(sandbox_id, network, slirp)
+        network.slirp, network.access, network.resolv_conf = slirp, access, access.resolv_conf()
+        self._restart_on_exit(sandbox_id, network, slirp)
 
-    async def _apply(self, sandbox_id: str, network: _Network, wish: Wish) -> None:
-        before, network.wish = network.wish, wish
-        if wish.obstacle is not None and wish.obstacle != before.obstacle:
-            self._log(sandbox_id, f"Only the proxy leads out: {wish.obstacle}")
+    async def _apply(self, sandbox_id: str, network: _Network, access: NetworkAccess) -> None:
+        before, network.access = network.access, access
+        if (
+            access.proxy_only_reason is not None
+            and access.proxy_only_reason != before.proxy_only_reason
+        ):
+            self._log(sandbox_id, f"Only the proxy leads out: {access.proxy_only_reason}")
         if network.is_paused:
             return
         try:
-            if not wish.ranges:
+            if not access.ranges:
                 await self._stop(sandbox_id, network)
-            elif network.slirp is None or not wish.grants(before):
+            elif network.slirp is None or not access.includes(before):
                 await self._start(sandbox_id, network)
-            elif wish != before:
+            elif access != before:
                 await self._widen(sandbox_id, network)
             await _write_resolver(network)
         except (SbxError, OSError) as error:
@@ -207,41 +210,41 @@ class FullNetworks:
             self._failed(sandbox_id, error)
 
     async def _start(self, sandbox_id: str, network: _Network) -> None:
-        program = network.wish.program()
+        program = network.access.program()
         await self._stop(sandbox_id, network)
-        slirp = await far_end.start(network.link, network.sandbox.cage.pidfd)
+        slirp = await start_slirp(network.link, network.sandbox.cage.pidfd)
         network.slirp = slirp
         self._records.write(sandbox_id, slirp, _UNFINISHED)
         slirp.filter(program)
-        # Nothing leaves before this, since the interface is down.
-        network.link.open(list(network.wish.ranges))
-        self._records.write(sandbox_id, slirp, _digest(network.wish))
-        self._guard(sandbox_id, network, slirp)
+        # Until now the interface was down, so that nothing was sent without the filter.
+        network.link.bring_up(list(network.access.ranges))
+        self._records.write(sandbox_id, slirp, _digest(network.access))
+        self._restart_on_exit(sandbox_id, network, slirp)
 
     async def _widen(self, sandbox_id: str, network: _Network) -> None:
-        """Allow more, and keep what is connected."""
+        """Allow more addresses, and keep the open connections."""
         assert network.slirp is not None
         try:
-            network.slirp.filter(network.wish.program())
-        except OSError:  # another engine's child, which this kernel does not let us look into
+            network.slirp.filter(network.access.program())
+        except OSError:  # an earlier engine started it, and this kernel denies access to it
             await self._start(sandbox_id, network)
             return
-        self._records.write(sandbox_id, network.slirp, _digest(network.wish))
-        network.link.open(list(network.wish.ranges))
+        self._records.write(sandbox_id, network.slirp, _digest(network.access))
+        network.link.bring_up(list(network.access.ranges))
 
     async def _stop(self, sandbox_id: str, network: _Network) -> None:
         with contextlib.suppress(OSError):  # its namespace is gone already
-            network.link.shut()
+            network.link.bring_down()
         slirp, network.slirp = network.slirp, None
         if slirp is not None:
             await slirp.stop()
         self._records.remove(sandbox_id)
 
-    def _guard(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
-        self._guards.spawn(self._revive(sandbox_id, network, slirp), "sbx-network")
+    def _restart_on_exit(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
+        self._tasks.spawn(self._restart(sandbox_id, network, slirp), "sbx-network")
 
-    async def _revive(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
-        """Start another far end when one ends by itself."""
+    async def _restart(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
+        """Start another slirp4netns when this one ends by itself."""
         await slirp.wait_dead()
         if network.slirp is not slirp or network.sandbox.closed.is_set():
             return
@@ -252,9 +255,9 @@ class FullNetworks:
             if network.sandbox.closed.is_set():
                 return
             self._log(sandbox_id, "The full network ended unexpectedly and is started again")
-            slirp.leave()
+            slirp.detach()
             network.slirp = None
-            await self._apply(sandbox_id, network, network.wish)
+            await self._apply(sandbox_id, network, network.access)
 
     def _failed(self, sandbox_id: str, error: Exception) -> None:
         _log.warning("sandbox %s has no full network: %s", sandbox_id, error)
@@ -262,16 +265,16 @@ class FullNetworks:
 
 
 async def _write_resolver(network: _Network) -> None:
-    text = network.wish.resolv_conf()
-    if text == network.written:
+    text = network.access.resolv_conf()
+    if text == network.resolv_conf:
         return
     file = await network.sandbox.files.open_write(_RESOLV_CONF, user="root")
     try:
         await file.write(text.encode())
     finally:
         await file.close()
-    network.written = text
+    network.resolv_conf = text
 
 
-def _digest(wish: Wish) -> str:
-    return hashlib.sha256(repr((wish.ranges, wish.resolves)).encode()).hexdigest()
+def _digest(access: NetworkAccess) -> str:
+    return hashlib.sha256(repr((access.ranges, access.resolves)).encode()).hexdigest()

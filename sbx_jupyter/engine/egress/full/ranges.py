@@ -1,4 +1,4 @@
-"""The IPv4 addresses that a policy allows, as ranges, for what judges packets one by one."""
+"""Computes the ranges of IPv4 addresses that a policy allows, for routes and packet filters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_PUBLIC: Final = tuple(
 
 
 def reachable(policy: EgressPolicy) -> list[Range]:
-    """What may be reached by address, in order and without overlaps; names play no part."""
+    """The allowed ranges, sorted and without overlaps; entries that are names are ignored."""
     own = [ipaddress.IPv4Network(item) for item in policy.own_addresses if item.version == 4]
     base = _union(_without(_EVERYTHING, [*_NOT_PUBLIC, *own]), _spans(policy.exceptions))
     allowed = _intersection(base, _union([], _spans(policy.allow_networks)))

@@ -1,8 +1,8 @@
-"""The far end of a sandbox's interface: one slirp4netns, which turns frames into sockets.
+"""Starts, adopts and ends slirp4netns, which connects a sandbox's interface to host sockets.
 
-It runs outside of the sandbox with the rights of the engine's user, behind a system call filter
-and, where that user is root, in an empty file system and without capabilities. It ends with the
-first process of the sandbox where the kernel tells it (Linux 6.9), else when an engine notices.
+Each runs outside of the sandbox as the engine's user, with a system call filter and, if that user
+is root, in an empty file system and without capabilities. It ends with the first process of the
+sandbox on Linux 6.9 and later, else when an engine notices that the sandbox ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.engine.egress.full import link, tap_filter
+from sbx_jupyter.engine.egress.full import tap_filter
+from sbx_jupyter.engine.egress.full.link import MTU
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation.kernel import tap
 from sbx_jupyter.isolation.zygote.cage_records import boot_id, identity, start_time_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "slirp4netns"
 MAX_CONNECTIONS: Final = 1000
-"""Per sandbox; each may hold some hundred KiB of what was not read yet."""
+"""Per sandbox; each may buffer some hundred KiB."""
 
 _START_TIMEOUT: Final = 15.0
 
@@ -46,7 +47,7 @@ class Slirp:
         loop.add_reader(pidfd, self._on_dead)
 
     def filter(self, program: bytes) -> None:
-        """Set what may pass. Raises ``OSError`` or ``UnavailableError``."""
+        """Attach a packet filter. Raises ``OSError`` or ``UnavailableError``."""
         fd = tap_filter.take_tap(self.pid)
         try:
             tap_filter.attach(fd, program)
@@ -54,18 +55,18 @@ class Slirp:
             os.close(fd)
 
     async def wait_dead(self) -> None:
-        """Return when it is gone."""
+        """Return when the process has ended."""
         await asyncio.shield(self._dead)
 
     async def stop(self) -> None:
-        """End it, and with it every connection that it carries."""
+        """Kill the process, which closes all connections."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         await self.wait_dead()
-        self.leave()
+        self.detach()
 
-    def leave(self) -> None:
-        """Let go of it and leave it running."""
+    def detach(self) -> None:
+        """Close the pidfd and leave the process running."""
         if self._pidfd >= 0:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -79,37 +80,37 @@ class Slirp:
             self._dead.set_result(None)
 
 
-async def start(way: Link, cage_pidfd: int) -> Slirp:
-    """Start one for an interface that is down, and return when it has taken it.
+async def start_slirp(link: Link, cage_pidfd: int) -> Slirp:
+    """Start slirp4netns for an interface that is down, and return when it serves the interface.
 
     Raises ``IsolationError`` when it does not start.
     """
     program = shutil.which(PROGRAM)
     if program is None:
         raise IsolationError(f"{PROGRAM} is not installed")
-    ready, said = os.pipe2(os.O_CLOEXEC)
+    ready, ready_write = os.pipe2(os.O_CLOEXEC)
     try:
         command = [
             program,
-            f"--ready-fd={said}",
+            f"--ready-fd={ready_write}",
             f"--exit-fd={cage_pidfd}",
-            f"--mtu={link.MTU}",
+            f"--mtu={MTU}",
             "--disable-host-loopback",
             "--enable-seccomp",
-            # As an ordinary user it would have to be root of a namespace for that.
+            # An ordinary user would need a user namespace of its own for that.
             *(["--enable-sandbox"] if os.geteuid() == 0 else []),
-            f"--userns-path=/proc/self/fd/{way.users}",
+            f"--userns-path=/proc/self/fd/{link.users}",
             "--netns-type=path",
-            f"/proc/self/fd/{way.network}",
+            f"/proc/self/fd/{link.network}",
             tap.NAME,
         ]
-        fds = (said, cage_pidfd, way.users, way.network)
+        fds = (ready_write, cage_pidfd, link.users, link.network)
         process = await asyncio.to_thread(_launch, command, fds)
     except OSError as error:
         os.close(ready)
         raise IsolationError(f"{PROGRAM} cannot be started: {error}") from error
     finally:
-        os.close(said)
+        os.close(ready_write)
     slirp = Slirp(process.pid, os.pidfd_open(process.pid), process)
     try:
         if not await _is_ready(ready):
@@ -152,24 +153,24 @@ async def _is_ready(pipe: int) -> bool:
 
 
 class SlirpRecords:
-    """Which sandbox has which slirp4netns, for the engine after this one."""
+    """Files that say which sandbox has which slirp4netns, for the next engine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, sandbox_id: str, slirp: Slirp, rules: str) -> None:
-        """Remember one, and the rules that it was started with."""
+        """Record a process and a digest of its rules."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         draft = self._folder / f".{sandbox_id}"
         draft.write_text(json.dumps({**identity(slirp.pid), "rules": rules}))
         draft.rename(self._folder / sandbox_id)
 
     def remove(self, sandbox_id: str) -> None:
-        """Forget one."""
+        """Remove the record of a sandbox."""
         (self._folder / sandbox_id).unlink(missing_ok=True)
 
     def adopt(self, sandbox_id: str) -> tuple[Slirp, str] | None:
-        """A remembered one and its rules, if it still runs."""
+        """The recorded process and the digest of its rules, if it still runs."""
         try:
             state: dict[str, Any] = json.loads((self._folder / sandbox_id).read_text())
         except (OSError, ValueError):
@@ -186,7 +187,7 @@ class SlirpRecords:
         return Slirp(state["pid"], pidfd, None), state["rules"]
 
     def names(self) -> list[str]:
-        """The sandboxes that have one."""
+        """The ids of the sandboxes that have a record."""
         if not self._folder.is_dir():
             return []
         return [path.name for path in self._folder.iterdir() if not path.name.startswith(".")]

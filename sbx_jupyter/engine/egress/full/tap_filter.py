@@ -1,8 +1,8 @@
-"""The filter on what leaves a sandbox's interface: judged by the kernel, set from outside.
+"""Builds and attaches the packet filter for what a sandbox sends.
 
-It is a socket filter of the interface itself, so every frame passes it, whatever route or socket
-option chose the interface. Programs inside cannot touch it: that takes a descriptor of the
-interface, which only its far end and the engine have.
+The filter is attached to the tap interface itself, so it applies to every frame, whatever route or
+socket option chose the interface. Programs in the sandbox cannot change it: that needs a descriptor
+of the interface, which only slirp4netns and the engine have.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _PASS: Final = struct.pack("HBBI", _RETURN, 0, 0, 0xFFFFFFFF)
 
 
 def build(ranges: Sequence[Range], dns: int | None = None) -> bytes:
-    """The program that lets pass only IPv4 to the ranges, ARP, and DNS to the address ``dns``.
+    """A program that allows IPv4 to the ranges, ARP, and DNS to the address ``dns``.
 
-    Raises ``InvalidArgumentError`` when the kernel would not take so many ranges.
+    Raises ``InvalidArgumentError`` when there are too many ranges for the kernel.
     """
     code = [
-        _op(_LOAD_HALF, 12),  # the kind of the frame
+        _op(_LOAD_HALF, 12),  # the type of the frame
         _op(_JUMP_EQUAL, _ARP, 0, 1),
         _PASS,
         _op(_JUMP_EQUAL, _IPV4, 1, 0),
@@ -73,7 +73,7 @@ def build(ranges: Sequence[Range], dns: int | None = None) -> bytes:
 
 
 def attach(tap: int, program: bytes) -> None:
-    """Put the filter on an interface, in place of the one before; ``tap`` is a descriptor of it.
+    """Attach a filter to the interface with the descriptor ``tap``, replacing the current one.
 
     Raises ``OSError``.
     """
@@ -83,9 +83,9 @@ def attach(tap: int, program: bytes) -> None:
 
 
 def take_tap(pid: int) -> int:
-    """A descriptor of the interface that a process of ours is the far end of.
+    """A descriptor of the tap interface that a process of the engine serves.
 
-    Raises ``UnavailableError`` when it has none, ``OSError`` when we may not have it.
+    Raises ``UnavailableError`` when it serves none, ``OSError`` when the kernel denies access.
     """
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):
@@ -99,11 +99,11 @@ def take_tap(pid: int) -> int:
                 return syscalls.call("pidfd_getfd", pidfd, int(name), 0)
             finally:
                 os.close(pidfd)
-    raise UnavailableError("the far end of the network has no interface")
+    raise UnavailableError("slirp4netns has no interface")
 
 
 def _pass_dns(address: int) -> list[bytes]:
-    """Pass what goes to port 53 of the address; fragments hide their port, so they do not."""
+    """Allow packets to port 53 of the address; fragments, which may lack the port, are dropped."""
     steps = [
         _op(_LOAD_BYTE, 23),
         _op(_JUMP_EQUAL, _UDP, 1, 0),

@@ -1,7 +1,7 @@
-"""The certificate authority that lets the proxy add headers to a sandbox's HTTPS requests.
+"""The certificate authority with which the proxy adds headers to a sandbox's HTTPS requests.
 
-One key per data directory, made on first use. Only sandboxes with header rules are told to trust
-it, and only names that such a rule matches are ever certified.
+There is one key per data directory, made on first use. Only sandboxes with header rules trust it,
+and it certifies only names that such a rule matches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_CONTEXTS: Final = 256
 
 
 class CertificateAuthority:
-    """Issues a short-lived certificate for a name, and remembers the TLS context made of it."""
+    """Issues a short-lived certificate for a name, and caches its TLS context."""
 
     def __init__(self, folder: Path) -> None:
         self._contexts: dict[str, ssl.SSLContext] = {}
@@ -42,7 +42,7 @@ class CertificateAuthority:
 
     @property
     def certificate_pem(self) -> str:
-        """What a sandbox must trust, as PEM."""
+        """The certificate that a sandbox must trust, as PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def context_for(self, name: str) -> ssl.SSLContext:
@@ -69,7 +69,7 @@ class CertificateAuthority:
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
-        # The ssl module loads keys from files only; this one lives for a moment with mode 0600.
+        # The ssl module loads keys only from files. This one has mode 0600 and is removed at once.
         with tempfile.NamedTemporaryFile() as file:
             file.write(_private_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
             file.flush()
@@ -85,7 +85,7 @@ def _make_authority(key_file: Path, certificate_file: Path) -> None:
         _builder(name, key.public_key(), subject, _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
-        # Tells authorities of the same name apart, and strict verifiers demand it.
+        # Distinguishes authorities of the same name; strict verifiers require it.
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -99,7 +99,7 @@ def _builder(
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
-        # A common name holds at most 64 characters; names are matched by the alternative name.
+        # A common name has at most 64 characters; clients compare the alternative name.
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])]))
         .issuer_name(issuer)
         .public_key(public_key)

@@ -1,4 +1,4 @@
-"""Connects to what a policy allows: resolve, judge each address, dial the judged one."""
+"""Opens connections that a policy allows: resolves a name, checks and dials each address."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ CONNECT_TIMEOUT = 15.0
 class Dialer:
     """Opens connections to the outside for one sandbox.
 
-    ``policy`` and ``upstream`` may be replaced while connections run; open ones that the new
-    policy refuses are the proxy's to close.
+    ``policy`` and ``upstream`` may be replaced at any time. The proxy then closes the open
+    connections that the new policy refuses.
     """
 
     policy: EgressPolicy = field(default_factory=EgressPolicy)
     upstream: UpstreamProxy | None = None
     resolver: Resolver = field(default_factory=Resolver)
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_SANDBOX))
+    lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_SANDBOX))
 
     async def dial(
         self, host: str, port: int, *, tls: ssl.SSLContext | None = None
@@ -72,7 +72,7 @@ class Dialer:
             return None, [ipaddress.ip_address(literal)]
         except ValueError:
             pass
-        return host, await self.resolver.look_up(host, port, self.turns)
+        return host, await self.resolver.look_up(host, port, self.lookups)
 
     def _allowed(self, name: str | None, addresses: list[Address]) -> list[Address]:
         allowed: list[Address] = []
@@ -105,8 +105,8 @@ class Dialer:
         self, upstream: UpstreamProxy, address: Address, port: int
     ) -> Stream:
         _, addresses = await self.resolve(upstream.host, upstream.port)
-        # The proxy's own address must be reachable by the same base rules, else it would be a way
-        # into the machine's network; the sandbox's entries do not apply to it.
+        # The upstream proxy must have an allowed address too, else a user could name one in the
+        # machine's network. The entries of the sandbox do not apply to it.
         base = EgressPolicy(
             exceptions=self.policy.exceptions, own_addresses=self.policy.own_addresses
         )

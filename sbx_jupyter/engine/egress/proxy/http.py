@@ -1,4 +1,4 @@
-"""HTTP proxying for a sandbox: CONNECT tunnels and plain requests in absolute form (RFC 9110)."""
+"""Serves HTTP to a sandbox: CONNECT tunnels, and requests in absolute form (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sbx_jupyter.errors import (
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
     from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
-    from sbx_jupyter.engine.egress.proxy.protocol import WayOut
+    from sbx_jupyter.engine.egress.proxy.protocol import Proxy
 
 MAX_HEAD: Final = 64 * 1024
 _END: Final = b"\r\n\r\n"
@@ -30,7 +30,7 @@ _STATUS: Final = {
 
 
 async def serve(
-    proxy: WayOut, inside: Stream, first: bytes, interceptor: Interceptor | None
+    proxy: Proxy, inside: Stream, first: bytes, interceptor: Interceptor | None
 ) -> None:
     """Serve one connection whose first byte has been read."""
     try:
@@ -57,7 +57,7 @@ async def serve(
 
 
 async def _read_head(reader: asyncio.StreamReader, first: bytes) -> tuple[bytes, bytes, bytes]:
-    """Method, target and header lines of a request."""
+    """The method, target and header lines of a request; raises ``InvalidArgumentError``."""
     try:
         async with asyncio.timeout(GREETING_TIMEOUT):
             raw = first + await reader.readuntil(_END)
@@ -83,7 +83,7 @@ def _split_target(method: bytes, target: bytes) -> tuple[str, int]:
 
 
 def _origin_form(method: bytes, target: bytes, head: bytes) -> bytes:
-    """The request as its server expects it; one request a connection keeps the target fixed."""
+    """The request in origin form. It closes the connection, which thus keeps one target."""
     parts = urlsplit(target.decode("ascii"))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lines = [

@@ -1,8 +1,8 @@
-"""Adds headers to a sandbox's HTTPS requests outside of it (``rules`` of interface 8.1).
+"""Adds headers to a sandbox's HTTPS requests, outside of the sandbox (``rules`` of interface 8.1).
 
-A CONNECT to a name that a rule matches is answered with a certificate of our own; each request
-inside gets the rule's headers and goes on over TLS to the real server, whose certificate is
-checked. Secrets in header values are put in here, so that the sandbox never holds them.
+For a CONNECT to a name that a rule matches, the proxy terminates TLS with its own certificate, adds
+the rule's headers to each request and sends it over TLS to the real server, whose certificate it
+verifies. Secrets are inserted into header values here, so that the sandbox never has them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy.protocol import WayOut
+    from sbx_jupyter.engine.egress.proxy.protocol import Proxy
 
 SECRET: Final = re.compile(r"\$\{e2b\.secrets\.([A-Za-z0-9_-]+)\}")
 _CHUNK: Final = 64 * 1024
@@ -34,8 +34,9 @@ _CHUNK: Final = 64 * 1024
 class Interceptor:
     """The header rules of one sandbox.
 
-    ``headers`` maps a domain pattern to the headers to set; an exact name beats the longest
-    wildcard, and sets are not merged. ``secret(name)`` gives a secret's value or ``None``.
+    ``headers`` maps a domain pattern to the headers to set; an exact name comes before
+    the longest wildcard, and only the headers of one pattern are set. ``secret(name)`` gives a
+    secret's value or ``None``.
     """
 
     authority: CertificateAuthority
@@ -48,16 +49,16 @@ class Interceptor:
         return self._pattern(host) is not None
 
     def headers_for(self, host: str) -> list[tuple[bytes, bytes]]:
-        """The headers to set on requests to ``host``, secrets filled in.
+        """The headers to set on requests to ``host``, with the values of secrets.
 
-        Raises ``UnavailableError`` when a secret that is named does not exist: a request must
-        not leave with a placeholder in place of a credential.
+        Raises ``UnavailableError`` when a secret does not exist, since a request must not be sent
+        with a placeholder in place of a credential.
         """
         pattern = self._pattern(host)
         rules = self.headers[pattern] if pattern else {}
         return [(name.encode(), self._fill(value).encode()) for name, value in rules.items()]
 
-    async def serve(self, proxy: WayOut, inside: Stream, host: str, port: int) -> None:
+    async def serve(self, proxy: Proxy, inside: Stream, host: str, port: int) -> None:
         """Serve one CONNECT whose head has been read."""
         try:
             added = self.headers_for(host)
@@ -90,7 +91,7 @@ class Interceptor:
 
 
 class _Exchange:
-    """The requests of one connection, each passed on with the added headers."""
+    """Forwards the requests of one connection, with the added headers, and their responses."""
 
     def __init__(self, inside: Stream, outside: Stream, added: list[tuple[bytes, bytes]]) -> None:
         self._inside, self._outside = inside, outside
@@ -99,7 +100,7 @@ class _Exchange:
         self._client = h11.Connection(h11.CLIENT)
 
     async def run(self) -> None:
-        """Pass requests on until a side closes or switches protocols."""
+        """Forward requests until a side closes or switches protocols."""
         while True:
             request = await self._next(self._server, self._inside)
             if not isinstance(request, h11.Request):
@@ -123,7 +124,9 @@ class _Exchange:
 
     def _with_headers(self, request: h11.Request) -> h11.Request:
         names = {name.lower() for name, _ in self._added}
-        given = request.headers.raw_items()  # as they were written: some servers care
+        given = (
+            request.headers.raw_items()
+        )  # with the client's upper and lower case, which matters to some servers
         kept = [(name, value) for name, value in given if name.lower() not in names]
         return h11.Request(
             method=request.method, target=request.target, headers=[*kept, *self._added]
@@ -138,7 +141,7 @@ class _Exchange:
                 return
 
     async def _pass_response(self) -> bool:
-        """Pass one response on; ``False`` when it switches protocols."""
+        """Forward one response; ``False`` when it switches protocols or the server closes."""
         while True:
             event = await self._next(self._client, self._outside)
             if not isinstance(event, h11.Event) or isinstance(event, h11.ConnectionClosed):
@@ -150,7 +153,7 @@ class _Exchange:
                 return True
 
     async def _switch(self) -> None:
-        """After an upgrade the rest is bytes, beginning with what was read too far."""
+        """Relay bytes after a switch of protocols, first those that were read already."""
         self._inside[1].write(self._client.trailing_data[0])
         self._outside[1].write(self._server.trailing_data[0])
         await relay(self._inside, self._outside)

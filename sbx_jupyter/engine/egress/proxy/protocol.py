@@ -1,4 +1,4 @@
-"""What the protocols that a sandbox speaks to its proxy need of the proxy."""
+"""The interface of the proxy that the HTTP and SOCKS handlers use."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.dialer import Dialer
 
 
-class WayOut(Protocol):
-    """Dials what the rules allow, and is told what became of each request."""
+class Proxy(Protocol):
+    """Opens connections to the outside, and records which were made or refused."""
 
     dialer: Dialer
 
     def refused(self, target: str, reason: str) -> None:
-        """Record a refusal."""
+        """Record that a connection was refused."""
         ...
 
     def tunnel_opened(self, name: str | None, address: Address) -> None:
-        """Remember what the running connection is for, so that new rules can close it."""
+        """Record the target of the current task's connection, so that new rules can close it."""
         ...

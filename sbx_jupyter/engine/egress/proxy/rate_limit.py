@@ -1,29 +1,45 @@
-"""Lets something happen so many times a second and no more."""
+"""A token bucket, which limits how often something happens."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-class Pace:
-    """A bucket that fills at ``per_second`` up to ``burst``; each turn takes one out."""
+class TokenBucket:
+    """Holds up to ``burst`` tokens, all of them at first, and gains ``per_second`` tokens."""
 
-    def __init__(self, per_second: float, burst: int) -> None:
+    def __init__(
+        self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._per_second = per_second
         self._burst = burst
-        self._left = float(burst)
-        self._at = time.monotonic()
+        self._clock = clock
+        self._tokens = float(burst)
+        self._filled_at = clock()
 
-    async def turn(self) -> None:
-        """Wait until the next turn may be taken."""
+    def try_take(self) -> bool:
+        """Take one token; ``False`` if there is none."""
         self._fill()
-        while self._left < 1:
-            await asyncio.sleep((1 - self._left) / self._per_second)
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    async def take(self) -> None:
+        """Take one token, and wait for it if there is none."""
+        self._fill()
+        while self._tokens < 1:
+            await asyncio.sleep((1 - self._tokens) / self._per_second)
             self._fill()
-        self._left -= 1
+        self._tokens -= 1
 
     def _fill(self) -> None:
-        now = time.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
-        self._at = now
+        now = self._clock()
+        gained = (now - self._filled_at) * self._per_second
+        self._tokens = min(self._burst, self._tokens + gained)
+        self._filled_at = now

@@ -1,15 +1,16 @@
-"""Writes what was refused to the logs of sandboxes, as often as is of use and no more.
+"""Logs refused connections in the logs of sandboxes, at a limited rate.
 
-A program can be refused thousands of times a second; its log is on the engine's disk.
+A program can be refused thousands of times a second, and the logs are on the engine's disk.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from sbx_jupyter.engine.egress.proxy.rate_limit import TokenBucket
 from sbx_jupyter.engine.state.logs import Level
 
 Log = Callable[[str, Level, str, Mapping[str, str]], None]
@@ -22,13 +23,14 @@ _MAX_TARGET: Final = 300
 
 @dataclass(slots=True)
 class _Budget:
-    left: float = BURST
-    at: float = field(default_factory=time.monotonic)
+    """How many more refusals of one sandbox may be logged now, and how many were not."""
+
+    bucket: TokenBucket
     skipped: int = 0
 
 
 class RefusalLog:
-    """Some entries at once, then one every five seconds that says how many were left out."""
+    """Logs 20 refusals of a sandbox at once, then one every 5 seconds with the number skipped."""
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -36,15 +38,13 @@ class RefusalLog:
         self._budgets: dict[str, _Budget] = {}
 
     def note(self, sandbox_id: str, target: str, reason: str) -> None:
-        """Log a refusal, or count it."""
-        now = self._clock()
-        budget = self._budgets.setdefault(sandbox_id, _Budget(at=now))
-        budget.left = min(BURST, budget.left + (now - budget.at) * _PER_SECOND)
-        budget.at = now
-        if budget.left < 1:
+        """Log a refused connection, or only count it."""
+        if (budget := self._budgets.get(sandbox_id)) is None:
+            bucket = TokenBucket(_PER_SECOND, BURST, self._clock)
+            budget = self._budgets[sandbox_id] = _Budget(bucket)
+        if not budget.bucket.try_take():
             budget.skipped += 1
             return
-        budget.left -= 1
         fields = {"target": target[:_MAX_TARGET]}
         if budget.skipped:
             fields["not_logged"] = str(budget.skipped)
@@ -52,5 +52,5 @@ class RefusalLog:
         self._log(sandbox_id, "warn", f"Egress refused: {reason}", fields)
 
     def forget(self, sandbox_id: str) -> None:
-        """Drop what is known of a sandbox that ended."""
+        """Drop the budget of a sandbox that ended."""
         self._budgets.pop(sandbox_id, None)

@@ -1,4 +1,4 @@
-"""Copies bytes both ways between the sandbox's side and the outside."""
+"""Copies bytes both ways between a sandbox and the server that it connected to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Looks up names for sandboxes, in threads of their own and few at once for each.
+"""Resolves names for sandboxes in its own threads, with a limit for each sandbox.
 
-A resolver that does not answer holds its thread for seconds; the engine's other work in threads
-must not wait behind that, nor the names of other sandboxes.
+A resolver that does not answer blocks its thread for seconds. Neither the engine's other threads
+nor the lookups of other sandboxes may wait for it.
 """
 
 from __future__ import annotations
@@ -19,46 +19,57 @@ if TYPE_CHECKING:
 
 _THREADS: Final = 32
 PER_SANDBOX: Final = 4
+"""Lookups of one sandbox at once."""
+
 TIMEOUT: Final = 10.0
+
+_AddressInfo = tuple[
+    socket.AddressFamily,
+    socket.SocketKind,
+    int,
+    str,
+    tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
+]
+"""One element of what ``socket.getaddrinfo`` returns."""
 
 
 class Resolver:
-    """The threads that wait for the machine's resolver."""
+    """Calls the machine's resolver in a pool of threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sbx-resolve")
 
-    async def look_up(self, host: str, port: int, turns: asyncio.Semaphore) -> list[Address]:
-        """The addresses of a name, at least one; ``turns`` are those of the sandbox.
+    async def look_up(self, host: str, port: int, lookups: asyncio.Semaphore) -> list[Address]:
+        """The addresses of a name, at least one; ``lookups`` limits those of the sandbox.
 
         Raises ``DeadlineExceededError`` and ``UnavailableError``.
         """
         try:
             async with asyncio.timeout(TIMEOUT):
-                await turns.acquire()
-                found = await self._ask(host, port, turns)
+                await lookups.acquire()
+                found = await self._ask(host, port, lookups)
         except TimeoutError as error:
             raise DeadlineExceededError(f"the name {host} was not resolved in time") from error
         except (OSError, UnicodeError) as error:
             raise UnavailableError(f"the name {host} cannot be resolved") from error
         return list(dict.fromkeys(ipaddress.ip_address(item[4][0]) for item in found))
 
-    async def _ask(self, host: str, port: int, turns: asyncio.Semaphore) -> list[tuple]:
+    async def _ask(self, host: str, port: int, lookups: asyncio.Semaphore) -> list[_AddressInfo]:
         loop = asyncio.get_running_loop()
         try:
             work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         except BaseException:
-            turns.release()
+            lookups.release()
             raise
-        # The turn is over when the thread is free again, not when nobody waits any more.
-        work.add_done_callback(lambda _: _from_thread(loop, turns))
+        # Released when the thread is free again, which may be after the caller has timed out.
+        work.add_done_callback(lambda _: _release(loop, lookups))
         return await asyncio.wrap_future(work)
 
     def close(self) -> None:
-        """Take no more names; threads that wait go on until they are answered."""
+        """Accept no more lookups; threads that wait for an answer go on until they have it."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _from_thread(loop: asyncio.AbstractEventLoop, turns: asyncio.Semaphore) -> None:
+def _release(loop: asyncio.AbstractEventLoop, lookups: asyncio.Semaphore) -> None:
     if not loop.is_closed():
-        loop.call_soon_threadsafe(turns.release)
+        loop.call_soon_threadsafe(lookups.release)

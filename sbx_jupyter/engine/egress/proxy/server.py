@@ -1,7 +1,7 @@
-"""The proxy that a sandbox finds on its loopback: HTTP CONNECT, plain HTTP and SOCKS5 on one port.
+"""The proxy on a sandbox's loopback interface: HTTP CONNECT, HTTP and SOCKS5 on one port.
 
-The listening socket was made inside the sandbox's network namespace; it is accepted here, outside,
-so that nothing in the sandbox takes part in the decision.
+The listening socket was made in the sandbox's network namespace. The engine accepts its connections
+and applies the rules outside, where no process of the sandbox can interfere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.proxy import http, socks
 from sbx_jupyter.engine.egress.proxy.dialer import Dialer
-from sbx_jupyter.engine.egress.proxy.rate_limit import Pace
+from sbx_jupyter.engine.egress.proxy.rate_limit import TokenBucket
 from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT
 from sbx_jupyter.engine.egress.proxy.resolver import Resolver
 from sbx_jupyter.errors import SbxError
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
 
 PROXY_PORT: Final = 49982
-"""Where the proxy listens inside a sandbox, on 127.0.0.1."""
+"""The port on 127.0.0.1 where the proxy listens inside a sandbox."""
 
 MAX_CONNECTIONS: Final = 256
-"""Of one sandbox at once."""
+"""Connections of one sandbox at once."""
 
 _ACCEPTS_PER_SECOND: Final = 200.0
 _ACCEPT_BURST: Final = 500
@@ -40,10 +40,10 @@ logger = logging.getLogger(__name__)
 
 
 class EgressProxy:
-    """One sandbox's way out.
+    """The egress proxy of one sandbox.
 
-    ``on_refused(target, reason)`` is told of each refusal, for the sandbox's logs, ``on_opened`` of
-    each connection that was made.
+    Calls ``on_refused(target, reason)`` for each refused connection, and ``on_opened()`` for each
+    connection that was made.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class EgressProxy:
         self._on_refused = on_refused
         self._on_opened = on_opened
         self._accepting: asyncio.Task[None] | None = None
-        self._room = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._pace = Pace(_ACCEPTS_PER_SECOND, _ACCEPT_BURST)
+        self._free_connections = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._accept_rate = TokenBucket(_ACCEPTS_PER_SECOND, _ACCEPT_BURST)
         self._tunnels: dict[asyncio.Task[None], tuple[str | None, Address] | None] = {}
 
     async def serve(self, listener: socket.socket) -> None:
-        """Start to accept on a listening socket, which the proxy owns from here on."""
+        """Start to accept on a listening socket, and take ownership of it."""
         listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept_all(listener), name="sbx-egress")
 
@@ -77,7 +77,7 @@ class EgressProxy:
         upstream: UpstreamProxy | None = None,
         interceptor: Interceptor | None = None,
     ) -> None:
-        """Put new rules in force at once; tunnels that they refuse are closed."""
+        """Apply new rules, and close the tunnels that they refuse."""
         self.dialer.policy, self.dialer.upstream = policy, upstream
         self.interceptor = interceptor
         for task, target in self._tunnels.items():
@@ -93,40 +93,40 @@ class EgressProxy:
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
-        await self.hang_up()
+        await self.close_tunnels()
 
-    async def hang_up(self) -> None:
-        """Close every tunnel; new ones can be opened."""
+    async def close_tunnels(self) -> None:
+        """Close every tunnel; the sandbox can open new ones."""
         tasks = list(self._tunnels)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def refused(self, target: str, reason: str) -> None:
-        """Record a refusal."""
+        """Record that a connection was refused."""
         self._on_refused(target, reason)
 
     def tunnel_opened(self, name: str | None, address: Address) -> None:
-        """Remember what the running connection is for, so that new rules can close it."""
+        """Record the target of the current task's connection, so that new rules can close it."""
         task = asyncio.current_task()
         assert task is not None
         self._tunnels[task] = (name, address)
         self._on_opened()
 
     async def _accept_all(self, listener: socket.socket) -> None:
-        """Accept while there is room; others wait in the sandbox, where they cost us nothing."""
+        """Accept up to the limits; further connections wait in the backlog of the listener."""
         loop = asyncio.get_running_loop()
         with listener:
             while True:
-                await self._room.acquire()
+                await self._free_connections.acquire()
                 try:
-                    await self._pace.turn()
+                    await self._accept_rate.take()
                     sock, _ = await loop.sock_accept(listener)
                     reader = asyncio.StreamReader(limit=_LIMIT)
                     protocol = asyncio.StreamReaderProtocol(reader, self._accept)
                     await loop.connect_accepted_socket(lambda made=protocol: made, sock)
                 except OSError as error:
-                    self._room.release()
+                    self._free_connections.release()
                     logger.warning("a connection cannot be accepted: %s", error)
                     await asyncio.sleep(_RETRY_DELAY)
 
@@ -137,11 +137,11 @@ class EgressProxy:
         try:
             await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            # The sandbox or the far side went away, or new rules closed the tunnel.
+            # The sandbox or the server disconnected, or new rules closed the tunnel.
             pass
         finally:
             del self._tunnels[task]
-            self._room.release()
+            self._free_connections.release()
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

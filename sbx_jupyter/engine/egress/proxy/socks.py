@@ -1,4 +1,4 @@
-"""SOCKS5 from a sandbox: CONNECT to a name or an address, without log-in (RFC 1928)."""
+"""Serves SOCKS5 to a sandbox: CONNECT to a name or address, without a login (RFC 1928)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sbx_jupyter.errors import DeadlineExceededError, PermissionDeniedError, Sbx
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy.protocol import WayOut
+    from sbx_jupyter.engine.egress.proxy.protocol import Proxy
 
 VERSION: Final = b"\x05"
 
@@ -27,7 +27,7 @@ _COMMAND_UNKNOWN: Final = 7
 _ADDRESS_UNKNOWN: Final = 8
 
 
-async def serve(proxy: WayOut, inside: Stream) -> None:
+async def serve(proxy: Proxy, inside: Stream) -> None:
     """Serve one connection whose version byte has been read."""
     reader, writer = inside
     async with asyncio.timeout(GREETING_TIMEOUT):

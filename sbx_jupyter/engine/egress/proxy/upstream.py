@@ -1,4 +1,4 @@
-"""The user's own SOCKS5 proxy behind ours (``egressProxy``, interface 8.1); it fails closed."""
+"""Connects through the user's SOCKS5 proxy (``egressProxy``, interface 8.1), or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PASSWORD = 2
 
 @dataclass(frozen=True, slots=True)
 class UpstreamProxy:
-    """Where the user's proxy is and how to log in; the password is kept out of every repr."""
+    """The address of the user's proxy and how to log in; ``repr`` does not show the password."""
 
     host: str
     port: int
@@ -49,8 +49,8 @@ async def connect_through(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a tunnel to an address through the proxy.
 
-    Raises ``UnavailableError`` when it refuses and ``UnauthenticatedError`` when it wants another
-    log-in.
+    Raises ``UnavailableError`` when the proxy cannot connect and ``UnauthenticatedError`` when it
+    does not accept the login.
     """
     reader, writer = await asyncio.open_connection(
         proxy_address,
