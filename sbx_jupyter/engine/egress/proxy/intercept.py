@@ -124,9 +124,8 @@ class _Exchange:
 
     def _with_headers(self, request: h11.Request) -> h11.Request:
         names = {name.lower() for name, _ in self._added}
-        given = (
-            request.headers.raw_items()
-        )  # with the client's upper and lower case, which matters to some servers
+        # As the client wrote the names: some servers depend on upper and lower case.
+        given = request.headers.raw_items()
         kept = [(name, value) for name, value in given if name.lower() not in names]
         return h11.Request(
             method=request.method, target=request.target, headers=[*kept, *self._added]
