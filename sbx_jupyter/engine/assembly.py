@@ -1,54 +1,64 @@
-"""How the parts of a running engine are put together."""
+"""Makes the components of an engine and connects them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
+from sbx_jupyter.engine.sandboxes.long_operations import Operations
+from sbx_jupyter.engine.sandboxes.observations import Observations
 from sbx_jupyter.engine.sandboxes.placement import LocalPlacement
 from sbx_jupyter.engine.sandboxes.pool import Pool
+from sbx_jupyter.engine.sandboxes.service import Sandboxes
 from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
-from sbx_jupyter.engine.sandboxes.wake import Gate
 from sbx_jupyter.engine.state.datadir import DataDir, boot_id
 from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.storage.capture import Capture
 from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
 from sbx_jupyter.engine.storage.disk import Disk
+from sbx_jupyter.engine.storage.flatten import Flattener
 from sbx_jupyter.engine.storage.forks import Forks
 from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Prune
+from sbx_jupyter.engine.storage.service import Storage
 from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates.catalog import Catalog
 from sbx_jupyter.engine.watch.sampling import Sampler
 from sbx_jupyter.engine.watch.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from sbx_jupyter.engine.attachments import Attachments
     from sbx_jupyter.engine.state.store import Store
+    from sbx_jupyter.engine.templates.service import Templates
     from sbx_jupyter.engine.watch.meters import Meters
     from sbx_jupyter.isolation.fence import Fence
 
 
-class Parts(NamedTuple):
+@dataclass(slots=True)
+class Components:
     """What exists while an engine runs."""
 
     context: Context
     catalog: Catalog
     supervisor: Supervisor
-    creation: Creation
-    gate: Gate
     pool: Pool
+    flattener: Flattener
     sampler: Sampler
     watchdog: Watchdog
-    layers: Layers
+    sandboxes: Sandboxes
+    observations: Observations
     snapshots: Snapshots
     forks: Forks
-    diffs: Diffs
-    disk: Disk
-    prune: Prune
+    storage: Storage
     fence: Fence
+    attachments: Attachments = field(init=False)
+    """Set while the engine starts, as ``templates`` is: opening them takes the event loop."""
+
+    templates: Templates = field(init=False)
 
 
 def assemble(
@@ -58,42 +68,47 @@ def assemble(
     data_dir: DataDir,
     store: Store,
     fence: Fence,
-) -> Parts:
-    """Make the parts; nothing runs yet."""
+) -> Components:
+    """Make the components; nothing runs yet."""
     layers = Layers(data_dir, store, fence)
     placement = LocalPlacement(data_dir, fence)
+    slots = Slots(config.max_sandboxes)
     context = Context(
         config=config,
         data_dir=data_dir,
         store=store,
-        slots=Slots(config.max_sandboxes),
+        slots=slots,
         placement=placement,
         expiry=Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id)),
         history=History(data_dir.history),
         boot_id=boot_id(),
         layers=layers,
-        hooks=hooks,
         meters=meters,
+        operations=Operations(),
+        hooks=hooks,
     )
     supervisor = Supervisor(context)
     catalog = Catalog(store, layers)
+    flattener = Flattener(context)
     pool = Pool(placement, config.default_limits, config.pool_size)
     creation = Creation(context, catalog, supervisor, pool)
-    capture = Capture(context, supervisor)
-    return Parts(
+    capture = Capture(context, flattener, supervisor)
+    return Components(
         context=context,
         catalog=catalog,
         supervisor=supervisor,
-        creation=creation,
-        gate=Gate(context, supervisor),
         pool=pool,
-        sampler=Sampler(context, creation.spawns),
+        flattener=flattener,
+        sampler=Sampler(context, creation.uses),
         watchdog=Watchdog(context, fence),
-        layers=layers,
-        snapshots=Snapshots(context, capture, catalog),
-        forks=Forks(context, capture, creation),
-        diffs=Diffs(context, catalog, fence),
-        disk=Disk(context, fence),
-        prune=Prune(context),
+        sandboxes=Sandboxes(context, catalog, supervisor, creation, pool),
+        observations=Observations(slots, pool, context.history, context.journal),
+        snapshots=Snapshots(context, flattener, capture, catalog),
+        forks=Forks(context, flattener, capture, creation),
+        storage=Storage(
+            Disk(context, fence),
+            Prune(context),
+            Diffs(context, catalog, fence),
+        ),
         fence=fence,
     )

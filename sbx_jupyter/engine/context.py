@@ -8,24 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
-from sbx_jupyter.engine.storage.flatten import Flattener
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.sandboxes.expiry import Expiry
+    from sbx_jupyter.engine.sandboxes.long_operations import Operations
     from sbx_jupyter.engine.sandboxes.placement import Placement
     from sbx_jupyter.engine.sandboxes.slots import Slots
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.history import History
     from sbx_jupyter.engine.state.store import Batch, Store
     from sbx_jupyter.engine.storage.layers import Layers
+    from sbx_jupyter.engine.watch.meters import Meters
 
 _log = logging.getLogger("sbx_jupyter.engine")
 
@@ -101,20 +100,15 @@ class Context:
     history: History
     boot_id: str
     layers: Layers
+    meters: Meters
+    operations: Operations
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
-    meters: Meters = field(default_factory=Meters)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the call that began it; awaited when the engine stops."""
 
     guards: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Those that wait for the death of a sandbox; they end when it ends or is let go."""
-
-    operations: Operations = field(default_factory=Operations)
-    flattener: Flattener = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.flattener = Flattener(self)
 
     def envs_of(self, row: SandboxRow) -> dict[str, str]:
         """The environment of every process in a sandbox (interface 3.3)."""

@@ -95,7 +95,7 @@ class EngineCollector(Collector):
         self._loop_delay = loop_delay
 
     def collect(self) -> Iterator[Metric]:
-        found = self._engine.gauges()
+        found = self._engine.observations.gauges()
         states = GaugeMetricFamily("sbx_sandboxes", "Sandboxes by state.", labels=["state"])
         for state, count in sorted(found.sandboxes.items()):
             states.add_metric([state], count)

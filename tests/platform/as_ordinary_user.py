@@ -19,25 +19,25 @@ async def main(data_dir: Path, tier: str) -> None:
     seen: dict[str, object] = {"tier": engine.tier, "freezer": engine.report.freezer}
     row = await create(engine, network={"denyOut": ["9.9.9.9"]})
     seen["network"] = engine.network
-    seen["said"] = [entry.message for entry in engine.logs(row.sandbox_id)]
+    seen["said"] = [entry.message for entry in engine.observations.logs(row.sandbox_id)]
     await run(engine, row.sandbox_id, "echo kept > ~/file")
     await start(engine, row.sandbox_id, "while sleep 0.05; do echo x >> ~/ticks; done")
     await asyncio.sleep(0.3)
-    await engine.pause(row.sandbox_id)
+    await engine.sandboxes.pause(row.sandbox_id)
     await engine.stop(kill_sandboxes=False)
     engine = Engine(config)
     await engine.start()
-    seen["paused"] = engine.get(row.sandbox_id).pause_mode
-    await engine.connect(row.sandbox_id, 100)
+    seen["paused"] = engine.sandboxes.get(row.sandbox_id).pause_mode
+    await engine.sandboxes.connect(row.sandbox_id, 100)
     script = "wc -l < ~/ticks; sleep 0.3; wc -l < ~/ticks"
     seen["ticks"] = (await run(engine, row.sandbox_id, script)).split()
-    await engine.pause(row.sandbox_id, memory=False)
-    await engine.connect(row.sandbox_id, 100)
+    await engine.sandboxes.pause(row.sandbox_id, memory=False)
+    await engine.sandboxes.connect(row.sandbox_id, 100)
     seen["file"] = await run(engine, row.sandbox_id, "cat ~/file")
-    snapshot = await engine.snapshot(row.sandbox_id)
+    snapshot = await engine.snapshots.create(row.sandbox_id)
     copy = await create(engine, templateID=snapshot.snapshot_id)
     seen["snapshot"] = await run(engine, copy.sandbox_id, "cat ~/file")
-    forks = await engine.fork(row.sandbox_id, count=2)
+    forks = await engine.forks.create(row.sandbox_id, count=2)
     seen["forks"] = sum(isinstance(fork, SandboxRow) for fork in forks)
     await engine.stop(kill_sandboxes=True)
     seen["left"] = [path.name for path in (data_dir / "sandboxes").iterdir()]

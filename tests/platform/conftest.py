@@ -38,11 +38,13 @@ async def make_engine(data_dir: Path) -> AsyncIterator[MakeEngine]:
         return engine
 
     yield make
-    running = [engine for engine in made if engine._parts is not None]
+    running = [engine for engine in made if engine._components is not None]
     if not running and data_dir.exists():
         running = [await make()]
     for engine in running:
-        await asyncio.gather(*(engine.kill(row.sandbox_id) for row in engine.rows()))
+        await asyncio.gather(
+            *(engine.sandboxes.kill(row.sandbox_id) for row in engine.sandboxes.rows())
+        )
         await engine.stop(kill_sandboxes=True)
 
 

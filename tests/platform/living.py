@@ -19,12 +19,12 @@ def request(**fields: Any) -> NewSandbox:
 
 
 async def create(engine: Engine, **fields: Any) -> SandboxRow:
-    return await engine.create(request(**fields))
+    return await engine.sandboxes.create(request(**fields))
 
 
 async def run(engine: Engine, sandbox_id: str, script: str) -> str:
     """What a script prints."""
-    sandbox = await engine.live(sandbox_id)
+    sandbox = await engine.sandboxes.live(sandbox_id)
     process = await sandbox.processes.start(bash(script), user=None, timeout=20)
     heard = await listen(process.subscribe())
     return (heard.stdout + heard.stderr).decode().strip()
@@ -32,13 +32,13 @@ async def run(engine: Engine, sandbox_id: str, script: str) -> str:
 
 async def start(engine: Engine, sandbox_id: str, script: str) -> int:
     """Start a script in the background; its pid inside."""
-    sandbox = await engine.live(sandbox_id)
+    sandbox = await engine.sandboxes.live(sandbox_id)
     process = await sandbox.processes.start(bash(script), user=None, timeout=None)
     return process.pid
 
 
 def messages(engine: Engine, sandbox_id: str) -> list[str]:
-    return [entry.message for entry in engine.logs(sandbox_id)]
+    return [entry.message for entry in engine.observations.logs(sandbox_id)]
 
 
 def names_of_layers(data_dir: Path) -> set[str]:
@@ -47,4 +47,4 @@ def names_of_layers(data_dir: Path) -> set[str]:
 
 
 def is_known(engine: Engine, sandbox_id: str) -> bool:
-    return any(row.sandbox_id == sandbox_id for row in engine.rows())
+    return any(row.sandbox_id == sandbox_id for row in engine.sandboxes.rows())

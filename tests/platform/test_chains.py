@@ -30,9 +30,9 @@ async def test_each_generation_of_snapshots_keeps_what_those_before_wrote(engine
     for number in range(GENERATIONS):
         script = f"echo {number} > ~/f{number}; echo {number} > ~/last; rm -f ~/f{number - 7}"
         await run(engine, row.sandbox_id, script)
-        snapshot = await engine.snapshot(row.sandbox_id, "chain")
+        snapshot = await engine.snapshots.create(row.sandbox_id, "chain")
         before, row = row, await create(engine, templateID=snapshot.snapshot_id)
-        await engine.kill(before.sandbox_id)
+        await engine.sandboxes.kill(before.sandbox_id)
 
     shown = await run(engine, row.sandbox_id, "cat ~/last; ls ~ | grep -c '^f'; cat ~/f40")
 
@@ -47,14 +47,14 @@ async def test_forks_of_forks_keep_what_those_before_wrote(engine: Engine, data_
     row = await create(engine)
     for number in range(GENERATIONS):
         await run(engine, row.sandbox_id, f"echo {number} >> ~/file")
-        (fork,) = await engine.fork(row.sandbox_id, timeout=600)
+        (fork,) = await engine.forks.create(row.sandbox_id, timeout=600)
         assert isinstance(fork, SandboxRow)
-        await engine.kill(row.sandbox_id)
+        await engine.sandboxes.kill(row.sandbox_id)
         row = fork
 
     assert await run(engine, row.sandbox_id, "wc -l < ~/file") == str(GENERATIONS)
     await async_until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
-    await engine.kill(row.sandbox_id)
+    await engine.sandboxes.kill(row.sandbox_id)
     await async_until(lambda: os.listdir(data_dir / "layers") == [], timeout=30)
     assert list(engine.store.merges) == []
 
@@ -64,21 +64,21 @@ async def test_a_sandbox_paused_on_disk_comes_back_on_the_merged_layers(make_eng
     row = await create(engine)
     for number in range(TOO_MANY + 2):
         await run(engine, row.sandbox_id, f"echo {number} > ~/f{number}; rm -f ~/f{number - 1}")
-        (fork,) = await engine.fork(row.sandbox_id, timeout=600)
+        (fork,) = await engine.forks.create(row.sandbox_id, timeout=600)
         assert isinstance(fork, SandboxRow)
-        await engine.kill(row.sandbox_id)
+        await engine.sandboxes.kill(row.sandbox_id)
         row = fork
     await run(engine, row.sandbox_id, "echo mine > ~/mine; rm ~/f21")
-    await engine.pause(row.sandbox_id, memory=False)
+    await engine.sandboxes.pause(row.sandbox_id, memory=False)
     await engine.stop(kill_sandboxes=True)
     engine = await make_engine()
     await async_until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
 
-    await engine.connect(row.sandbox_id, 600)
+    await engine.sandboxes.connect(row.sandbox_id, 600)
 
-    assert len(engine.get(row.sandbox_id).layers) < TOO_MANY
+    assert len(engine.sandboxes.get(row.sandbox_id).layers) < TOO_MANY
     assert await run(engine, row.sandbox_id, "ls ~ | xargs") == "mine"
-    await engine.snapshot(row.sandbox_id, "later")
+    await engine.snapshots.create(row.sandbox_id, "later")
     copy = await create(engine, templateID="later")
     assert await run(engine, copy.sandbox_id, "ls ~ | xargs; cat ~/mine") == "mine\nmine"
 
@@ -86,11 +86,11 @@ async def test_a_sandbox_paused_on_disk_comes_back_on_the_merged_layers(make_eng
 async def test_layers_that_lie_under_a_sandbox_that_starts_are_not_removed(engine: Engine):
     source = await create(engine)
     await run(engine, source.sandbox_id, "echo kept > ~/file")
-    snapshot = await engine.snapshot(source.sandbox_id, "short")
+    snapshot = await engine.snapshots.create(source.sandbox_id, "short")
 
     creating = asyncio.create_task(create(engine, templateID=snapshot.snapshot_id))
     await asyncio.sleep(0)  # it has found the template, and nothing names its sandbox yet
-    await engine.remove_template("short")
+    await engine.templates.builder.remove("short")
     row = await creating
 
     assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
@@ -99,12 +99,14 @@ async def test_layers_that_lie_under_a_sandbox_that_starts_are_not_removed(engin
 async def test_forks_survive_the_end_of_their_source(engine: Engine):
     source = await create(engine)
     await run(engine, source.sandbox_id, "echo kept > ~/file")
-    (first,) = await engine.fork(source.sandbox_id, timeout=600)
+    (first,) = await engine.forks.create(source.sandbox_id, timeout=600)
     assert isinstance(first, SandboxRow)
 
-    forking = asyncio.create_task(engine.fork(first.sandbox_id, timeout=600, count=3))
+    forking = asyncio.create_task(engine.forks.create(first.sandbox_id, timeout=600, count=3))
     await asyncio.sleep(0)
-    await asyncio.gather(engine.kill(source.sandbox_id), engine.kill(first.sandbox_id))
+    await asyncio.gather(
+        engine.sandboxes.kill(source.sandbox_id), engine.sandboxes.kill(first.sandbox_id)
+    )
     forks = await forking
 
     for fork in forks:

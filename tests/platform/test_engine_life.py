@@ -57,7 +57,7 @@ async def test_a_new_sandbox_says_what_was_asked_for(engine: Engine):
         allow_internet_access=False,
     )
 
-    detail = engine.get(row.sandbox_id).to_detail("example.com")
+    detail = engine.sandboxes.get(row.sandbox_id).to_detail("example.com")
     assert detail.sandbox_id.startswith("i")
     assert detail.state == "running"
     assert detail.alias == "base"
@@ -76,11 +76,11 @@ async def test_a_new_sandbox_says_what_was_asked_for(engine: Engine):
 
 
 async def test_version_one_gives_a_token_only_when_secured(engine: Engine):
-    is_open = await engine.create(request(), version=1)
-    secured = await engine.create(request(secure=True), version=1)
+    is_open = await engine.sandboxes.create(request(), version=1)
+    secured = await engine.sandboxes.create(request(secure=True), version=1)
 
-    assert engine.access_token(is_open.sandbox_id) is None
-    assert engine.access_token(secured.sandbox_id)
+    assert engine.sandboxes.access_token(is_open.sandbox_id) is None
+    assert engine.sandboxes.access_token(secured.sandbox_id)
     assert is_open.end_at - is_open.started_at == dt.timedelta(seconds=15)
 
 
@@ -100,7 +100,7 @@ async def test_an_unknown_template_is_refused(
     with pytest.raises(error):
         await create(engine, templateID=template)
 
-    assert engine.rows() == []
+    assert engine.sandboxes.rows() == []
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ async def test_a_killed_sandbox_leaves_nothing_but_its_log(engine: Engine, data_
     row = await create(engine)
     await run(engine, row.sandbox_id, "dd if=/dev/zero of=/tmp/x bs=1M count=1; mkdir -p /a/b")
     await start(engine, row.sandbox_id, "sleep 1000")
-    pid = (await engine.live(row.sandbox_id)).cage.pid
+    pid = (await engine.sandboxes.live(row.sandbox_id)).cage.pid
 
-    await engine.kill(row.sandbox_id)
+    await engine.sandboxes.kill(row.sandbox_id)
 
     assert not Path(f"/proc/{pid}").exists()
     with pytest.raises(NotFoundError, match="doesn't exist or you don't have access"):
-        engine.get(row.sandbox_id)
+        engine.sandboxes.get(row.sandbox_id)
     with pytest.raises(NotFoundError, match="The sandbox was not found"):
-        await engine.live(row.sandbox_id)
+        await engine.sandboxes.live(row.sandbox_id)
     with pytest.raises(NotFoundError):
-        await engine.kill(row.sandbox_id)
+        await engine.sandboxes.kill(row.sandbox_id)
     assert messages(engine, row.sandbox_id) == ["Sandbox started", "Sandbox killed"]
     await async_until(
         lambda: not os.listdir(data_dir / "sandboxes") and not os.listdir(data_dir / "run")
@@ -137,7 +137,7 @@ async def test_of_many_kills_at_once_one_succeeds(engine: Engine):
     row = await create(engine)
 
     results = await asyncio.gather(
-        *(engine.kill(row.sandbox_id) for _ in range(5)), return_exceptions=True
+        *(engine.sandboxes.kill(row.sandbox_id) for _ in range(5)), return_exceptions=True
     )
 
     assert (
@@ -147,13 +147,13 @@ async def test_of_many_kills_at_once_one_succeeds(engine: Engine):
 
 async def test_a_kill_during_creation_waits_and_leaves_nothing(engine: Engine, data_dir: Path):
     making = asyncio.create_task(create(engine))
-    await async_until(lambda: len(engine.rows()) == 1)
-    sandbox_id = engine.rows()[0].sandbox_id
-    assert engine.rows()[0].state is State.CREATING
+    await async_until(lambda: len(engine.sandboxes.rows()) == 1)
+    sandbox_id = engine.sandboxes.rows()[0].sandbox_id
+    assert engine.sandboxes.rows()[0].state is State.CREATING
     with pytest.raises(NotFoundError):
-        engine.get(sandbox_id)
+        engine.sandboxes.get(sandbox_id)
 
-    await engine.kill(sandbox_id)
+    await engine.sandboxes.kill(sandbox_id)
 
     assert (await making).sandbox_id == sandbox_id
     assert not is_known(engine, sandbox_id)
@@ -162,13 +162,13 @@ async def test_a_kill_during_creation_waits_and_leaves_nothing(engine: Engine, d
 
 async def test_a_caller_that_goes_away_does_not_break_the_creation(engine: Engine):
     making = asyncio.create_task(create(engine))
-    await async_until(lambda: len(engine.rows()) == 1)
+    await async_until(lambda: len(engine.sandboxes.rows()) == 1)
     making.cancel()
     await asyncio.gather(making, return_exceptions=True)
 
-    await async_until(lambda: engine.rows()[0].state is State.RUNNING)
+    await async_until(lambda: engine.sandboxes.rows()[0].state is State.RUNNING)
 
-    assert await run(engine, engine.rows()[0].sandbox_id, "echo ok") == "ok"
+    assert await run(engine, engine.sandboxes.rows()[0].sandbox_id, "echo ok") == "ok"
 
 
 async def test_the_limit_of_concurrent_sandboxes_holds_for_creates_at_once(make_engine: MakeEngine):
@@ -180,17 +180,17 @@ async def test_the_limit_of_concurrent_sandboxes_holds_for_creates_at_once(make_
     assert len(errors) == 3
     assert all(isinstance(error, ResourceExhaustedError) for error in errors)
     assert "maximum number of concurrent sandboxes" in str(errors[0])
-    await engine.kill(engine.rows()[0].sandbox_id)
+    await engine.sandboxes.kill(engine.sandboxes.rows()[0].sandbox_id)
     assert (await create(engine)).state is State.RUNNING
 
 
 async def test_lists_filter_by_template_state_and_metadata(engine: Engine):
     base = await create(engine, metadata={"k": "1"})
     interpreter = await create(engine, templateID="code-interpreter-v1", metadata={"k": "2"})
-    await engine.pause(interpreter.sandbox_id)
+    await engine.sandboxes.pause(interpreter.sandbox_id)
 
     def listed(**wanted) -> list[str]:
-        return [row.sandbox_id for row in engine.list(SandboxFilter(**wanted)).sandboxes]
+        return [row.sandbox_id for row in engine.sandboxes.list(SandboxFilter(**wanted)).sandboxes]
 
     assert listed() == [interpreter.sandbox_id, base.sandbox_id]
     assert listed(order="asc") == [base.sandbox_id, interpreter.sandbox_id]
@@ -199,35 +199,38 @@ async def test_lists_filter_by_template_state_and_metadata(engine: Engine):
     assert listed(template="nosuch") == []
     assert listed(states=frozenset({"paused"})) == [interpreter.sandbox_id]
     assert listed(metadata={"k": "1"}) == [base.sandbox_id]
-    assert engine.list(SandboxFilter()).total_running == 1
+    assert engine.sandboxes.list(SandboxFilter()).total_running == 1
     with pytest.raises(InvalidArgumentError):
-        engine.list(SandboxFilter(template="base:default"))
+        engine.sandboxes.list(SandboxFilter(template="base:default"))
 
 
 async def test_the_same_request_with_the_same_key_makes_one_sandbox(make_engine: MakeEngine):
     engine = await make_engine()
-    first = await engine.create(request(metadata={"a": "1"}), idempotency_key="k1")
+    first = await engine.sandboxes.create(request(metadata={"a": "1"}), idempotency_key="k1")
 
-    again = await engine.create(request(metadata={"a": "1"}), idempotency_key="k1")
+    again = await engine.sandboxes.create(request(metadata={"a": "1"}), idempotency_key="k1")
     with pytest.raises(KeyReusedError):
-        await engine.create(request(metadata={"a": "2"}), idempotency_key="k1")
+        await engine.sandboxes.create(request(metadata={"a": "2"}), idempotency_key="k1")
     await engine.stop(kill_sandboxes=False)
     engine = await make_engine()
-    after_restart = await engine.create(request(metadata={"a": "1"}), idempotency_key="k1")
+    after_restart = await engine.sandboxes.create(
+        request(metadata={"a": "1"}), idempotency_key="k1"
+    )
 
     assert first.sandbox_id == again.sandbox_id == after_restart.sandbox_id
-    await engine.kill(first.sandbox_id)
-    fresh = await engine.create(request(metadata={"a": "1"}), idempotency_key="k1")
+    await engine.sandboxes.kill(first.sandbox_id)
+    fresh = await engine.sandboxes.create(request(metadata={"a": "1"}), idempotency_key="k1")
     assert fresh.sandbox_id != first.sandbox_id
 
 
 async def test_a_key_whose_request_still_runs_aborts(engine: Engine):
     results = await asyncio.gather(
-        *(engine.create(request(), idempotency_key="k") for _ in range(3)), return_exceptions=True
+        *(engine.sandboxes.create(request(), idempotency_key="k") for _ in range(3)),
+        return_exceptions=True,
     )
 
     assert sum(isinstance(result, AbortedError) for result in results) == 2
-    assert len(engine.rows()) == 1
+    assert len(engine.sandboxes.rows()) == 1
 
 
 async def test_a_network_update_is_stored_and_told(engine: Engine):
@@ -239,54 +242,54 @@ async def test_a_network_update_is_stored_and_told(engine: Engine):
     engine.hooks.network_changed.append(note)
     row = await create(engine, network={"allowPublicTraffic": False, "denyOut": ["1.1.1.1"]})
 
-    await engine.set_network(row.sandbox_id, NetworkConfig(allow_out=["8.8.8.8"]))
+    await engine.sandboxes.set_network(row.sandbox_id, NetworkConfig(allow_out=["8.8.8.8"]))
 
-    network = engine.get(row.sandbox_id).to_detail().network
+    network = engine.sandboxes.get(row.sandbox_id).to_detail().network
     assert network == NetworkConfig(allow_public_traffic=False, allow_out=["8.8.8.8"])
     assert told == [row.sandbox_id]
     with pytest.raises(InvalidArgumentError):
-        await engine.set_network(row.sandbox_id, NetworkConfig(allow_out=["x.com"]))
+        await engine.sandboxes.set_network(row.sandbox_id, NetworkConfig(allow_out=["x.com"]))
 
 
 async def test_the_password_of_an_egress_proxy_is_never_given_back(engine: Engine):
     proxy = {"address": "p:1", "username": "u", "password": "secret"}
     row = await create(engine, network={"egressProxy": proxy})
 
-    network = engine.get(row.sandbox_id).to_detail().network
+    network = engine.sandboxes.get(row.sandbox_id).to_detail().network
 
     assert network is not None
     assert network.egress_proxy is not None
     assert network.egress_proxy.username == "u"
     assert network.egress_proxy.password is None
-    assert engine.get(row.sandbox_id).network.egress_proxy.password == "secret"  # type: ignore[union-attr]
+    assert engine.sandboxes.get(row.sandbox_id).network.egress_proxy.password == "secret"  # type: ignore[union-attr]
 
 
 async def test_a_signature_finds_its_sandbox(engine: Engine):
     rows = [await create(engine) for _ in range(3)]
 
-    found = engine.find_by_signature(lambda token: token == rows[1].access_token)
+    found = engine.sandboxes.find_by_signature(lambda token: token == rows[1].access_token)
 
     assert found == rows[1].sandbox_id
-    assert engine.find_by_signature(lambda token: False) is None
+    assert engine.sandboxes.find_by_signature(lambda token: False) is None
 
 
 async def test_metrics_are_sampled_and_kept_over_restarts(make_engine: MakeEngine):
     engine = await make_engine(metrics_interval=0.1)
     row = await create(engine)
-    await async_until(lambda: len(engine.metrics(row.sandbox_id)) >= 3)
-    latest = engine.latest_metric(row.sandbox_id)
+    await async_until(lambda: len(engine.observations.history.between(row.sandbox_id)) >= 3)
+    latest = engine.observations.history.latest(row.sandbox_id)
 
     await engine.stop(kill_sandboxes=False)
     engine = await make_engine(metrics_interval=100)
 
-    kept = engine.metrics(row.sandbox_id)
+    kept = engine.observations.history.between(row.sandbox_id)
     assert len(kept) >= 3
     assert latest is not None
     assert latest.cpu_count == row.cpu_count
     assert latest.mem_used > 0
     assert latest.disk_total > 0
-    await engine.kill(row.sandbox_id)
-    assert engine.metrics(row.sandbox_id) == []
+    await engine.sandboxes.kill(row.sandbox_id)
+    assert engine.observations.history.between(row.sandbox_id) == []
 
 
 async def test_spawns_of_a_template_are_counted(make_engine: MakeEngine):
@@ -312,12 +315,12 @@ async def test_an_engine_that_is_stopped_says_so(make_engine: MakeEngine):
     await engine.stop(kill_sandboxes=True)
 
     with pytest.raises(UnavailableError):
-        engine.get("i")
+        engine.sandboxes.get("i")
 
 
 async def test_ready_sandboxes_are_given_out_once_and_replaced(make_engine: MakeEngine):
     engine = await make_engine(pool_size=2)
-    await engine.wait_ready()
+    await engine.sandboxes.pool.wait_filled()
 
     rows = [await create(engine) for _ in range(6)]
 
@@ -328,7 +331,7 @@ async def test_ready_sandboxes_are_given_out_once_and_replaced(make_engine: Make
             row.sandbox_id,
             "ls: cannot access '/home/user/mark': No such file or directory",
         ]
-    await engine.wait_ready()
+    await engine.sandboxes.pool.wait_filled()
 
 
 async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(
@@ -354,9 +357,9 @@ async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(
 
 async def test_a_dead_ready_sandbox_is_not_given_out(make_engine: MakeEngine):
     engine = await make_engine(pool_size=1)
-    await engine.wait_ready()
-    parts = engine._running()
-    ready = parts.pool._ready[0]
+    await engine.sandboxes.pool.wait_filled()
+    components = engine._running()
+    ready = components.pool._ready[0]
     await ready.placed.cage.kill()
     await async_until(lambda: ready.placed.sandbox.closed.is_set())  # type: ignore[union-attr]
 

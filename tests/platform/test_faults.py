@@ -63,17 +63,17 @@ async def test_on_a_full_disk_nothing_is_half_made_and_kill_works(
     # The last bytes of the journal may still take a row or two.
     results = [await attempt(create(engine, metadata={"x": "y" * 40960})) for _ in range(5)]
     assert isinstance(results[-1], NoSpaceError)
-    made = {item.sandbox_id for item in engine.rows()}
+    made = {item.sandbox_id for item in engine.sandboxes.rows()}
     with pytest.raises(NoSpaceError):
-        await engine.snapshot(row.sandbox_id)
+        await engine.snapshots.create(row.sandbox_id)
     assert names_of_layers(small_disk) == made
     assert os.listdir(small_disk / "layers") == []
-    assert engine.get(row.sandbox_id).state is State.RUNNING
+    assert engine.sandboxes.get(row.sandbox_id).state is State.RUNNING
     for sandbox_id in made:
-        await engine.kill(sandbox_id)
+        await engine.sandboxes.kill(sandbox_id)
     filler.unlink()
 
-    await async_until(lambda: engine.rows() == [])
+    await async_until(lambda: engine.sandboxes.rows() == [])
     assert (await create(engine)).state is State.RUNNING
 
 
@@ -86,7 +86,7 @@ async def test_a_hook_that_fails_fails_the_creation_cleanly(engine: Engine, data
     with pytest.raises(UnavailableError, match="no way out"):
         await create(engine)
 
-    assert engine.rows() == []
+    assert engine.sandboxes.rows() == []
     await async_until(
         lambda: not os.listdir(data_dir / "sandboxes") and not os.listdir(data_dir / "run")
     )
@@ -116,36 +116,36 @@ async def test_a_pause_that_cannot_be_stored_is_a_pause_or_none(
     for row, works, memory in zip(rows, (0, 0, 1), (True, False, False), strict=True):
         left[0] = works
         with pytest.raises(NoSpaceError):
-            await engine.pause(row.sandbox_id, memory)
-        states.append(engine.get(row.sandbox_id).state)
+            await engine.sandboxes.pause(row.sandbox_id, memory)
+        states.append(engine.sandboxes.get(row.sandbox_id).state)
     monkeypatch.undo()
 
     assert states == [State.RUNNING, State.RUNNING, State.PAUSED]
     for row in rows:
-        await engine.connect(row.sandbox_id, 100)
+        await engine.sandboxes.connect(row.sandbox_id, 100)
         assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
 
 
 async def test_a_resume_that_fails_leaves_the_sandbox_paused(engine: Engine):
     on_disk, frozen = await create(engine), await create(engine)
     await run(engine, on_disk.sandbox_id, "echo kept > ~/file")
-    await engine.pause(on_disk.sandbox_id, memory=False)
-    await engine.pause(frozen.sandbox_id)
+    await engine.sandboxes.pause(on_disk.sandbox_id, memory=False)
+    await engine.sandboxes.pause(frozen.sandbox_id)
 
     async def fail(row: object, sandbox: object) -> None:
         raise UnavailableError("no way out")
 
     engine.hooks.started.append(fail)
     with pytest.raises(UnavailableError):
-        await engine.connect(on_disk.sandbox_id, 100)
+        await engine.sandboxes.connect(on_disk.sandbox_id, 100)
     with pytest.raises(UnavailableError):
-        await engine.connect(frozen.sandbox_id, 100, memory=False)
+        await engine.sandboxes.connect(frozen.sandbox_id, 100, memory=False)
     engine.hooks.started.remove(fail)
 
     for row in (on_disk, frozen):
-        assert engine.get(row.sandbox_id).state is State.PAUSED
-        assert engine.get(row.sandbox_id).pause_mode == "filesystem"
-        assert (await engine.connect(row.sandbox_id, 100))[1]
+        assert engine.sandboxes.get(row.sandbox_id).state is State.PAUSED
+        assert engine.sandboxes.get(row.sandbox_id).pause_mode == "filesystem"
+        assert (await engine.sandboxes.connect(row.sandbox_id, 100))[1]
     assert await run(engine, on_disk.sandbox_id, "cat ~/file") == "kept"
 
 
@@ -161,7 +161,7 @@ async def test_a_process_beyond_the_memory_limit_is_killed_and_noted(make_engine
     await async_until(
         lambda: "A process was killed: out of memory" in messages(engine, row.sandbox_id)
     )
-    assert engine.get(row.sandbox_id).memory_mb == 128
+    assert engine.sandboxes.get(row.sandbox_id).memory_mb == 128
 
 
 async def test_a_dead_zygote_is_replaced(engine: Engine):
@@ -227,8 +227,8 @@ async def test_a_start_command_runs_at_every_boot_until_it_is_ready(engine: Engi
 
     row = await create(engine, templateID="started")
     looked = await run(engine, row.sandbox_id, "ls /tmp/ready; cat ~/boots; pgrep -c sleep")
-    await engine.pause(row.sandbox_id, memory=False)
-    await engine.connect(row.sandbox_id, 100)
+    await engine.sandboxes.pause(row.sandbox_id, memory=False)
+    await engine.sandboxes.connect(row.sandbox_id, 100)
 
     assert looked == "/tmp/ready\ntemplate\n1"
     assert await run(engine, row.sandbox_id, "cat ~/boots; pgrep -c sleep") == (

@@ -23,15 +23,15 @@ async def disturb(engine: Engine, sandbox_id: str, choice: random.Random) -> Non
     """One change; errors of the interface are as good as success, others are not."""
     wake = WakeCredential(8000)
     works = (
-        lambda: engine.pause(sandbox_id, choice.random() < 0.5),
-        lambda: engine.pause(sandbox_id, True),
-        lambda: engine.connect(sandbox_id, 100),
-        lambda: engine.connect(sandbox_id, 100, memory=False),
-        lambda: engine.resume(sandbox_id, 100),
-        lambda: engine.live(sandbox_id, wake=wake),
-        lambda: engine.set_timeout(sandbox_id, 100),
-        lambda: engine.snapshot(sandbox_id),
-        lambda: engine.refresh(sandbox_id, 100),
+        lambda: engine.sandboxes.pause(sandbox_id, choice.random() < 0.5),
+        lambda: engine.sandboxes.pause(sandbox_id, True),
+        lambda: engine.sandboxes.connect(sandbox_id, 100),
+        lambda: engine.sandboxes.connect(sandbox_id, 100, memory=False),
+        lambda: engine.sandboxes.resume(sandbox_id, 100),
+        lambda: engine.sandboxes.live(sandbox_id, wake=wake),
+        lambda: engine.sandboxes.set_timeout(sandbox_id, 100),
+        lambda: engine.snapshots.create(sandbox_id),
+        lambda: engine.sandboxes.refresh(sandbox_id, 100),
         lambda: run(engine, sandbox_id, "echo x >> ~/log"),
     )
     await asyncio.sleep(choice.random() * 0.5)
@@ -59,15 +59,15 @@ async def test_changes_in_any_order_leave_true_states(
 
     await asyncio.gather(
         *(disturb(engine, choice.choice(rows[:2]).sandbox_id, choice) for _ in range(40)),
-        engine.kill(rows[2].sandbox_id),
+        engine.sandboxes.kill(rows[2].sandbox_id),
     )
 
-    left = {row.sandbox_id: row for row in engine.rows()}
+    left = {row.sandbox_id: row for row in engine.sandboxes.rows()}
     assert set(left) == {row.sandbox_id for row in rows[:2]}
     for sandbox_id, row in left.items():
         assert row.state in (State.RUNNING, State.PAUSED)
         assert stored(data_dir, sandbox_id) == row
-        await engine.connect(sandbox_id, 100)
+        await engine.sandboxes.connect(sandbox_id, 100)
         assert await run(engine, sandbox_id, "cat ~/file") == "kept"
     await async_until(lambda: names_of_layers(data_dir) == set(left))
 

@@ -42,27 +42,27 @@ async def test_running_sandboxes_go_on_without_an_engine(make_engine: MakeEngine
     await engine.stop(kill_sandboxes=False)
     engine = await make_engine()
 
-    found = engine.get(row.sandbox_id)
+    found = engine.sandboxes.get(row.sandbox_id)
     assert (found.state, found.end_at, found.access_token) == (
         State.RUNNING,
         row.end_at,
         row.access_token,
     )
     assert await run(engine, row.sandbox_id, f"ps -o comm= -p {pid}") == "sleep"
-    await engine.kill(row.sandbox_id)
+    await engine.sandboxes.kill(row.sandbox_id)
 
 
 async def test_sandboxes_with_frozen_memory_resume_under_another_engine(make_engine: MakeEngine):
     engine = await make_engine()
     row = await create(engine)
     pid = await start(engine, row.sandbox_id, "exec sleep 1000")
-    await engine.pause(row.sandbox_id)
+    await engine.sandboxes.pause(row.sandbox_id)
 
     await engine.stop(kill_sandboxes=False)
     engine = await make_engine()
 
-    assert engine.get(row.sandbox_id).to_detail().pause_mode == "full"
-    await engine.connect(row.sandbox_id, 100)
+    assert engine.sandboxes.get(row.sandbox_id).to_detail().pause_mode == "full"
+    await engine.sandboxes.connect(row.sandbox_id, 100)
     assert await run(engine, row.sandbox_id, f"ps -o comm= -p {pid}") == "sleep"
 
 
@@ -71,7 +71,7 @@ async def test_a_stop_ends_all_but_what_is_paused_on_disk(make_engine: MakeEngin
     running = await create(engine)
     frozen = await create(engine)
     await run(engine, frozen.sandbox_id, "echo kept > ~/file")
-    await engine.pause(frozen.sandbox_id)
+    await engine.sandboxes.pause(frozen.sandbox_id)
     pids = [
         slot.placed.cage.pid for slot in engine._running().context.slots if slot.placed is not None
     ]
@@ -82,9 +82,9 @@ async def test_a_stop_ends_all_but_what_is_paused_on_disk(make_engine: MakeEngin
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     engine = await make_engine()
     with pytest.raises(NotFoundError):
-        engine.get(running.sandbox_id)
-    assert engine.get(frozen.sandbox_id).to_detail().pause_mode == "filesystem"
-    await engine.connect(frozen.sandbox_id, 100)
+        engine.sandboxes.get(running.sandbox_id)
+    assert engine.sandboxes.get(frozen.sandbox_id).to_detail().pause_mode == "filesystem"
+    await engine.sandboxes.connect(frozen.sandbox_id, 100)
     assert await run(engine, frozen.sandbox_id, "cat ~/file") == "kept"
 
 
@@ -98,14 +98,14 @@ async def test_an_end_time_that_passed_meanwhile_is_kept(make_engine: MakeEngine
     engine = await make_engine()
 
     await async_until(lambda: not is_known(engine, killed.sandbox_id))
-    await async_until(lambda: engine.get(paused.sandbox_id).state is State.PAUSED)
+    await async_until(lambda: engine.sandboxes.get(paused.sandbox_id).state is State.PAUSED)
     assert messages(engine, killed.sandbox_id)[-1] == "Sandbox timed out and was killed"
 
 
 async def test_a_sandbox_that_ended_meanwhile_is_lost(make_engine: MakeEngine, data_dir: Path):
     engine = await make_engine()
     row = await create(engine)
-    pid = (await engine.live(row.sandbox_id)).cage.pid
+    pid = (await engine.sandboxes.live(row.sandbox_id)).cage.pid
 
     await engine.stop(kill_sandboxes=False)
     os.kill(pid, signal.SIGKILL)
@@ -123,7 +123,7 @@ async def test_after_a_restart_of_the_machine_files_are_kept(
     running, frozen = await create(engine), await create(engine)
     for row in (running, frozen):
         await run(engine, row.sandbox_id, "echo kept > ~/file")
-    await engine.pause(frozen.sandbox_id)
+    await engine.sandboxes.pause(frozen.sandbox_id)
     pids = [slot.placed.cage.pid for slot in engine._running().context.slots if slot.placed]
 
     await engine.stop(kill_sandboxes=False)
@@ -134,8 +134,8 @@ async def test_after_a_restart_of_the_machine_files_are_kept(
     engine = await make_engine()
 
     for row in (running, frozen):
-        assert engine.get(row.sandbox_id).to_detail().pause_mode == "filesystem"
-        await engine.connect(row.sandbox_id, 100)
+        assert engine.sandboxes.get(row.sandbox_id).to_detail().pause_mode == "filesystem"
+        await engine.sandboxes.connect(row.sandbox_id, 100)
         assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
     assert "The machine restarted: the sandbox is paused, its files are kept" in messages(
         engine, running.sandbox_id
@@ -151,9 +151,9 @@ async def test_a_pause_that_was_begun_is_finished(make_engine: MakeEngine, data_
     rewrite(data_dir, row.sandbox_id, state="pausing")
     engine = await make_engine()
 
-    assert engine.get(row.sandbox_id).state is State.PAUSED
-    assert engine.get(row.sandbox_id).pause_mode == "filesystem"
-    await engine.connect(row.sandbox_id, 100)
+    assert engine.sandboxes.get(row.sandbox_id).state is State.PAUSED
+    assert engine.sandboxes.get(row.sandbox_id).pause_mode == "filesystem"
+    await engine.sandboxes.connect(row.sandbox_id, 100)
     assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
 
 
@@ -170,7 +170,7 @@ async def test_layers_that_no_row_names_are_removed(make_engine: MakeEngine, dat
 async def test_the_log_is_kept_over_restarts(make_engine: MakeEngine):
     engine = await make_engine()
     row = await create(engine)
-    await engine.kill(row.sandbox_id)
+    await engine.sandboxes.kill(row.sandbox_id)
 
     await engine.stop(kill_sandboxes=True)
     engine = await make_engine()
@@ -189,14 +189,14 @@ async def test_a_damaged_store_stops_the_start_and_frees_the_directory(data_dir:
 
 async def test_an_agent_that_dies_is_noticed_and_said(engine: Engine, data_dir: Path):
     row = await create(engine)
-    pid = (await engine.live(row.sandbox_id)).cage.pid
+    pid = (await engine.sandboxes.live(row.sandbox_id)).cage.pid
 
     os.kill(pid, signal.SIGKILL)
 
     await async_until(lambda: not is_known(engine, row.sandbox_id))
     with pytest.raises(NotFoundError, match="The sandbox was not found"):
-        await engine.live(row.sandbox_id)
-    last = engine.logs(row.sandbox_id)[-1]
+        await engine.sandboxes.live(row.sandbox_id)
+    last = engine.observations.logs(row.sandbox_id)[-1]
     assert (last.message, last.level) == ("Sandbox lost", "error")
     assert last.fields["reason"]
     await async_until(lambda: not os.listdir(data_dir / "sandboxes"))
@@ -216,7 +216,7 @@ async def test_an_engine_that_is_killed_is_taken_over(make_engine: MakeEngine, d
             row = await create(engine)
             await run(engine, row.sandbox_id, "echo kept > ~/file")
             pid = await start(engine, row.sandbox_id, "exec sleep 1000")
-            await engine.wait_ready()
+            await engine.sandboxes.pool.wait_filled()
             ready = [item.placed.cage.pid for item in engine._running().pool._ready]
             print(row.sandbox_id, pid, *ready, flush=True)
             await asyncio.sleep(1000)

@@ -48,9 +48,9 @@ async def test_a_snapshot_holds_every_file_as_it_was(engine: Engine):
     assert await run(engine, source.sandbox_id, FILES) == ""
     looked = await run(engine, source.sandbox_id, LOOK)
 
-    snapshot = await engine.snapshot(source.sandbox_id)
+    snapshot = await engine.snapshots.create(source.sandbox_id)
     await run(engine, source.sandbox_id, "echo changed > ~/file; rm ~/link; echo y > ~/later")
-    await engine.kill(source.sandbox_id)
+    await engine.sandboxes.kill(source.sandbox_id)
     copy = await create(engine, templateID=snapshot.snapshot_id)
 
     assert await run(engine, copy.sandbox_id, LOOK) == looked
@@ -66,9 +66,9 @@ async def test_the_source_goes_on_during_and_after_a_snapshot(engine: Engine):
     row = await create(engine)
     pid = await start(engine, row.sandbox_id, "exec sleep 1000")
 
-    await engine.snapshot(row.sandbox_id)
+    await engine.snapshots.create(row.sandbox_id)
 
-    after = engine.get(row.sandbox_id)
+    after = engine.sandboxes.get(row.sandbox_id)
     assert (after.state, after.end_at) == (State.RUNNING, row.end_at)
     assert await run(engine, row.sandbox_id, f"ps -o state= -p {pid}") == "S"
     assert messages(engine, row.sandbox_id)[-1] == "Snapshot made"
@@ -80,11 +80,11 @@ async def test_a_snapshot_of_a_sandbox_from_a_snapshot_has_both_layers(
     engine = await make_engine()
     first = await create(engine)
     await run(engine, first.sandbox_id, "echo 1 > ~/one; echo 1 > ~/gone")
-    one = await engine.snapshot(first.sandbox_id, "mine:v1")
+    one = await engine.snapshots.create(first.sandbox_id, "mine:v1")
     second = await create(engine, templateID=one.snapshot_id)
     await run(engine, second.sandbox_id, "echo 2 > ~/two; rm ~/gone; echo 3 >> ~/one")
 
-    two = await engine.snapshot(second.sandbox_id, "mine:v2")
+    two = await engine.snapshots.create(second.sandbox_id, "mine:v2")
     await engine.stop(kill_sandboxes=True)
     engine = await make_engine()
     third = await create(engine, templateID="mine:v2")
@@ -103,12 +103,12 @@ async def test_a_snapshot_of_a_sandbox_from_a_snapshot_has_both_layers(
 
 async def test_snapshots_are_listed_newest_first_by_name_and_source(engine: Engine):
     rows = [await create(engine) for _ in range(2)]
-    unnamed = await engine.snapshot(rows[0].sandbox_id)
-    tagged = await engine.snapshot(rows[1].sandbox_id, "a:v1")
-    plain = await engine.snapshot(rows[1].sandbox_id, "a")
+    unnamed = await engine.snapshots.create(rows[0].sandbox_id)
+    tagged = await engine.snapshots.create(rows[1].sandbox_id, "a:v1")
+    plain = await engine.snapshots.create(rows[1].sandbox_id, "a")
 
     def listed(**wanted) -> list[str]:
-        return [info.snapshot_id for info in engine.snapshots(SnapshotFilter(**wanted))[0]]
+        return [info.snapshot_id for info in engine.snapshots.list(SnapshotFilter(**wanted))[0]]
 
     assert unnamed.snapshot_id.endswith(":default")
     assert unnamed.names == []
@@ -120,8 +120,8 @@ async def test_snapshots_are_listed_newest_first_by_name_and_source(engine: Engi
     assert listed(name="nosuch") == []
     assert listed(name="base") == []
     assert listed(name=unnamed.snapshot_id.partition(":")[0]) == [unnamed.snapshot_id]
-    first, token = engine.snapshots(SnapshotFilter(limit=2))
-    rest, end = engine.snapshots(SnapshotFilter(limit=2, next_token=token))
+    first, token = engine.snapshots.list(SnapshotFilter(limit=2))
+    rest, end = engine.snapshots.list(SnapshotFilter(limit=2, next_token=token))
     assert [info.snapshot_id for info in first + rest] == listed()
     assert end is None
 
@@ -131,43 +131,43 @@ async def test_a_name_that_cannot_be_taken_is_refused(engine: Engine, name: str)
     row = await create(engine)
 
     with pytest.raises(InvalidArgumentError):
-        await engine.snapshot(row.sandbox_id, name)
+        await engine.snapshots.create(row.sandbox_id, name)
 
 
 async def test_only_a_running_sandbox_is_snapshotted_and_forked(engine: Engine):
     row = await create(engine)
-    await engine.pause(row.sandbox_id)
+    await engine.sandboxes.pause(row.sandbox_id)
 
     with pytest.raises(NotFoundError):
-        await engine.snapshot(row.sandbox_id)
+        await engine.snapshots.create(row.sandbox_id)
     with pytest.raises(FailedPreconditionError):
-        await engine.fork(row.sandbox_id)
+        await engine.forks.create(row.sandbox_id)
 
 
 async def test_a_removed_snapshot_leaves_no_layer(engine: Engine, data_dir: Path):
     row = await create(engine)
-    snapshot = await engine.snapshot(row.sandbox_id)
+    snapshot = await engine.snapshots.create(row.sandbox_id)
     user = await create(engine, templateID=snapshot.snapshot_id)
     with pytest.raises(InvalidArgumentError, match="in use"):
-        await engine.remove_template(snapshot.snapshot_id)
+        await engine.templates.builder.remove(snapshot.snapshot_id)
 
-    await engine.kill(user.sandbox_id)
-    await engine.remove_template(snapshot.snapshot_id)
+    await engine.sandboxes.kill(user.sandbox_id)
+    await engine.templates.builder.remove(snapshot.snapshot_id)
 
     assert os.listdir(data_dir / "layers") == []
     with pytest.raises(NotFoundError):
-        await engine.remove_template(snapshot.snapshot_id)
+        await engine.templates.builder.remove(snapshot.snapshot_id)
     with pytest.raises(NotFoundError):
         await create(engine, templateID=snapshot.snapshot_id)
     with pytest.raises(InvalidArgumentError, match="stock"):
-        await engine.remove_template("base")
+        await engine.templates.builder.remove("base")
 
 
 async def test_forks_are_copies_that_go_their_own_ways(engine: Engine, data_dir: Path):
     source = await create(engine, metadata={"a": "b"}, envVars={"MINE": "1"})
     await run(engine, source.sandbox_id, "echo shared > ~/file")
 
-    forks = await engine.fork(source.sandbox_id, timeout=100, count=3)
+    forks = await engine.forks.create(source.sandbox_id, timeout=100, count=3)
 
     rows = [fork for fork in forks if isinstance(fork, SandboxRow)]
     assert len(rows) == 3
@@ -180,9 +180,9 @@ async def test_forks_are_copies_that_go_their_own_ways(engine: Engine, data_dir:
         assert 99 < (row.end_at - row.started_at).total_seconds() <= 100
     assert await run(engine, source.sandbox_id, "cat ~/file") == "shared"
     assert await run(engine, rows[1].sandbox_id, "cat ~/file") == "1"
-    assert engine.get(source.sandbox_id).end_at == source.end_at
+    assert engine.sandboxes.get(source.sandbox_id).end_at == source.end_at
     for row in rows:
-        await engine.kill(row.sandbox_id)
+        await engine.sandboxes.kill(row.sandbox_id)
     await async_until(lambda: os.listdir(data_dir / "layers") == [])
 
 
@@ -191,19 +191,19 @@ async def test_forks_beyond_the_maximum_are_errors_beside_the_others(make_engine
     source = await create(engine)
     await create(engine)
 
-    forks = await engine.fork(source.sandbox_id, count=2)
+    forks = await engine.forks.create(source.sandbox_id, count=2)
 
     assert sorted(isinstance(fork, SbxError) for fork in forks) == [False, True]
     assert any(isinstance(fork, ResourceExhaustedError) for fork in forks)
     for count in (0, 3, 101):
         with pytest.raises(InvalidArgumentError):
-            await engine.fork(source.sandbox_id, count=count)
+            await engine.forks.create(source.sandbox_id, count=count)
 
 
 async def test_layers_half_made_by_an_engine_are_removed(make_engine: MakeEngine, data_dir: Path):
     engine = await make_engine()
     row = await create(engine)
-    kept = await engine.snapshot(row.sandbox_id)
+    kept = await engine.snapshots.create(row.sandbox_id)
     await engine.stop(kill_sandboxes=True)
     (data_dir / "layers" / "half" / "a").mkdir(parents=True)
 
@@ -216,9 +216,9 @@ async def test_layers_half_made_by_an_engine_are_removed(make_engine: MakeEngine
 async def test_a_kill_during_a_snapshot_waits(engine: Engine):
     row = await create(engine)
     await run(engine, row.sandbox_id, "head -c 50M /dev/urandom > ~/big")
-    making = asyncio.create_task(engine.snapshot(row.sandbox_id))
-    await async_until(lambda: engine.get(row.sandbox_id).state is State.SNAPSHOTTING)
+    making = asyncio.create_task(engine.snapshots.create(row.sandbox_id))
+    await async_until(lambda: engine.sandboxes.get(row.sandbox_id).state is State.SNAPSHOTTING)
 
-    await engine.kill(row.sandbox_id)
+    await engine.sandboxes.kill(row.sandbox_id)
 
     assert (await making).snapshot_id

@@ -66,22 +66,22 @@ async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: sto
         await run(engine, source.sandbox_id, FILES)
         looked = await run(engine, source.sandbox_id, LOOK)
         for name in ("one", "two"):  # each on the layer of the one before
-            await engine.snapshot(source.sandbox_id, name)
+            await engine.snapshots.create(source.sandbox_id, name)
             await run(engine, source.sandbox_id, "echo later > ~/later")
-            await engine.kill(source.sandbox_id)
+            await engine.sandboxes.kill(source.sandbox_id)
             source = await create(engine, templateID=name)
             assert await run(engine, source.sandbox_id, LOOK) == looked
-        forks = await engine.fork(source.sandbox_id, timeout=100, count=2)
+        forks = await engine.forks.create(source.sandbox_id, timeout=100, count=2)
         for fork in forks:
             assert not isinstance(fork, Exception)
             assert await run(engine, fork.sandbox_id, LOOK) == looked
-        await engine.pause(source.sandbox_id, memory=False)
-        await engine.connect(source.sandbox_id, 100)
+        await engine.sandboxes.pause(source.sandbox_id, memory=False)
+        await engine.sandboxes.connect(source.sandbox_id, 100)
         assert await run(engine, source.sandbox_id, LOOK) == looked
-        for row in engine.rows():
-            await engine.kill(row.sandbox_id)
+        for row in engine.sandboxes.rows():
+            await engine.sandboxes.kill(row.sandbox_id)
         for name in ("one", "two"):
-            await engine.remove_template(name)
+            await engine.templates.builder.remove(name)
         await async_until(lambda: not os.listdir(disk.data_dir / "layers"), timeout=20)
     finally:
         await engine.stop(kill_sandboxes=True)
@@ -98,7 +98,7 @@ async def test_a_snapshot_takes_no_space_for_what_both_have(disk: storage.Plan):
         os.sync()
         before = shutil.disk_usage(disk.data_dir).used
         for _ in range(5):
-            await engine.snapshot(row.sandbox_id)
+            await engine.snapshots.create(row.sandbox_id)
         os.sync()
         after = shutil.disk_usage(disk.data_dir).used
     finally:
@@ -115,7 +115,7 @@ async def test_a_build_on_a_disk_of_its_own_is_sealed_and_carried(disk: storage.
             row = await create(engine)
             (writable,) = (disk.data_dir / "sandboxes").iterdir()
             assert subvolumes.is_subvolume(writable)
-            await engine.kill(row.sandbox_id)
+            await engine.sandboxes.kill(row.sandbox_id)
         from sbx_jupyter.protocol.templates import BuildStart, Step, TemplateRequest
 
         asked = await engine.templates.builder.request(TemplateRequest(name="made"))

@@ -58,7 +58,7 @@ async def test_the_steps_unused_for_longest_make_room(make_engine: MakeEngine) -
     engine = await make_engine(max_step_cache_bytes=25 * MIB)
     for name in ("a", "b", "c"):
         await build(engine, name, fill(10, name))
-        await engine.remove_template(name)
+        await engine.templates.builder.remove(name)
 
     await async_until(lambda: kept(engine) <= 25 * MIB)
 
@@ -66,7 +66,7 @@ async def test_the_steps_unused_for_longest_make_room(make_engine: MakeEngine) -
     before = {row.key for row in engine.store.steps}
     await build(engine, "c", fill(10, "c"))  # from the cache: nothing new
     assert {row.key for row in engine.store.steps} == before
-    await engine.remove_template("c")
+    await engine.templates.builder.remove("c")
 
 
 async def test_what_a_template_or_a_sandbox_stands_on_costs_nothing(
@@ -81,9 +81,9 @@ async def test_what_a_template_or_a_sandbox_stands_on_costs_nothing(
     assert kept(engine) <= MIB
     assert await run(engine, row.sandbox_id, "stat -c %s /opt/used") == str(5 * MIB)
     assert {step.key for step in engine.store.steps}, "it is remembered: it costs nothing"
-    await engine.remove_template("other")
-    await engine.kill(row.sandbox_id)
-    await engine.remove_template("used")
+    await engine.templates.builder.remove("other")
+    await engine.sandboxes.kill(row.sandbox_id)
+    await engine.templates.builder.remove("used")
 
 
 async def test_a_smaller_cache_is_trimmed_at_the_next_start(
@@ -93,7 +93,7 @@ async def test_a_smaller_cache_is_trimmed_at_the_next_start(
     engine = await make_engine()
     for name in ("a", "b"):
         await build(engine, name, fill(3, name), f"echo {name} > /opt/more")
-        await engine.remove_template(name)
+        await engine.templates.builder.remove(name)
     await async_until(lambda: len(engine.store.steps) >= 4)
     await engine.stop(kill_sandboxes=True)
 
@@ -114,4 +114,4 @@ async def test_no_more_steps_are_remembered_than_configured(
     await async_until(lambda: len(engine.store.steps) <= most)
     assert len(engine.store.steps) == most
     assert min(len(row.below) for row in engine.store.steps) == 0, "the first ones lead to others"
-    await engine.remove_template("many")
+    await engine.templates.builder.remove("many")

@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Spawns:
-    """How often each template was used since the last time this was written down."""
+class TemplateUses:
+    """How often each template was used, and when last, since this was stored."""
 
     counts: dict[str, tuple[int, dt.datetime]]
 
-    def note(self, template_id: str) -> None:
+    def add(self, template_id: str) -> None:
         count, _ = self.counts.get(template_id, (0, None))
         self.counts[template_id] = (count + 1, now())
 
@@ -55,7 +55,7 @@ class Creation:
         self._supervisor = supervisor
         self._pool = pool
         self._keys = Keys(context.store)
-        self.spawns = Spawns({})
+        self.uses = TemplateUses({})
 
     @metered("create")
     async def create(
@@ -156,7 +156,7 @@ class Creation:
         await self._context.commit(batch)
         reached("create.stored")
         slot.settle(row)
-        self.spawns.note(row.template_id)
+        self.uses.add(row.template_id)
 
     async def _undo(self, slot: Slot) -> None:
         context = self._context

@@ -1,4 +1,4 @@
-"""Lets requests in to running sandboxes, and wakes those that may be woken (interface 9.4)."""
+"""Resumes a paused sandbox for a request that is allowed to wake it (interface 9.4)."""
 
 from __future__ import annotations
 
@@ -26,28 +26,21 @@ _WAIT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WakeCredential:
-    """What a request that came in from outside brings along."""
+    """The port and the tokens of a request from outside."""
 
     port: int
     access_token: str | None = None
     traffic_token: str | None = None
 
 
-class Gate:
-    """Finds the live sandbox for a request."""
+class Waker:
+    """Waits until a sandbox runs, resuming a paused one for requests that may."""
 
     def __init__(self, context: Context, supervisor: Supervisor) -> None:
         self._context = context
         self._supervisor = supervisor
 
-    def find(self, sandbox_id: str) -> Sandbox | None:
-        """The sandbox if it is running right now: the short way of nearly every request."""
-        slot = self._context.slots.get(sandbox_id)
-        if slot is None or slot.state is not State.RUNNING or slot.placed is None:
-            return None
-        return slot.placed.sandbox
-
-    async def enter(self, sandbox_id: str, wake: WakeCredential | None) -> Sandbox:
+    async def wake(self, sandbox_id: str, credential: WakeCredential | None) -> Sandbox:
         """The sandbox once it runs; waits for a change of state and resumes a paused one.
 
         Raises ``NotFoundError`` when it is unknown, gone or stays paused, ``AbortedError`` when a
@@ -66,7 +59,7 @@ class Gate:
             ) from error
         try:
             if slot.state is State.PAUSED:
-                await self._wake(slot, wake)
+                await self._resume(slot, credential)
             if slot.state is not State.RUNNING or slot.placed is None:
                 raise _missing()
             if slot.placed.sandbox is None:
@@ -75,14 +68,14 @@ class Gate:
         finally:
             slot.lock.release()
 
-    async def _wake(self, slot: Slot, wake: WakeCredential | None) -> None:
+    async def _resume(self, slot: Slot, credential: WakeCredential | None) -> None:
         row = slot.row
-        if wake is None or not row.auto_resume or row.pause_mode != "full":
+        if credential is None or not row.auto_resume or row.pause_mode != "full":
             raise _missing()
-        if wake.port == RUNTIME_PORT:
-            check_header(ACCESS_TOKEN_HEADER, wake.access_token, row.access_token)
+        if credential.port == RUNTIME_PORT:
+            check_header(ACCESS_TOKEN_HEADER, credential.access_token, row.access_token)
         else:
-            check_header(TRAFFIC_TOKEN_HEADER, wake.traffic_token, row.traffic_token)
+            check_header(TRAFFIC_TOKEN_HEADER, credential.traffic_token, row.traffic_token)
         timeout = min(row.timeout, self._context.config.max_timeout)
         await self._supervisor.resume(slot, timeout)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.long_operations import Work
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
+    from sbx_jupyter.engine.storage.flatten import Flattener
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +56,9 @@ class CapturedLayer(NamedTuple):
 class Capture:
     """Copies the writable layers of running sandboxes."""
 
-    def __init__(self, context: Context, supervisor: Supervisor) -> None:
+    def __init__(self, context: Context, flattener: Flattener, supervisor: Supervisor) -> None:
         self._context = context
+        self._flattener = flattener
         self._layers = context.layers
         self._supervisor = supervisor
 
@@ -67,7 +69,7 @@ class Capture:
         Raises ``AbortedError`` when the operation is cancelled.
         """
         if len(self._layers.shorten(slot.row.layers)) >= _MAX_LAYERS:
-            await self._context.flattener.flatten(slot.row.layers)
+            await self._flattener.flatten(slot.row.layers)
         if await self._layers.has_subvolume(slot.sandbox_id):
             return await self._take_subvolume(slot, layer, work)
         measuring = asyncio.create_task(self._log_size(slot.sandbox_id, work))

@@ -21,11 +21,13 @@ from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import metered
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
+from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT_V1
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.creation import Creation
     from sbx_jupyter.engine.storage.capture import Capture, CapturedLayer
+    from sbx_jupyter.engine.storage.flatten import Flattener
     from sbx_jupyter.engine.storage.layer_stacks import Stack
 
 _MAX_FORKS: Final = 100
@@ -34,21 +36,31 @@ _MAX_FORKS: Final = 100
 class Forks:
     """Starts copies of running sandboxes."""
 
-    def __init__(self, context: Context, capture: Capture, creation: Creation) -> None:
+    def __init__(
+        self, context: Context, flattener: Flattener, capture: Capture, creation: Creation
+    ) -> None:
         self._context = context
+        self._flattener = flattener
         self._layers = context.layers
         self._capture = capture
         self._creation = creation
 
-    @metered("fork")
     async def create(
-        self, sandbox_id: str, timeout: int, count: int
+        self, sandbox_id: str, timeout: int = DEFAULT_TIMEOUT_V1, count: int = 1
     ) -> list[SandboxRow | SbxError]:
         """Start ``count`` copies of a running sandbox (S11).
 
         ``timeout`` is in seconds. Each result is the row of a fork or the error that stopped it.
         Raises ``NotFoundError``, ``InvalidArgumentError``, ``AbortedError``, ``NoSpaceError``.
+        Goes on when the caller is cancelled.
         """
+        work = self._create(sandbox_id, timeout, count)
+        return await self._context.tasks.complete(work, "sbx-fork")
+
+    @metered("fork")
+    async def _create(
+        self, sandbox_id: str, timeout: int, count: int
+    ) -> list[SandboxRow | SbxError]:
         config = self._context.config
         if not 1 <= count <= _MAX_FORKS:
             raise InvalidArgumentError(f"count must be between 1 and {_MAX_FORKS}")
@@ -74,7 +86,7 @@ class Forks:
                 drafts = [_draft_fork(row, stack, timeout) for _ in range(count)]
                 results = list(await asyncio.gather(*map(self._launch, drafts)))
                 await self._log_forks(row, captured, results)
-        self._context.flattener.consider(stack)
+        self._flattener.consider(stack)
         return results
 
     async def _log_forks(

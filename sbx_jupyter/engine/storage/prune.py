@@ -37,8 +37,11 @@ class Prune:
         """Remove what the request names, or say what that would be; raises ``SbxError``.
 
         What a template, a sandbox or a build that runs stands on stays, and so do images that were
-        imported: no registry could give them again.
+        imported: no registry could give them again. Goes on when the caller is cancelled.
         """
+        return await self._context.tasks.complete(self._run(request), "sbx-prune")
+
+    async def _run(self, request: PruneRequest) -> PruneAnswer:
         pruned: list[Pruned] = []
         steps = self._idle_steps() if "steps" in request.kinds else []
         images = self._idle_images() if "images" in request.kinds else []

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import SandboxRow
     from sbx_jupyter.engine.storage.capture import Capture, CapturedLayer
+    from sbx_jupyter.engine.storage.flatten import Flattener
     from sbx_jupyter.engine.templates.catalog import Catalog
 
 
@@ -68,23 +69,26 @@ class _TaggedSnapshot(NamedTuple):
 class Snapshots:
     """Makes and lists snapshots."""
 
-    def __init__(self, context: Context, capture: Capture, catalog: Catalog) -> None:
+    def __init__(
+        self, context: Context, flattener: Flattener, capture: Capture, catalog: Catalog
+    ) -> None:
         self._context = context
+        self._flattener = flattener
         self._layers = context.layers
         self._capture = capture
         self._catalog = catalog
 
-    def start(self) -> None:
-        """Continue the merges of layers that an earlier engine did not finish."""
-        self._context.flattener.consider_all()
-
-    @metered("snapshot")
     async def create(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Store what a running sandbox has written as a template build (S19).
 
         A name that exists already gets a new build. Raises ``NotFoundError``, ``AbortedError`` in
-        transition, ``InvalidArgumentError`` for the name, ``NoSpaceError``.
+        transition, ``InvalidArgumentError`` for the name, ``NoSpaceError``. Goes on when the caller
+        is cancelled.
         """
+        return await self._context.tasks.complete(self._create(sandbox_id, name), "sbx-snapshot")
+
+    @metered("snapshot")
+    async def _create(self, sandbox_id: str, name: str | None) -> SnapshotInfo:
         reference = None if name is None else self._parse_name(name)
         slot = self._context.slots.find(sandbox_id)
         operations = self._context.operations
@@ -175,7 +179,7 @@ class Snapshots:
         entry = logs.entry(row.sandbox_id, "info", "Snapshot made", **fields)
         await self._context.commit(Batch(puts=[template, build], logs=[entry]))
         reached("snapshot.stored")
-        self._context.flattener.consider(build.layers)
+        self._flattener.consider(build.layers)
         return found.to_info()
 
     def _find_or_make_template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:

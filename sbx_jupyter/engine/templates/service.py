@@ -19,6 +19,7 @@ from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.storage.flatten import Flattener
     from sbx_jupyter.engine.templates.catalog import Catalog
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.isolation.tiers import IsolationReport
@@ -36,7 +37,13 @@ class Templates:
 
     @classmethod
     async def open(
-        cls, context: Context, catalog: Catalog, fence: Fence, report: IsolationReport, tier: str
+        cls,
+        context: Context,
+        catalog: Catalog,
+        flattener: Flattener,
+        fence: Fence,
+        report: IsolationReport,
+        tier: str,
     ) -> Templates:
         """Open the template services after the fence has started.
 
@@ -51,6 +58,7 @@ class Templates:
         services = BuildServices(
             context=context,
             catalog=catalog,
+            flattener=flattener,
             cache=StepCache(context),
             uploads=uploads,
             images=images,

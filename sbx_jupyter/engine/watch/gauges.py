@@ -1,4 +1,4 @@
-"""How much there is of everything at this moment, for who watches over the engine."""
+"""Counts for monitoring the engine: sandboxes by state, processes and watches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.assembly import Parts
+    from sbx_jupyter.engine.sandboxes.slots import Slots
     from sbx_jupyter.engine.state.rows import SandboxRow
 
 _ALWAYS: tuple[str, ...] = ("running", "paused_full", "paused_filesystem")
@@ -17,7 +17,7 @@ _ALWAYS: tuple[str, ...] = ("running", "paused_full", "paused_filesystem")
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """One look at an engine."""
+    """The counts of one moment."""
 
     sandboxes: dict[str, int]
     """By state; those that are paused with their memory are told apart."""
@@ -28,15 +28,14 @@ class Gauges:
     watchers: int
 
 
-def look(parts: Parts) -> Gauges:
-    """Count what there is; cheap enough to be asked every second."""
-    slots = list(parts.context.slots)
+def count_sandboxes(slots: Slots, ready: int) -> Gauges:
+    """Count what there is, with ``ready`` sandboxes in the pool; fast enough for every second."""
     states: Counter[str] = Counter(dict.fromkeys(_ALWAYS, 0))
     states.update(_state(slot.row) for slot in slots)
     open_ones = [slot.placed.sandbox for slot in slots if slot.placed and slot.placed.sandbox]
     return Gauges(
         sandboxes=dict(states),
-        ready=len(parts.pool),
+        ready=ready,
         processes=sum(len(sandbox.processes.list()) for sandbox in open_ones),
         watchers=sum(len(sandbox.watchers) for sandbox in open_ones),
     )

@@ -16,8 +16,6 @@ from sbx_jupyter.errors import SbxError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-    from sbx_jupyter.engine.context import Context
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Owner = TypeVar("Owner", bound="_Owner")
@@ -122,8 +120,14 @@ class Meters:
         self._ended.labels(reason).inc()
 
 
+class _HasMeters(Protocol):
+    @property
+    def meters(self) -> Meters: ...
+
+
 class _Owner(Protocol):
-    _context: Context
+    @property
+    def _context(self) -> _HasMeters: ...
 
 
 def metered(
@@ -132,7 +136,7 @@ def metered(
     [Callable[Concatenate[Owner, P], Awaitable[R]]],
     Callable[Concatenate[Owner, P], Coroutine[Any, Any, R]],
 ]:
-    """Time a method of a part that has the context as one operation, or count its failures."""
+    """Time a method of a class that has the context as one operation, or count its failures."""
 
     def wrap(
         method: Callable[Concatenate[Owner, P], Awaitable[R]],

@@ -18,7 +18,7 @@ from sbx_jupyter.protocol.platform import SandboxMetric
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.sandboxes.creation import Spawns
+    from sbx_jupyter.engine.sandboxes.creation import TemplateUses
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.protocol.runtime import Reading
 
@@ -32,9 +32,9 @@ _AT_ONCE: Final = 8
 class Sampler:
     """Reads every running sandbox at an interval and keeps what it read."""
 
-    def __init__(self, context: Context, spawns: Spawns) -> None:
+    def __init__(self, context: Context, uses: TemplateUses) -> None:
         self._context = context
-        self._spawns = spawns
+        self._uses = uses
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
         self._pruned_at = 0.0
@@ -101,12 +101,12 @@ class Sampler:
     def _late_changes(self) -> Batch:
         """Counters, and what is too old: the changes that nobody waits for."""
         batch = Batch()
-        for template_id, (count, at) in self._spawns.counts.items():
+        for template_id, (count, at) in self._uses.counts.items():
             template = self._context.store.templates.get(template_id)
             if template is not None:
                 count += template.spawn_count
                 batch.put(replace(template, spawn_count=count, last_spawned_at=at))
-        self._spawns.counts.clear()
+        self._uses.counts.clear()
         if time.monotonic() - self._pruned_at > _PRUNE_INTERVAL or self._pruned_at == 0.0:
             self._pruned_at = time.monotonic()
             batch.forget_logs_before = dt.datetime.now(dt.UTC) - logs.RETENTION

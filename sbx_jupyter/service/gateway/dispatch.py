@@ -82,7 +82,7 @@ class Dispatcher(HTTPServerConnectionDelegate):
         signature = Signature.of(request)
         if signature is None:
             return None
-        sandbox_id = self.service.engine.find_by_signature(signature.is_made_with)
+        sandbox_id = self.service.engine.sandboxes.find_by_signature(signature.is_made_with)
         if sandbox_id is None:
             return None
         request.by_signature = True

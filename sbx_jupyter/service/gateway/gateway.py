@@ -34,7 +34,9 @@ _BUFFER: Final = 4 * 1024 * 1024
 async def find_live(service: Service, request: RoutedRequest, route: Route) -> Sandbox:
     """The running sandbox of a route, resumed if that is allowed; raises ``GatewayError``."""
     try:
-        return await service.engine.live(route.sandbox_id, wake=_credential(request, route))
+        return await service.engine.sandboxes.live(
+            route.sandbox_id, wake=_credential(request, route)
+        )
     except SbxError as error:
         if not isinstance(error, NotFoundError):
             _log.info("a sandbox is not available: %s", error.message)
@@ -79,7 +81,7 @@ def masked_host(row: SandboxRow, port: int) -> str | None:
 def _check_access(service: Service, request: RoutedRequest, route: Route) -> SandboxRow:
     """The row of the sandbox, whose traffic token the request carries; raises ``GatewayError``."""
     try:
-        row = service.engine.get(route.sandbox_id)
+        row = service.engine.sandboxes.get(route.sandbox_id)
         given = request.headers.get(access.TRAFFIC_TOKEN_HEADER)
         access.check_header(access.TRAFFIC_TOKEN_HEADER, given, row.traffic_token)
     except SbxError as error:

@@ -24,7 +24,7 @@ class DiffHandler(PlatformHandler):
         query=(_SINCE,),
     )
     async def get(self, sandbox_id: str) -> None:
-        diffs = self.service.engine.diffs
+        diffs = self.service.engine.storage.diffs
         self.answer(await diffs.diff(self.sandbox_id(sandbox_id), self.query_text("since")))
 
 
@@ -39,7 +39,7 @@ class DiffArchiveHandler(PlatformHandler):
     )
     async def get(self, sandbox_id: str) -> None:
         sandbox_id = self.sandbox_id(sandbox_id)
-        reader = self.service.engine.diffs.archive(sandbox_id, self.query_text("since"))
+        reader = self.service.engine.storage.diffs.archive(sandbox_id, self.query_text("since"))
         self.set_header("Content-Type", "application/x-tar")
         self.set_header("Content-Disposition", f"attachment; filename={sandbox_id}.tar")
         stream = PipeIOStream(reader, max_buffer_size=4 * _CHUNK)

@@ -25,7 +25,7 @@ class DiskHandler(PlatformHandler):
     )
     async def get(self) -> None:
         max_age = self.query_int("maxAge", 30, minimum=0, maximum=_DAY)
-        self.answer(await self.service.engine.disk_use(max_age))
+        self.answer(await self.service.engine.storage.disk.report(max_age))
 
 
 class PruneHandler(PlatformHandler):
@@ -40,7 +40,7 @@ class PruneHandler(PlatformHandler):
     )
     async def post(self) -> None:
         request = self.read_body(PruneRequest, optional=True)
-        self.answer(await self.service.engine.prune(request))
+        self.answer(await self.service.engine.storage.prune.run(request))
 
 
 class OperationsHandler(PlatformHandler):
@@ -52,7 +52,7 @@ class OperationsHandler(PlatformHandler):
         errors=COMMON_ERRORS,
     )
     async def get(self, sandbox_id: str) -> None:
-        self.answer(self.service.engine.operations(self.sandbox_id(sandbox_id)))
+        self.answer(self.service.engine.sandboxes.operations(self.sandbox_id(sandbox_id)))
 
 
 class OperationHandler(PlatformHandler):
@@ -64,5 +64,5 @@ class OperationHandler(PlatformHandler):
         errors=(*COMMON_ERRORS, 409),
     )
     async def delete(self, sandbox_id: str, operation_id: str) -> None:
-        self.service.engine.cancel_operation(self.sandbox_id(sandbox_id), operation_id)
+        self.service.engine.sandboxes.cancel_operation(self.sandbox_id(sandbox_id), operation_id)
         self.answer(status=204)

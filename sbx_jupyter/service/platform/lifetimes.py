@@ -57,12 +57,12 @@ class PauseHandler(PlatformHandler):
         sandbox_id = self.sandbox_id(sandbox_id)
         if request.require_healthy_guest:
             await self._check_health(sandbox_id)
-        await self.service.engine.pause(sandbox_id, request.memory)
+        await self.service.engine.sandboxes.pause(sandbox_id, request.memory)
         self.answer(status=204)
 
     async def _check_health(self, sandbox_id: str) -> None:
         """Raise ``UnavailableError`` when the sandbox runs and does not answer."""
-        sandbox = self.service.engine.find_live(sandbox_id)
+        sandbox = self.service.engine.sandboxes.find_live(sandbox_id)
         if sandbox is None:
             return  # the pause itself knows why
         try:
@@ -90,7 +90,7 @@ class ForkHandler(PlatformHandler):
             )
         if not 0 <= request.timeout <= _MAX_TIMEOUT:
             raise InvalidArgumentError("validation error: timeout must be at least 0")
-        forks = await self.service.engine.fork(
+        forks = await self.service.engine.forks.create(
             self.sandbox_id(sandbox_id), request.timeout, request.count
         )
         self.answer([self._result(fork) for fork in forks], 201)
@@ -112,7 +112,9 @@ class MetadataHandler(PlatformHandler):
     )
     async def patch(self, sandbox_id: str) -> None:
         request = self.read_body(MetadataRequest)
-        row = await self.service.engine.set_metadata(self.sandbox_id(sandbox_id), request.metadata)
+        row = await self.service.engine.sandboxes.set_metadata(
+            self.sandbox_id(sandbox_id), request.metadata
+        )
         self.answer(row.to_listed())
 
 
@@ -127,7 +129,7 @@ class TimeoutHandler(PlatformHandler):
     )
     async def post(self, sandbox_id: str) -> None:
         timeout = min(max(0, self.read_body(TimeoutRequest).timeout), _MAX_TIMEOUT)
-        await self.service.engine.set_timeout(self.sandbox_id(sandbox_id), timeout)
+        await self.service.engine.sandboxes.set_timeout(self.sandbox_id(sandbox_id), timeout)
         self.answer(status=204)
 
 
@@ -147,7 +149,7 @@ class RefreshHandler(PlatformHandler):
             raise InvalidArgumentError(
                 f"validation error: duration must be between 0 and {_MAX_REFRESH}"
             )
-        await self.service.engine.refresh(
+        await self.service.engine.sandboxes.refresh(
             self.sandbox_id(sandbox_id), max(duration or 0, _MIN_REFRESH)
         )
         self.answer(status=204)
@@ -165,7 +167,7 @@ class NetworkHandler(PlatformHandler):
     )
     async def put(self, sandbox_id: str) -> None:
         request = self.read_body(NetworkConfig, optional=True)
-        await self.service.engine.set_network(self.sandbox_id(sandbox_id), request)
+        await self.service.engine.sandboxes.set_network(self.sandbox_id(sandbox_id), request)
         self.answer(status=204)
 
 
@@ -186,7 +188,11 @@ class MetricsHandler(PlatformHandler):
         end = self.query_int("end", None, minimum=0)
         if start is not None and end is not None and start > end:
             raise InvalidArgumentError("validation error: start is after end")
-        self.answer(self.service.engine.metrics(self.sandbox_id(sandbox_id), start, end))
+        self.answer(
+            self.service.engine.observations.history.between(
+                self.sandbox_id(sandbox_id), start, end
+            )
+        )
 
 
 class AllMetricsHandler(PlatformHandler):
@@ -215,7 +221,7 @@ class AllMetricsHandler(PlatformHandler):
             )
         found: dict[str, SandboxMetric] = {}
         for sandbox_id in map(parse_sandbox_id, ids):
-            if (latest := self.service.engine.latest_metric(sandbox_id)) is not None:
+            if (latest := self.service.engine.observations.history.latest(sandbox_id)) is not None:
                 found[sandbox_id] = latest
         self.answer({"sandboxes": found})
 
@@ -253,7 +259,7 @@ class LogsHandler(PlatformHandler):
         ),
     )
     async def get(self, sandbox_id: str) -> None:
-        entries = self.service.engine.logs(
+        entries = self.service.engine.observations.logs(
             self.sandbox_id(sandbox_id),
             LogFilter(
                 cursor_ms=self.query_int("start", None, minimum=0),
@@ -283,7 +289,7 @@ class LogsV2Handler(PlatformHandler):
         search = self.query_text("search") or None
         if search is not None and len(search) > 256:
             raise InvalidArgumentError("validation error: search is longer than 256 characters")
-        entries = self.service.engine.logs(
+        entries = self.service.engine.observations.logs(
             self.sandbox_id(sandbox_id),
             LogFilter(
                 cursor_ms=self.query_int("cursor", None, minimum=0),

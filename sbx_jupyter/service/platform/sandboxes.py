@@ -68,7 +68,7 @@ class SandboxesV2Handler(_SandboxAnswers):
     async def create(self, version: int) -> None:
         """Create by either version of the route."""
         request = self.read_body(NewSandbox)
-        row = await self.service.engine.create(
+        row = await self.service.engine.sandboxes.create(
             request,
             version=version,
             idempotency_key=self.request.headers.get("Idempotency-Key"),
@@ -90,7 +90,7 @@ class SandboxesV2Handler(_SandboxAnswers):
         ),
     )
     async def get(self) -> None:
-        page = self.service.engine.list(
+        page = self.service.engine.sandboxes.list(
             SandboxFilter(
                 states=self._states(),
                 metadata=parse_metadata(self.query_text("metadata") or ""),
@@ -133,7 +133,7 @@ class SandboxesV1Handler(SandboxesV2Handler):
         query=(_METADATA,),
     )
     async def get(self) -> None:
-        page = self.service.engine.list(
+        page = self.service.engine.sandboxes.list(
             SandboxFilter(
                 states=frozenset({"running"}),
                 metadata=parse_metadata(self.query_text("metadata") or ""),
@@ -148,12 +148,12 @@ class SandboxHandler(PlatformHandler):
 
     @operation("Describe a sandbox (S5)", answers={200: SandboxDetail}, errors=COMMON_ERRORS)
     async def get(self, sandbox_id: str) -> None:
-        row = self.service.engine.get(self.sandbox_id(sandbox_id))
+        row = self.service.engine.sandboxes.get(self.sandbox_id(sandbox_id))
         self.answer(row.to_detail(self.service.settings.domain))
 
     @operation("End a sandbox (S6)", answers={204: None}, errors=(*COMMON_ERRORS, 409))
     async def delete(self, sandbox_id: str) -> None:
-        await self.service.engine.kill(self.sandbox_id(sandbox_id))
+        await self.service.engine.sandboxes.kill(self.sandbox_id(sandbox_id))
         self.answer(status=204)
 
 
@@ -174,7 +174,7 @@ class ConnectV2Handler(_SandboxAnswers):
         """Connect by either version of the route."""
         request = self.read_body(ConnectSandbox, optional=True)
         timeout = self.connect_timeout(request.timeout, default)
-        row, resumed = await self.service.engine.connect(
+        row, resumed = await self.service.engine.sandboxes.connect(
             self.sandbox_id(sandbox_id), timeout, request.memory
         )
         self.answer_sandbox(row, 201 if resumed else 200)
@@ -206,5 +206,7 @@ class ResumeHandler(_SandboxAnswers):
     async def post(self, sandbox_id: str) -> None:
         request = self.read_body(ConnectSandbox, optional=True)
         timeout = self.connect_timeout(request.timeout, DEFAULT_TIMEOUT_V1)
-        row = await self.service.engine.resume(self.sandbox_id(sandbox_id), timeout, request.memory)
+        row = await self.service.engine.sandboxes.resume(
+            self.sandbox_id(sandbox_id), timeout, request.memory
+        )
         self.answer_sandbox(row, 201)

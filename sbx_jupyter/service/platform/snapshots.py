@@ -25,7 +25,7 @@ class SandboxSnapshotsHandler(PlatformHandler):
     )
     async def post(self, sandbox_id: str) -> None:
         request = self.read_body(SnapshotRequest, optional=True)
-        info = await self.service.engine.snapshot(self.sandbox_id(sandbox_id), request.name)
+        info = await self.service.engine.snapshots.create(self.sandbox_id(sandbox_id), request.name)
         self.answer(info, 201)
 
 
@@ -45,7 +45,7 @@ class SnapshotsHandler(PlatformHandler):
     )
     async def get(self) -> None:
         sandbox_id = self.query_text("sandboxID")
-        snapshots, token = self.service.engine.snapshots(
+        snapshots, token = self.service.engine.snapshots.list(
             SnapshotFilter(
                 sandbox_id=self.sandbox_id(sandbox_id) if sandbox_id else None,
                 name=self.query_text("name") or None,

@@ -92,4 +92,6 @@ class DescriptionHandler(PlatformHandler):
 
 def _running(handler: PlatformHandler) -> int:
     states: frozenset[Literal["running", "paused"]] = frozenset({"running"})
-    return handler.service.engine.list(SandboxFilter(states=states, limit=1)).total_running
+    return handler.service.engine.sandboxes.list(
+        SandboxFilter(states=states, limit=1)
+    ).total_running

@@ -141,7 +141,7 @@ class TemplateHandler(PlatformHandler):
         "Remove a template or snapshot (T16)", answers={204: None}, errors=(*COMMON_ERRORS, 409)
     )
     async def delete(self, reference: str) -> None:
-        await self.service.engine.remove_template(reference)
+        await self.service.engine.templates.builder.remove(reference)
         self.answer(status=204)
 
     @operation(

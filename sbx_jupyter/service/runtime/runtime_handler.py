@@ -53,7 +53,7 @@ class RuntimeHandler(BodyHandler):
         if self.request.method == "OPTIONS":
             return
         self.sandbox = await find_live(self.service, self.routed, self.route)
-        self.check_access(self.service.engine.access_token(self.route.sandbox_id))
+        self.check_access(self.service.engine.sandboxes.access_token(self.route.sandbox_id))
 
     def check_access(self, token: str | None) -> None:
         """Raise ``UnauthenticatedError`` unless the request may use the sandbox."""

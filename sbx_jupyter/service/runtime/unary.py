@@ -67,8 +67,8 @@ class UnaryCall(HTTPMessageDelegate):
         if "Content-Encoding" in headers or not _is_short(headers.get("Content-Length")):
             return None
         try:
-            sandbox = service.engine.find_live(route.sandbox_id)
-            check_token(request, service.engine.access_token(route.sandbox_id))
+            sandbox = service.engine.sandboxes.find_live(route.sandbox_id)
+            check_token(request, service.engine.sandboxes.access_token(route.sandbox_id))
         except SbxError:
             return None
         if sandbox is None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
+    from sbx_jupyter.engine.storage.flatten import Flattener
     from sbx_jupyter.engine.templates.builds.build_log import BuildLog
     from sbx_jupyter.engine.templates.builds.build_sandbox import BuildSandbox
     from sbx_jupyter.engine.templates.builds.step_cache import StepCache
@@ -58,6 +59,7 @@ class BuildServices:
 
     context: Context
     catalog: Catalog
+    flattener: Flattener
     cache: StepCache
     uploads: Uploads
     images: ImageStore

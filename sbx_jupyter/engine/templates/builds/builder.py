@@ -205,7 +205,13 @@ class Builder:
         await self._cancel(others, "cancelled: a newer build of this template was started")
 
     async def remove(self, reference: str) -> None:
-        """Cancel the builds of a template and remove it (T16); see ``Catalog.remove``."""
+        """Cancel the builds of a template and remove it (T16); see ``Catalog.remove``.
+
+        Goes on when the caller is cancelled.
+        """
+        await self._context.tasks.complete(self._remove(reference), "sbx-remove-template")
+
+    async def _remove(self, reference: str) -> None:
         template = self._services.catalog.find(parse_reference(reference))
         builds = [
             build.build_id
@@ -292,7 +298,7 @@ class Builder:
         except NoSpaceError as error:
             raise BuildError(f"no space left on the disk: {error.message}", run.phase) from error
         reached("build.stored")
-        self._context.flattener.consider(build.layers)
+        self._services.flattener.consider(build.layers)
 
     async def _settle_failed(
         self, build: BuildRow, error: BuildError, run: BuildRun | None

@@ -1,0 +1,20 @@
+"""Everything that can be asked about the storage of an engine, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
+    from sbx_jupyter.engine.storage.disk import Disk
+    from sbx_jupyter.engine.storage.prune import Prune
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Disk use, its reduction, and what sandboxes changed."""
+
+    disk: Disk
+    prune: Prune
+    diffs: Diffs
