@@ -12,6 +12,7 @@ from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.engine.sandboxes.observations import Observations
 from sbx_jupyter.engine.sandboxes.placement import LocalPlacement
 from sbx_jupyter.engine.sandboxes.pool import Pool
+from sbx_jupyter.engine.sandboxes.removal import Removal
 from sbx_jupyter.engine.sandboxes.service import Sandboxes
 from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
@@ -45,6 +46,7 @@ class Components:
     context: Context
     catalog: Catalog
     supervisor: Supervisor
+    removal: Removal
     pool: Pool
     flattener: Flattener
     sampler: Sampler
@@ -87,21 +89,23 @@ def assemble(
         operations=Operations(),
         hooks=hooks,
     )
-    supervisor = Supervisor(context)
+    removal = Removal(context)
+    supervisor = Supervisor(context, removal)
     catalog = Catalog(store, layers)
     flattener = Flattener(context)
     pool = Pool(placement, config.default_limits, config.pool_size)
-    creation = Creation(context, catalog, supervisor, pool)
+    creation = Creation(context, catalog, supervisor, removal, pool)
     capture = Capture(context, flattener, supervisor)
     return Components(
         context=context,
         catalog=catalog,
         supervisor=supervisor,
+        removal=removal,
         pool=pool,
         flattener=flattener,
         sampler=Sampler(context, creation.uses),
         watchdog=Watchdog(context, fence),
-        sandboxes=Sandboxes(context, catalog, supervisor, creation, pool),
+        sandboxes=Sandboxes(context, catalog, supervisor, removal, creation, pool),
         observations=Observations(slots, pool, context.history, context.journal),
         snapshots=Snapshots(context, flattener, capture, catalog),
         forks=Forks(context, flattener, capture, creation),

@@ -105,7 +105,7 @@ class Engine:
         components.catalog.add_stock(batch, self.config.default_limits)
         await context.store.commit(batch)
         reached("recovery.fenced")
-        recovery = Recovery(context, components.supervisor)
+        recovery = Recovery(context, components.supervisor, components.removal)
         known = await recovery.run()
         await fence.collect(known)
         await components.attachments.egress.collect(known)

@@ -41,7 +41,7 @@ async def _stop(components: Components, slot: Slot) -> None:
     async with slot.lock:
         try:
             if slot.state is State.RUNNING:
-                await components.supervisor.end(slot, "stopped")
+                await components.removal.end(slot, "stopped")
             elif slot.state is State.PAUSED and slot.placed is not None:
                 await components.supervisor.drop_memory(slot, "the engine stops")
         except (SbxError, OSError):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_network, is_secured
 from sbx_jupyter.engine.sandboxes.idempotency import Keys
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.sandboxes.placement import limits_for, plan_for
+from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.sandboxes.slots import Slot
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import Row, SandboxRow, now
@@ -25,6 +25,7 @@ from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.pool import Pool
+    from sbx_jupyter.engine.sandboxes.removal import Removal
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.templates.catalog import Catalog
@@ -48,11 +49,17 @@ class Creation:
     """Turns requests into running sandboxes."""
 
     def __init__(
-        self, context: Context, catalog: Catalog, supervisor: Supervisor, pool: Pool
+        self,
+        context: Context,
+        catalog: Catalog,
+        supervisor: Supervisor,
+        removal: Removal,
+        pool: Pool,
     ) -> None:
         self._context = context
         self._catalog = catalog
         self._supervisor = supervisor
+        self._removal = removal
         self._pool = pool
         self._keys = Keys(context.store)
         self.uses = TemplateUses({})
@@ -111,7 +118,7 @@ class Creation:
                 await self._start(slot)
                 await self._commit(slot, extra or [])
             except BaseException:
-                await self._undo(slot)
+                await self._removal.discard(slot)
                 raise
             self._supervisor.watch(slot)
         return slot.row
@@ -119,12 +126,7 @@ class Creation:
     async def _start(self, slot: Slot) -> None:
         row = slot.row
         if slot.placed is None:
-            limits = limits_for(row, self._context.config.default_limits)
-            volumes = self._supervisor.volumes(row)
-            plan = plan_for(
-                row, self._context.data_dir, limits, self._context.envs_of(row), volumes
-            )
-            slot.placed = await self._context.placement.place(plan)
+            slot.placed = await self._context.placement.place(self._supervisor.plan(row))
         elif (sandbox := slot.placed.sandbox) is not None:
             await sandbox.configure(
                 envs=self._context.envs_of(row),
@@ -157,19 +159,6 @@ class Creation:
         reached("create.stored")
         slot.settle(row)
         self.uses.add(row.template_id)
-
-    async def _undo(self, slot: Slot) -> None:
-        context = self._context
-        slot.move(State.KILLING)
-        context.slots.remove(slot)
-        if slot.guard is not None:
-            slot.guard.cancel()
-        placed, slot.placed = slot.placed, None
-        if placed is not None:
-            await context.placement.end(placed)
-        await context.placement.remove(slot.sandbox_id)
-        for hook in context.hooks.stopped:
-            await hook(slot.sandbox_id)
 
     def _draft(self, request: NewSandbox, version: int) -> SandboxRow:
         """The row of a request, checked; raises ``InvalidArgumentError``, ``NotFoundError``."""

@@ -16,10 +16,9 @@ from sbx_jupyter.engine.state.datadir import DataDir, translate
 from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.errors import SbxError, UnavailableError, UnimplementedError
+from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 from sbx_jupyter.isolation.kernel import subvolumes
-from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +85,12 @@ class Placement(Protocol):
         """Remove the writable layer and all else that a sandbox left behind."""
         ...
 
+    async def discard(
+        self, sandbox_id: str, placed: Placed | None, *, keep_layer: bool = False
+    ) -> None:
+        """End and remove a sandbox that has no slot; a failure is logged, not raised."""
+        ...
+
 
 class LocalPlacement:
     """This machine."""
@@ -102,7 +107,7 @@ class LocalPlacement:
         """
         return await finish_or_undo(
             self._place(plan, fresh),
-            undo=lambda placed: self._take_away(plan.sandbox_id, placed, fresh),
+            undo=lambda placed: self.discard(plan.sandbox_id, placed, keep_layer=not fresh),
         )
 
     async def _place(self, plan: Plan, fresh: bool) -> Placed:
@@ -121,21 +126,11 @@ class LocalPlacement:
             reached("create.opened")
         except BaseException as error:
             placed = None if cage is None else Placed(cage, None)
-            await self._take_away(plan.sandbox_id, placed, fresh)
+            await self.discard(plan.sandbox_id, placed, keep_layer=not fresh)
             if isinstance(error, OSError | SbxError):
                 raise translate(error, "making the sandbox") from error
             raise
         return Placed(cage, sandbox)
-
-    async def _take_away(self, sandbox_id: str, placed: Placed | None, fresh: bool) -> None:
-        try:
-            if placed is not None:
-                await self.end(placed)
-            if fresh:
-                await self.remove(sandbox_id)
-        except (OSError, SbxError):
-            # The next collection finds it; why there is no sandbox matters more.
-            _log.exception("the remains of sandbox %s could not be removed", sandbox_id)
 
     async def adopt(self, row: SandboxRow, limits: Limits) -> Placed | None:
         if row.cage is None:
@@ -168,6 +163,18 @@ class LocalPlacement:
         writable = self._data_dir.writable(sandbox_id)
         await self._fence.remove_writable(writable)
         await asyncio.to_thread(_remove_directories, writable, self._data_dir.run(sandbox_id))
+
+    async def discard(
+        self, sandbox_id: str, placed: Placed | None, *, keep_layer: bool = False
+    ) -> None:
+        try:
+            if placed is not None:
+                await self.end(placed)
+            if not keep_layer:
+                await self.remove(sandbox_id)
+        except (OSError, SbxError):
+            # The next start of an engine collects the rest; the caller has an error of its own.
+            _log.exception("the remains of sandbox %s could not be removed", sandbox_id)
 
     def _spec(self, plan: Plan) -> FenceSpec:
         return FenceSpec(
@@ -243,14 +250,6 @@ def limits_for(row: SandboxRow | BuildRow, default: Limits) -> Limits:
         disk_mb=row.disk_size_mb,
         open_files=default.open_files,
     )
-
-
-async def freeze(placed: Placed) -> None:
-    """Stop all processes where they are, by the freezer or else by the agent."""
-    try:
-        await placed.cage.freeze()
-    except UnimplementedError:
-        await opened(placed).call(ops.FREEZE, frozen=True)
 
 
 def opened(placed: Placed) -> Sandbox:

@@ -66,7 +66,8 @@ class Pool:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         while self._ready:
-            await self._discard(self._ready.popleft())
+            ready = self._ready.popleft()
+            await self._placement.discard(ready.sandbox_id, ready.placed)
         await self._removals.drain()
 
     def take(self, plan_limits: Limits, base: str, layers: tuple[object, ...]) -> Ready | None:
@@ -80,7 +81,8 @@ class Pool:
             sandbox = ready.placed.sandbox
             if sandbox is not None and not sandbox.closed.is_set():
                 return ready
-            self._removals.spawn(self._discard(ready), "sbx-pool-removal")
+            work = self._placement.discard(ready.sandbox_id, ready.placed)
+            self._removals.spawn(work, "sbx-pool-removal")
         return None
 
     async def _refill_forever(self) -> None:
@@ -106,10 +108,3 @@ class Pool:
             if self._wanted.is_set():
                 await asyncio.sleep(_REFILL_DELAY)
         self._filled.set()
-
-    async def _discard(self, ready: Ready) -> None:
-        try:
-            await self._placement.end(ready.placed)
-            await self._placement.remove(ready.sandbox_id)
-        except (SbxError, OSError):
-            _log.exception("a ready sandbox could not be removed")

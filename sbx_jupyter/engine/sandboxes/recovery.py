@@ -1,4 +1,4 @@
-"""Takes up what the engine before left: adopts, rolls forward or back, collects."""
+"""Recovers the sandboxes that the engine before left: adopts, finishes, pauses or ends them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.sandboxes.removal import Removal
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -27,25 +28,26 @@ _MAX_LOGS: Final = 100_000
 
 
 class Recovery:
-    """Brings every stored sandbox to a state that is true now."""
+    """Makes the stored state of every sandbox agree with the processes that are still there."""
 
-    def __init__(self, context: Context, supervisor: Supervisor) -> None:
+    def __init__(self, context: Context, supervisor: Supervisor, removal: Removal) -> None:
         self._context = context
+        self._removal = removal
         self._supervisor = supervisor
 
     async def run(self) -> set[str]:
-        """Take up all rows; give the ids of the sandboxes that still have processes."""
+        """Recover all stored sandboxes; return the ids of those that still have processes."""
         context = self._context
         for row in await context.store.read_logs(now() - logs.RETENTION, _MAX_LOGS):
             context.journal.add(row)
         rows = list(context.store.sandboxes)
         await asyncio.to_thread(context.history.load, {row.sandbox_id for row in rows})
         for row in rows:
-            await self._take_up(row)
+            await self._recover(row)
             reached("recovery.adopted")
         return {slot.sandbox_id for slot in context.slots if slot.placed is not None}
 
-    async def _take_up(self, row: SandboxRow) -> None:
+    async def _recover(self, row: SandboxRow) -> None:
         context = self._context
         limits = limits_for(row, context.config.default_limits)
         placed = None
@@ -62,12 +64,10 @@ class Recovery:
             elif row.state in (State.RUNNING, State.SNAPSHOTTING):
                 await self._keep_running(slot)
             else:
-                await self._supervisor.end(slot, "lost", f"the engine stopped while {row.state}")
+                await self._removal.end(slot, "lost", f"the engine stopped while {row.state}")
 
     async def _finish_pause(self, slot: Slot) -> None:
-        if slot.placed is not None:
-            await self._context.placement.end(slot.placed)
-            slot.placed = None
+        await self._removal.end_processes(slot)
         entry = logs.entry(slot.sandbox_id, "info", "Sandbox paused", pause_mode="filesystem")
         await self._store_paused(slot, entry)
 
@@ -93,9 +93,9 @@ class Recovery:
         row = slot.row
         if slot.placed is None:
             if row.boot_id == self._context.boot_id:
-                await self._supervisor.end(slot, "lost", "the sandbox ended without an engine")
+                await self._removal.end(slot, "lost", "the sandbox ended without an engine")
             elif row.end_at <= now() and not row.auto_pause:
-                await self._supervisor.end(slot, "timeout")
+                await self._removal.end(slot, "timeout")
             else:
                 message = "The machine restarted: the sandbox is paused, its files are kept"
                 await self._store_paused(slot, logs.entry(slot.sandbox_id, "warn", message))
@@ -103,11 +103,11 @@ class Recovery:
         try:
             await self._adopt(slot)
         except (SbxError, OSError) as error:
-            await self._supervisor.end(slot, "lost", f"it does not answer: {error}")
+            await self._removal.end(slot, "lost", f"it does not answer: {error}")
 
     async def _adopt(self, slot: Slot) -> None:
         # The engine may have ended between a freeze and the row that says so.
-        await self._supervisor.wake(slot)
+        await self._supervisor.thaw(slot)
         slot.row = replace(slot.row, state=State.RUNNING)
         self._supervisor.watch(slot)
         _log.info("adopted", extra={"sandbox_id": slot.sandbox_id})

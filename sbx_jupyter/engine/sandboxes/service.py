@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.sandboxes.creation import Creation
     from sbx_jupyter.engine.sandboxes.pool import Pool
+    from sbx_jupyter.engine.sandboxes.removal import Removal
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.sandboxes.wake import WakeCredential
@@ -47,6 +48,7 @@ class Sandboxes:
         context: Context,
         catalog: Catalog,
         supervisor: Supervisor,
+        removal: Removal,
         creation: Creation,
         pool: Pool,
     ) -> None:
@@ -54,6 +56,7 @@ class Sandboxes:
         self._context = context
         self._catalog = catalog
         self._supervisor = supervisor
+        self._removal = removal
         self._creation = creation
         self._waker = Waker(context, supervisor)
         self._max_timeout = context.config.max_timeout
@@ -128,7 +131,7 @@ class Sandboxes:
             async with slot.lock:
                 if slot.state in (State.KILLING, State.LOST):
                     raise unknown(sandbox_id)
-                await self._supervisor.end(slot, "killed")
+                await self._removal.end(slot, "killed")
 
         await self._context.tasks.complete(work(), "sbx-kill")
 

@@ -1,8 +1,7 @@
-"""What happens to a sandbox between its creation and its end: every change of its state."""
+"""Pauses and resumes sandboxes, and acts when one dies or reaches its end time."""
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
 from sbx_jupyter.engine.sandboxes.placement import (
     Placed,
-    freeze,
+    Plan,
     limits_for,
     opened,
     plan_for,
@@ -20,44 +19,39 @@ from sbx_jupyter.engine.sandboxes.placement import (
 )
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
 from sbx_jupyter.engine.state import logs
-from sbx_jupyter.engine.state.rows import LogRow, RequestRow, SandboxRow, now
+from sbx_jupyter.engine.state.rows import SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import metered
-from sbx_jupyter.errors import NoSpaceError, SbxError, UnimplementedError
+from sbx_jupyter.errors import SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.sandboxes.removal import Removal
     from sbx_jupyter.engine.sandboxes.slots import Slot
 
 _log = logging.getLogger(__name__)
 
 _RETRY_DELAY: Final = 1.0
 
-Reason = Literal["killed", "timeout", "lost", "stopped"]
-
-_ENDED: Final[dict[Reason, tuple[logs.Level, str]]] = {
-    "killed": ("info", "Sandbox killed"),
-    "timeout": ("info", "Sandbox timed out and was killed"),
-    "lost": ("error", "Sandbox lost"),
-    "stopped": ("info", "Sandbox killed, the engine stops"),
-}
-
 
 class Supervisor:
-    """Pauses, resumes, ends and watches over sandboxes.
+    """Pauses and resumes sandboxes, and ends those that die or time out.
 
-    Methods that take a slot expect its lock to be held, unless they say otherwise.
+    The lock of a slot must be held by those who pass it, unless a method says otherwise.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, removal: Removal) -> None:
         self._context = context
+        self._removal = removal
 
     # Beginning
 
     async def begin(self, slot: Slot) -> None:
-        """Watch a sandbox with new processes, tell who wants to know, run its start command."""
+        """Watch a sandbox with new processes, call the hooks, and run its start command."""
         await self._tell_started(slot)
         self.watch(slot)
         row = slot.row
@@ -69,7 +63,7 @@ class Supervisor:
             await hook(slot.row, sandbox)
 
     def watch(self, slot: Slot) -> None:
-        """Notice the death of the processes, and the end time while the sandbox runs."""
+        """Act on the death of the processes, and on the end time while the sandbox runs."""
         if slot.placed is not None and slot.guard is None:
             slot.guard = self._context.guards.spawn(
                 self._guard(slot, slot.placed), f"sbx-guard-{slot.sandbox_id}"
@@ -109,12 +103,12 @@ class Supervisor:
 
     async def _pause_full(self, slot: Slot, why: str) -> None:
         placed = self._placed(slot)
-        await freeze(placed)
+        await self.freeze(slot)
         reached("pause.frozen")
         try:
             await self._commit_paused(slot, "full", why)
         except BaseException:
-            await self.wake(slot)
+            await self.thaw(slot)
             raise
         if placed.sandbox is not None:
             placed.sandbox.hang_up()
@@ -122,13 +116,13 @@ class Supervisor:
             await hook(slot.sandbox_id)
 
     async def _pause_filesystem(self, slot: Slot, why: str) -> None:
-        # The row says so before the processes end: an engine that dies now must not take the
-        # sandbox for lost, but go on here.
+        # The row is stored before the processes end, so that an engine that crashes in between
+        # finishes the pause and does not take the sandbox for lost.
         await self._context.commit(Batch().put(slot.row))
         reached("pause.marked")
         with self._context.operations.begin(slot.sandbox_id, "pause") as work:
             work.phase = "finishing"
-            await self._end_processes(slot)
+            await self._removal.end_processes(slot)
             reached("pause.ended")
             work.phase = "storing"
             await self._context.layers.sync_writable(slot.sandbox_id)
@@ -155,12 +149,12 @@ class Supervisor:
 
     @metered("resume")
     async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
-        """Let a paused sandbox run again for ``timeout`` seconds; without memory it boots."""
+        """Resume a paused sandbox for ``timeout`` seconds; without memory it boots anew."""
         self._context.slots.check_room(0 if slot.occupies else 1)
         slot.move(State.RESUMING)
         try:
             if slot.row.pause_mode == "full" and memory and slot.placed is not None:
-                await self.wake(slot)
+                await self.thaw(slot)
                 reached("resume.thawed")
             else:
                 await self._boot(slot)
@@ -171,8 +165,16 @@ class Supervisor:
             raise
         self.watch(slot)
 
-    async def wake(self, slot: Slot) -> None:
-        """Let frozen processes go on, and speak to the agent where nobody did yet.
+    async def freeze(self, slot: Slot) -> None:
+        """Stop all processes where they are, by the freezer or else by the agent."""
+        placed = self._placed(slot)
+        try:
+            await placed.cage.freeze()
+        except UnimplementedError:
+            await opened(placed).call(ops.FREEZE, frozen=True)
+
+    async def thaw(self, slot: Slot) -> None:
+        """Let frozen processes go on, and connect to the agent of an adopted sandbox.
 
         Does no harm to processes that are not frozen.
         """
@@ -184,10 +186,7 @@ class Supervisor:
             is_by_agent = True
         is_new = placed.sandbox is None
         if is_new:
-            limits = limits_for(slot.row, self._context.config.default_limits)
-            await self._context.placement.open(
-                placed, slot.row, limits, self._context.envs_of(slot.row)
-            )
+            await self._open(slot, placed)
         if is_by_agent:
             await opened(placed).call(ops.FREEZE, frozen=False)
         if is_new:
@@ -198,29 +197,29 @@ class Supervisor:
             await hook(slot.sandbox_id)
 
     async def refreeze(self, slot: Slot) -> None:
-        """Make sure that an adopted sandbox stands still; does no harm to one that does."""
+        """Freeze an adopted sandbox; does no harm to one that is frozen already."""
         placed = self._placed(slot)
         try:
             await placed.cage.freeze()
         except UnimplementedError:
-            limits = limits_for(slot.row, self._context.config.default_limits)
-            envs = self._context.envs_of(slot.row)
-            await self._context.placement.open(placed, slot.row, limits, envs)
-            await freeze(placed)
+            await self._open(slot, placed)
+            await self.freeze(slot)
+
+    async def _open(self, slot: Slot, placed: Placed) -> None:
+        """Connect to the agent of an adopted sandbox."""
+        context = self._context
+        limits = limits_for(slot.row, context.config.default_limits)
+        await context.placement.open(placed, slot.row, limits, context.envs_of(slot.row))
 
     async def _boot(self, slot: Slot) -> None:
         """Start new processes on the writable layer that the sandbox left."""
-        await self._end_processes(slot)
+        await self._removal.end_processes(slot)
         reached("resume.booting")
         context = self._context
-        # What was merged since it was paused is one layer for it from now on.
+        # Layers that were merged since the pause are one layer from now on.
         layers = context.layers.shorten(slot.row.layers)
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None, layers=layers)
-        limits = limits_for(slot.row, context.config.default_limits)
-        plan = plan_for(
-            slot.row, context.data_dir, limits, context.envs_of(slot.row), self.volumes(slot.row)
-        )
-        slot.placed = await context.placement.place(plan, fresh=False)
+        slot.placed = await context.placement.place(self.plan(slot.row), fresh=False)
         await self.begin(slot)
 
     async def _commit_resumed(self, slot: Slot, timeout: int) -> None:
@@ -245,80 +244,19 @@ class Supervisor:
             self._context.tasks.spawn(work, "sbx-collect")
 
     async def _back_to_paused(self, slot: Slot) -> None:
-        """After a resume that failed: as it was, or on disk when its memory is gone already."""
+        """Undo a resume that failed; the sandbox stays on disk if its memory is gone already."""
         if slot.state is not State.RESUMING:
             return
         if slot.row.pause_mode == "full" and slot.placed is not None:
-            await freeze(slot.placed)
+            await self.freeze(slot)
         else:
-            await self._end_processes(slot)
+            await self._removal.end_processes(slot)
         slot.move(State.PAUSED)
 
-    # End
-
-    @metered("kill")
-    async def end(self, slot: Slot, reason: Reason, detail: str = "") -> None:
-        """End a sandbox whatever its state, and forget it."""
-        if slot.state is not State.KILLING:
-            slot.move(State.KILLING)
-        self._context.expiry.cancel(slot.sandbox_id)
-        reached("kill.decided")
-        self._context.meters.sandbox_ended(reason)
-        await self._end_processes(slot)
-        reached("kill.ended")
-        level, message = _ENDED[reason]
-        fields = {"reason": detail} if detail else {}
-        entry = logs.entry(slot.sandbox_id, level, message, **fields)
-        try:
-            await self._forget(slot, entry)
-        except NoSpaceError:
-            # The row cannot even be removed; the layer's space is about to come back.
-            self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
-            return
-        self._context.tasks.spawn(self._clean(slot.row), "sbx-clean")
-
-    async def _forget(self, slot: Slot, entry: LogRow) -> None:
-        context = self._context
-        batch = Batch().remove(SandboxRow, slot.sandbox_id).log(entry)
-        for request in context.store.requests:
-            if request.sandbox_id == slot.sandbox_id:
-                batch.remove(RequestRow, request.key)
-        await context.commit(batch)
-        reached("kill.stored")
-        context.slots.remove(slot)
-        context.history.forget(slot.sandbox_id)
-
-    async def _forget_later(self, slot: Slot, entry: LogRow) -> None:
-        await self._clean(slot.row)
-        while True:
-            try:
-                return await self._forget(slot, entry)
-            except NoSpaceError as error:
-                _log.warning("sandbox %s is ended, its row is not: %s", slot.sandbox_id, error)
-                await asyncio.sleep(_RETRY_DELAY)
-
-    async def _clean(self, row: SandboxRow) -> None:
-        try:
-            await self._context.placement.remove(row.sandbox_id)
-            reached("kill.cleaned")
-            await self._context.layers.collect(row.layers)
-        except (SbxError, OSError):
-            _log.exception("the layer of sandbox %s could not be removed", row.sandbox_id)
-
-    async def _end_processes(self, slot: Slot) -> None:
-        guard, slot.guard = slot.guard, None
-        if guard is not None and guard is not asyncio.current_task():
-            guard.cancel()
-        placed, slot.placed = slot.placed, None
-        if placed is not None:
-            await self._context.placement.end(placed)
-        for hook in self._context.hooks.stopped:
-            await hook(slot.sandbox_id)
-
-    # What happens by itself; these take the lock themselves
+    # Death and end time; these take the lock themselves
 
     def on_expired(self, sandbox_id: str) -> None:
-        """The end time of a sandbox has come."""
+        """Pause or end a sandbox whose end time has come."""
         self._context.tasks.spawn(self._expire(sandbox_id), f"sbx-expire-{sandbox_id}")
 
     async def _expire(self, sandbox_id: str) -> None:
@@ -336,7 +274,7 @@ class Supervisor:
                     memory = slot.row.auto_pause_memory
                     await self.pause(slot, memory=memory, why="Sandbox timed out and was paused")
                 else:
-                    await self.end(slot, "timeout")
+                    await self._removal.end(slot, "timeout")
             except (SbxError, OSError):
                 _log.exception("sandbox %s could not be ended at its time", sandbox_id)
                 if slot.state is State.RUNNING:
@@ -353,32 +291,34 @@ class Supervisor:
             if slot.placed is not placed:
                 return
             try:
-                await self._bury(slot, why)
+                await self._end_dead(slot, why)
             except (SbxError, OSError):
                 _log.exception("sandbox %s is lost and could not be removed", slot.sandbox_id)
 
-    async def _bury(self, slot: Slot, why: str) -> None:
+    async def _end_dead(self, slot: Slot, why: str) -> None:
         if slot.state is State.PAUSED:
             await self.drop_memory(slot, why)
             return
         slot.move(State.LOST)
-        await self.end(slot, "lost", why)
+        await self._removal.end(slot, "lost", why)
 
     async def drop_memory(self, slot: Slot, why: str) -> None:
-        """End the processes of a paused sandbox; its files are kept."""
-        await self._end_processes(slot)
+        """End the processes of a paused sandbox and keep its files; ``why`` goes to its log."""
+        await self._removal.end_processes(slot)
         reached("memory.dropped")
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
         message = "Memory of the paused sandbox lost, its files are kept"
         entry = logs.entry(slot.sandbox_id, "warn", message, reason=why)
         await self._context.commit(Batch().put(slot.row).log(entry))
 
-    # Small things
-
-    def volumes(self, row: SandboxRow) -> tuple:
-        """Directories and mount points of a row's volumes; ``InvalidArgumentError``."""
-        mounts = self._context.hooks.mounts
-        return () if mounts is None or not row.volume_mounts else mounts(row.volume_mounts)
+    def plan(self, row: SandboxRow) -> Plan:
+        """What to make the sandbox of a row of; raises ``InvalidArgumentError`` for its volumes."""
+        context = self._context
+        limits = limits_for(row, context.config.default_limits)
+        volumes: tuple[tuple[Path, str], ...] = ()
+        if row.volume_mounts and context.hooks.mounts is not None:
+            volumes = context.hooks.mounts(row.volume_mounts)
+        return plan_for(row, context.data_dir, limits, context.envs_of(row), volumes)
 
     @staticmethod
     def _placed(slot: Slot) -> Placed:

@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.sandboxes.placement import freeze
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
@@ -128,17 +127,16 @@ class Capture:
     @contextlib.asynccontextmanager
     async def _frozen(self, slot: Slot) -> AsyncGenerator[None]:
         """Freeze the processes of a running sandbox until the context ends."""
-        placed = slot.placed
-        if placed is None:
+        if slot.placed is None:
             raise NotFoundError("The sandbox was not found")
         slot.move(State.SNAPSHOTTING)
         try:
-            await freeze(placed)
+            await self._supervisor.freeze(slot)
             try:
                 yield
             finally:
                 if slot.placed is not None:
-                    await self._supervisor.wake(slot)
+                    await self._supervisor.thaw(slot)
         finally:
             if slot.state is State.SNAPSHOTTING:
                 slot.move(State.RUNNING)
