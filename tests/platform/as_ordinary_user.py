@@ -29,7 +29,10 @@ async def main(data_dir: Path, tier: str) -> None:
     await engine.start()
     seen["paused"] = engine.sandboxes.get(row.sandbox_id).pause_mode
     await engine.sandboxes.connect(row.sandbox_id, 100)
-    script = "wc -l < ~/ticks; sleep 0.3; wc -l < ~/ticks"
+    script = (
+        "before=$(wc -l < ~/ticks); until [ $(wc -l < ~/ticks) -gt $before ]; do sleep 0.05; done;"
+        " echo $before; wc -l < ~/ticks"
+    )
     seen["ticks"] = (await run(engine, row.sandbox_id, script)).split()
     await engine.sandboxes.pause(row.sandbox_id, memory=False)
     await engine.sandboxes.connect(row.sandbox_id, 100)

@@ -70,7 +70,8 @@ async def test_the_source_goes_on_during_and_after_a_snapshot(engine: Engine):
 
     after = engine.sandboxes.get(row.sandbox_id)
     assert (after.state, after.end_at) == (State.RUNNING, row.end_at)
-    assert await run(engine, row.sandbox_id, f"ps -o state= -p {pid}") == "S"
+    until_it_sleeps = f"until [ $(ps -o state= -p {pid}) = S ]; do sleep 0.01; done; echo it sleeps"
+    assert await run(engine, row.sandbox_id, until_it_sleeps) == "it sleeps"
     assert messages(engine, row.sandbox_id)[-1] == "Snapshot made"
 
 
