@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
-from sbx_jupyter.engine.live.warming import Warmer
+from sbx_jupyter.engine.live.warming import InterpreterWarmer
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.secrets import Secrets
 from sbx_jupyter.engine.state.store import Batch
@@ -28,7 +28,7 @@ class Attachments:
     volumes: Volumes
     secrets: Secrets
     egress: EgressControl
-    warmer: Warmer
+    warmer: InterpreterWarmer
 
     @classmethod
     async def open(cls, context: Context, *, real_ids: bool, tier: str) -> Attachments:
@@ -78,7 +78,7 @@ class Attachments:
         else:
             hooks.started.append(say_without)
             hooks.network_changed.append(say_without)
-        warmer = Warmer(context.slots)
+        warmer = InterpreterWarmer(context.slots)
         if context.config.warm_interpreter:
             hooks.started.append(warmer.started)
         return cls(volumes, secrets, egress, warmer)

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from sbx_jupyter.engine.live.terminals import Scrollback
+from sbx_jupyter.engine.live.scrollback import Scrollback
 from sbx_jupyter.errors import InternalError, InvalidArgumentError
 from sbx_jupyter.protocol.runtime import PtySize
 from tests.engine.running import bash, listen, listen_until, terminal, type_in

@@ -55,7 +55,7 @@ def told(events: list[FilesystemEvent]) -> list[tuple[str, str]]:
     return [(event.name, event.type.removeprefix("EVENT_TYPE_")) for event in events]
 
 
-async def next_events(watch: watchers.Watch, count: int) -> list[FilesystemEvent]:
+async def next_events(watch: watchers.Watcher, count: int) -> list[FilesystemEvent]:
     async with asyncio.timeout(10):
         return [await anext(watch) for _ in range(count)]
 

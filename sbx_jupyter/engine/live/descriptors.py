@@ -1,4 +1,4 @@
-"""What the engine checks before it trusts a descriptor that came out of a sandbox."""
+"""Checks the kind of descriptors that come from a sandbox before they are used."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _PTY_MASTER: Final = os.makedev(5, 2)
 
 
 def is_regular_file(fd: int) -> bool:
-    """A file on a disk: reading it never waits for another process."""
+    """Whether it is a regular file, which can be read without waiting for another process."""
     return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def is_pipe(fd: int) -> bool:
-    """One end of a pipe."""
+    """Whether it is one end of a pipe."""
     return stat.S_ISFIFO(os.fstat(fd).st_mode)
 
 
 def is_pty_master(fd: int) -> bool:
-    """The master side of a pseudo-terminal, not any other device."""
+    """Whether it is the master side of a pseudo-terminal and no other device."""
     status = os.fstat(fd)
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == _PTY_MASTER
 
 
 def is_tcp_socket(fd: int) -> bool:
-    """A TCP socket of whatever address family."""
+    """Whether it is a TCP socket, IPv4 or IPv6."""
     if not stat.S_ISSOCK(os.fstat(fd).st_mode):
         return False
     with socket.socket(fileno=os.dup(fd)) as sock:
@@ -43,7 +43,7 @@ def is_tcp_socket(fd: int) -> bool:
 
 
 def take(fds: list[int], *checks: Check) -> list[int]:
-    """One descriptor per check, set non-blocking and owned by the caller from now on.
+    """Take one descriptor per check, set to non-blocking; the caller owns them.
 
     ``fds`` is emptied: surplus descriptors are closed. Raises ``InternalError``, with everything
     closed, when there are too few or one is of another kind.
@@ -67,18 +67,18 @@ def take(fds: list[int], *checks: Check) -> list[int]:
 
 
 def close_all(fds: Sequence[int]) -> None:
-    """Close every descriptor, whatever their state."""
+    """Close every descriptor, ignoring errors."""
     for fd in fds:
         with contextlib.suppress(OSError):
             os.close(fd)
 
 
 def own_description(fd: int, flags: int) -> int:
-    """The same pipe through an open file description of our own; ``fd`` is closed.
+    """Open the same pipe anew, with an open file description of our own; ``fd`` is closed.
 
-    The description that came over the channel is shared with the agent, which could make it
-    blocking again while the event loop relies on it. Where the pipe cannot be opened anew, because
-    another id owns it or its other end is gone, ``fd`` itself is returned.
+    The agent shares the description that came over the channel, and could make it blocking while
+    the event loop relies on it. ``fd`` itself is returned where the pipe cannot be opened again,
+    because another id owns it or its other end is gone.
     """
     try:
         own = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,5 +1,8 @@
-"""The files of one sandbox: entries by the agent, bytes through descriptors (interface 3.4, 4.4
-to 4.6)."""
+"""The files of one sandbox (interface 3.4, 4.4 to 4.6).
+
+The agent lists and changes entries. Contents are read and written here, through descriptors that
+the agent opens.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ import re
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.agent import decode_reply, malformed
 from sbx_jupyter.errors import InternalError, NoSpaceError
 from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import EntryInfo, WrittenFile
@@ -23,10 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from sbx_jupyter.engine.live.process import Caller
+    from sbx_jupyter.engine.live.agent import AgentCaller
     from sbx_jupyter.isolation.channel import Reply
-
-T = TypeVar("T")
 
 _FLUSH_SIZE: Final = 1024 * 1024
 _COPY_TIMEOUT: Final = 600.0
@@ -36,8 +38,8 @@ _LISTING: Final = re.compile(rb'\{"sizes":\[([0-9,]{0,1000})\],"entries":\[')
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _disk = ThreadPoolExecutor(max_workers=8, thread_name_prefix="sbx-disk")
-"""Where writes happen. Usually the page cache takes them at once and the detour costs 60 us, but
-one write can wait long when the cache is full or the disk is slow."""
+"""Threads for writes. The page cache usually takes a write at once and the thread costs 60 us, but
+a write can block for long when the cache is full or the disk is slow."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -68,7 +70,7 @@ class _Created(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class OpenFile:
-    """A regular file that is open for reading; whoever holds it must close it."""
+    """A regular file that is open for reading; the caller must close it."""
 
     fd: int
     path: str
@@ -76,7 +78,7 @@ class OpenFile:
     size: int
     mtime_ns: int
     streamed: bool
-    """The size says nothing, read to the end: a file of procfs or sysfs."""
+    """Whether the size is unknown, as in procfs and sysfs, so that the file is read to its end."""
 
     def close(self) -> None:
         """Close the descriptor; may be called more than once."""
@@ -97,10 +99,10 @@ class OpenFile:
 
 
 class WritableFile:
-    """A truncated file that is open for writing; must be closed, on failure too.
+    """A truncated file that is open for writing; must be closed, also after a failure.
 
-    Bytes are collected to a megabyte and written in a thread while the next ones arrive. What was
-    written before a failure stays.
+    Bytes are collected up to a megabyte and written in a thread while more arrive. What was written
+    before a failure stays.
     """
 
     def __init__(self, fd: int, path: str, name: str, metadata: dict[str, str] | None) -> None:
@@ -139,14 +141,14 @@ class WritableFile:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being written at the moment."""
+        """Whether no write is running."""
         return self._flushing is None or self._flushing.done()
 
     async def write_borrowed(self, view: memoryview) -> None:
         """Add bytes at the end without copying them; raises as ``write`` does.
 
-        Returns when the bytes of the call before are written. Those of this one must stay as they
-        are until the next call or ``close`` returns.
+        Returns when the bytes of the previous call are written. The bytes of this call must not
+        change until the next call or ``close`` returns.
         """
         if self._fd < 0:
             raise InternalError(f"the file '{self.path}' is closed")
@@ -156,7 +158,7 @@ class WritableFile:
         self._flushing = _disk.submit(_write_all, self._fd, [view])
 
     async def close(self) -> None:
-        """Write the rest and close; raises as ``write`` does, with the file closed all the same."""
+        """Write the rest and close; raises as ``write`` does, and closes the file even then."""
         if self._fd < 0:
             return
         try:
@@ -195,7 +197,7 @@ class WritableFile:
                 self._flushing = None
 
     def _drop(self) -> None:
-        """Close the descriptor, but not under a thread that still writes to it."""
+        """Close the descriptor, after the thread that still writes to it if there is one."""
         fd, self._fd = self._fd, -1
         self._pending.clear()
         if self._flushing is None:
@@ -207,26 +209,26 @@ class WritableFile:
 class Files:
     """The file operations of one sandbox.
 
-    ``user`` decides how paths are resolved and who owns what is made; ``None`` is the default
-    user. Each raises what the agent names, as listed in interface 3.4 and 4.4 to 4.6, and
-    ``UnavailableError`` when the sandbox does not answer.
+    ``user`` decides how paths are resolved and who owns new entries; ``None`` is the default user.
+    Each method raises the errors listed in interface 3.4 and 4.4 to 4.6, and ``UnavailableError``
+    when the sandbox does not answer.
     """
 
-    def __init__(self, agent: Caller) -> None:
+    def __init__(self, agent: AgentCaller) -> None:
         self._agent = agent
         self.is_full = False
-        """Set while the writable layer is larger than its limit; nothing is written then."""
+        """Set while the writable layer is larger than its limit; writes are refused then."""
         self._open: weakref.WeakSet[WritableFile] = weakref.WeakSet()
 
     @property
     def is_written(self) -> bool:
-        """Whether a file is open for writing here, outside of the sandbox."""
+        """Whether a file is open for writing from outside of the sandbox."""
         return any(file.is_open for file in self._open)
 
     async def stat(self, path: str, user: str | None = None) -> EntryInfo:
         """The entry at a path; raises ``NotFoundError``."""
         reply = await self._call(ops.STAT, path=path, user=user)
-        return _convert(reply, _Entry).entry
+        return decode_reply(reply, _Entry).entry
 
     async def list_dir(self, path: str, depth: int = 1, user: str | None = None) -> list[EntryInfo]:
         """The entries down to ``depth`` levels, parents first, sorted by name."""
@@ -238,28 +240,28 @@ class Files:
     async def make_dir(self, path: str, user: str | None = None) -> EntryInfo:
         """Make a directory and its parents; raises ``AlreadyExistsError``."""
         reply = await self._call(ops.MAKE_DIR, path=path, user=user)
-        return _convert(reply, _Entry).entry
+        return decode_reply(reply, _Entry).entry
 
     async def move(self, source: str, destination: str, user: str | None = None) -> EntryInfo:
         """Rename; replaces a file at the destination."""
         reply = await self._call(ops.MOVE, source=source, destination=destination, user=user)
-        return _convert(reply, _Entry).entry
+        return decode_reply(reply, _Entry).entry
 
     async def remove(self, path: str, user: str | None = None) -> None:
         """Remove a file or a whole directory; a missing path is fine."""
         await self._call(ops.REMOVE, timeout=_TREE_TIMEOUT, path=path, user=user)
 
     async def resolve(self, path: str, user: str | None = None) -> str:
-        """The absolute form of a path, whether or not something is there."""
+        """The absolute form of a path, which need not exist."""
         reply = await self._call(ops.RESOLVE, path=path, user=user)
-        return _convert(reply, _Resolved).path
+        return decode_reply(reply, _Resolved).path
 
     async def open_read(self, path: str, user: str | None = None) -> OpenFile:
         """Open a regular file for reading (interface 4.4)."""
         reply = await self._agent.call(ops.OPEN, path=path, user=user)
         (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
         try:
-            opened = _convert(reply, _Opened)
+            opened = decode_reply(reply, _Opened)
         except InternalError:
             os.close(fd)
             raise
@@ -273,12 +275,12 @@ class Files:
     async def open_write(
         self, path: str, user: str | None = None, metadata: dict[str, str] | None = None
     ) -> WritableFile:
-        """Create or truncate a file for writing; ``metadata`` replaces what it had (4.5)."""
+        """Create or truncate a file for writing; ``metadata`` replaces its metadata (4.5)."""
         self._check_room()
         reply = await self._agent.call(ops.CREATE, path=path, user=user, metadata=metadata or {})
         (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
         try:
-            created = _convert(reply, _Created)
+            created = decode_reply(reply, _Created)
         except InternalError:
             os.close(fd)
             raise
@@ -298,30 +300,22 @@ class Files:
             destination=destination,
             user=user,
         )
-        created = _convert(reply, _Created)
+        created = decode_reply(reply, _Created)
         return WrittenFile(path=created.path, name=created.name, type="file")
 
     async def _call(self, op: str, *, timeout: float = 30, **fields: Any) -> Reply:
-        """Ask for something that comes without descriptors."""
+        """Call the agent for a reply without descriptors."""
         reply = await self._agent.call(op, timeout=timeout, **fields)
         descriptors.close_all(reply.fds)
         return reply
 
 
-def _convert(reply: Reply, kind: type[T]) -> T:
-    """The reply as a record; raises ``InternalError`` when the agent made something up."""
-    try:
-        return msgspec.json.decode(reply.raw, type=kind, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
-
-
 async def _read_listing(reply: Reply) -> list[EntryInfo]:
-    """The entries of a listing; a long one is read in pieces, between which others get a turn."""
+    """Decode a listing; a long one in pieces, so that it does not block the event loop."""
     raw = reply.raw
     head = _LISTING.match(raw)
     if head is None or len(raw) < _LONG_LISTING:
-        return _convert(reply, _Entries).entries
+        return decode_reply(reply, _Entries).entries
     entries: list[EntryInfo] = []
     at = head.end()
     try:
@@ -331,9 +325,9 @@ async def _read_listing(reply: Reply) -> list[EntryInfo]:
             at += size + 1
             await asyncio.sleep(0)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+        raise malformed(error) from error
     if raw[at - 1 :] != b"]}":
-        raise InternalError("the sandbox gave a malformed answer: a listing of another size")
+        raise malformed("a listing of another size")
     return entries
 
 

@@ -1,4 +1,4 @@
-"""What an inotify descriptor says, read without ever waiting."""
+"""Reads and parses the events of an inotify descriptor, without blocking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPES: Final = (
     (runtime.EVENT_WRITE, system.IN_MODIFY),
     (runtime.EVENT_REMOVE, system.IN_DELETE | system.IN_DELETE_SELF),
 )
-"""The order in which one event of the kernel is split (interface 3.4)."""
+"""The order in which one event of the kernel is split into several (interface 3.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class KernelEvent:
 
     @property
     def types(self) -> list[str]:
-        """What it means to clients, in order."""
+        """The event types for clients, in order."""
         return [name for name, bits in _TYPES if self.mask & bits]
 
 
 def is_inotify(fd: int) -> bool:
-    """Whether a descriptor that came out of a sandbox is one of inotify."""
+    """Whether a descriptor from a sandbox is of inotify."""
     return os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:inotify"
 
 
 def read(fd: int) -> list[KernelEvent]:
-    """The events that wait now, at most a quarter of a megabyte of them."""
+    """The events that are queued now, at most 256 KiB of them."""
     waiting = bytearray(4)
     fcntl.ioctl(fd, termios.FIONREAD, waiting)
     if not any(waiting):
@@ -62,7 +62,7 @@ def read(fd: int) -> list[KernelEvent]:
 
 
 def parse(raw: bytes) -> list[KernelEvent]:
-    """Take events apart. Raises ``InternalError`` for what the kernel would not say."""
+    """Parse events; raises ``InternalError`` for bytes that the kernel would not write."""
     events: list[KernelEvent] = []
     offset = 0
     while offset < len(raw):

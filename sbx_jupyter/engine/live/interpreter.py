@@ -1,7 +1,7 @@
-"""Starts the code interpreter inside a sandbox when somebody first asks for it (interface 5).
+"""Starts the code interpreter inside a sandbox at its first use (interface 5).
 
-The program travels as one archive, since a sandbox sees the engine's Python but not necessarily the
-place that this package was imported from.
+The program is copied into the sandbox as one archive: a sandbox sees the engine's Python, but not
+necessarily the directory of this package.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MAIN: Final = "from sbx_jupyter.interpreter.program import main\nmain()\n"
 
 
 class Interpreter:
-    """The interpreter of one sandbox; ``start`` as often as you like."""
+    """The interpreter of one sandbox; ``start`` may be called any number of times."""
 
     def __init__(
         self, files: Files, processes: Processes, envs: Callable[[], dict[str, str]]
     ) -> None:
-        """``envs`` gives the variables of the sandbox, as they are by then."""
+        """``envs`` returns the current environment variables of the sandbox."""
         self._files = files
         self._processes = processes
         self._envs = envs
@@ -54,9 +54,9 @@ class Interpreter:
         return any(process.tag == TAG for process in self._processes.list())
 
     async def start(self) -> None:
-        """Return when the interpreter listens; whoever comes second waits for the first.
+        """Return when the interpreter listens; concurrent calls wait for the first one.
 
-        Raises ``UnavailableError`` with what it printed when it ends instead, as it does in a
+        Raises ``UnavailableError`` with its error output when it ends instead, for example in a
         template without Python or Jupyter.
         """
         async with self._starting:
@@ -80,7 +80,7 @@ class Interpreter:
                 raise UnavailableError("the code interpreter does not start") from None
 
     async def update_envs(self) -> None:
-        """Tell an interpreter that runs of variables that have changed; its next kernels get them.
+        """Pass changed variables to a running interpreter; new kernels get them.
 
         Raises the errors of ``Files``.
         """
@@ -97,7 +97,7 @@ class Interpreter:
             await file.write(content)
 
     async def _python(self) -> str:
-        """The engine's Python, which stock sandboxes see; else the template's own."""
+        """The engine's Python where the sandbox sees it, else the template's own."""
         try:
             await self._files.stat(sys.executable, "root")
         except NotFoundError:
@@ -106,8 +106,8 @@ class Interpreter:
 
 
 async def _wait_listening(process: Process) -> None:
-    """Wait for the first line on stdout, or collect why there is none."""
-    complaint = b""
+    """Wait for the first line on stdout; raises ``UnavailableError`` with stderr if it ends."""
+    error_text = b""
     async with process.subscribe() as output:
         async for event in output:
             if isinstance(event, Ended):
@@ -115,8 +115,8 @@ async def _wait_listening(process: Process) -> None:
             if event.kind == "stdout":
                 return
             if event.kind == "stderr":
-                complaint = (complaint + event.chunk)[-_ERROR_TAIL:]
-    said = complaint.decode("utf-8", "replace").strip()
+                error_text = (error_text + event.chunk)[-_ERROR_TAIL:]
+    said = error_text.decode("utf-8", "replace").strip()
     raise UnavailableError(f"the code interpreter ended at once: {said}")
 
 

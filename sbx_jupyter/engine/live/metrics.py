@@ -1,4 +1,4 @@
-"""What one sandbox uses: processor, memory and disk (interface 4.3)."""
+"""Measures what one sandbox uses: processor, memory and disk (interface 4.3)."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.agent import convert_body
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.errors import InternalError
 from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import Reading
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.live.process import Caller
+    from sbx_jupyter.engine.live.agent import AgentCaller
     from sbx_jupyter.isolation.fence import Cage, Limits
 
 _log = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
 _SHORTEST_INTERVAL: Final = 0.2
-"""Seconds below which a difference of processor times is mostly rounding."""
+"""Seconds between two readings below which the share of the processor would be too inexact."""
 
 _DISK_INTERVAL: Final = 10.0
-_STILL_INTERVAL: Final = 60.0
-"""Seconds between two counts of the disk while nothing in the sandbox ran."""
+_IDLE_INTERVAL: Final = 60.0
+"""Seconds between two counts of the disk while no process of the sandbox ran."""
 
 _FIRST_DISK_WAIT: Final = 0.5
 _COUNT_TIMEOUT: Final = 60.0
 
 
 class _AgentUsage(msgspec.Struct, frozen=True):
-    """The agent's own count, for machines without cgroups."""
+    """What the agent measured itself, for machines without control groups."""
 
     cpu_ns: int = 0
     memory_bytes: int = 0
@@ -51,10 +51,10 @@ class _DiskUsage:
     total: int
 
 
-class Meter:
-    """Takes the readings of one sandbox; nothing that is slow happens on the event loop."""
+class MetricsReader:
+    """Takes the readings of one sandbox; slow measurements run in threads."""
 
-    def __init__(self, agent: Caller, cage: Cage, limits: Limits) -> None:
+    def __init__(self, agent: AgentCaller, cage: Cage, limits: Limits) -> None:
         self._agent = agent
         self._cage = cage
         self._cpu_count = limits.cpu_count or os.cpu_count() or 1
@@ -70,15 +70,16 @@ class Meter:
         self._tasks = BackgroundTasks()
 
     async def start(self) -> None:
-        """Note where the processor time begins, so that the first reading has a difference."""
+        """Note the processor time so far, which the first reading is compared with."""
         cpu_ns, _, _ = await self._usage()
         self._set_cpu(cpu_ns, time.monotonic())
 
     async def read(self) -> Reading:
-        """One reading; raises ``UnavailableError`` when the sandbox does not answer.
+        """Take a reading; raises ``UnavailableError`` when the sandbox does not answer.
 
-        ``cpu_used_pct`` is the share of all cores of the sandbox since the reading before. Memory
-        is without the page cache. Disk is what the writable layer holds, at most some seconds old.
+        ``cpu_used_pct`` is the share of all cores of the sandbox since the last reading. Memory
+        excludes the page cache. Disk is the size of the writable layer, counted at most every ten
+        seconds.
         """
         cpu_ns, memory, cache = await self._usage()
         self._set_cpu(cpu_ns, time.monotonic())
@@ -97,7 +98,7 @@ class Meter:
         )
 
     def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop a count that runs in the background."""
         self._tasks.cancel()
 
     async def _usage(self) -> tuple[int, int, int]:
@@ -107,10 +108,7 @@ class Meter:
             return usage.cpu_ns, memory, usage.cache_bytes
         reply = await self._agent.call(ops.USAGE, timeout=5)
         descriptors.close_all(reply.fds)
-        try:
-            own = msgspec.convert(reply.body, _AgentUsage)
-        except msgspec.ValidationError as error:
-            raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+        own = convert_body(reply.body, _AgentUsage)
         return own.cpu_ns, own.memory_bytes, 0
 
     def _set_cpu(self, cpu_ns: int, now: float) -> None:
@@ -124,7 +122,7 @@ class Meter:
         self._cpu_ns, self._cpu_time = cpu_ns, now
 
     async def _read_disk(self, cpu_ns: int) -> _DiskUsage:
-        interval = _STILL_INTERVAL if cpu_ns == self._disk_cpu_ns else _DISK_INTERVAL
+        interval = _IDLE_INTERVAL if cpu_ns == self._disk_cpu_ns else _DISK_INTERVAL
         is_stale = self._disk is None or time.monotonic() - self._disk_time > interval
         if is_stale and self._disk_count is None:
             self._disk_cpu_ns = cpu_ns
@@ -147,7 +145,7 @@ def _machine_memory() -> int:
 
 
 def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
-    """What the writable layer holds; runs in a thread. Without a limit the disk is the total."""
+    """The size of the writable layer; the total is the limit or else the disk. Blocking."""
     try:
         status = os.statvfs(writable)
         has_own_disk = os.stat(writable).st_dev != os.stat(writable.parent).st_dev
@@ -161,8 +159,11 @@ def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
 
 
 def _count(folder: Path) -> int | None:
-    """Count by ``du``: outside of this process, since a big tree would hold the interpreter lock,
-    and safe against directories that become links meanwhile."""
+    """Count with ``du``.
+
+    Counting a big tree in this process would hold the interpreter lock, and ``du`` is safe against
+    directories that are replaced by links meanwhile.
+    """
     command: list[Any] = ["du", "-sxB1", "--", folder]
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
 """Connections from the engine to TCP ports inside one sandbox.
 
-A socket keeps the network namespace that it was made in, so the agent makes unconnected ones ahead
-of time and the engine connects them itself: no hop, and nothing to ask per connection.
+A socket keeps the network namespace that it was made in. The agent makes unconnected sockets ahead
+of time and the engine connects them itself, so a connection needs no relay and no call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.live.process import Caller
+    from sbx_jupyter.engine.live.agent import AgentCaller
 
 _POOL_SIZE: Final = 16
 _POOL_SIZE_V6: Final = 4
@@ -27,17 +27,17 @@ _HOSTS: Final = {4: "127.0.0.1", 6: "::1"}
 
 
 class Ports:
-    """Connects to ports of one sandbox and listens on them."""
+    """Connects to ports of one sandbox, and listens on ports inside it."""
 
-    def __init__(self, agent: Caller) -> None:
+    def __init__(self, agent: AgentCaller) -> None:
         self._agent = agent
         self._pools: dict[int, list[socket.socket]] = {4: [], 6: []}
         self._locks = {4: asyncio.Lock(), 6: asyncio.Lock()}
         self._is_closed = False
-        self._given: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._connected: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def connect(self, port: int) -> socket.socket:
-        """A non-blocking connection to 127.0.0.1, else ::1.
+        """Connect to 127.0.0.1, else to ::1; the socket does not block.
 
         Raises ``UnavailableError`` when nothing listens there.
         """
@@ -54,7 +54,7 @@ class Ports:
         raise UnavailableError("port is not open")
 
     async def listen(self, port: int, host: str = "127.0.0.1") -> socket.socket:
-        """A listening, non-blocking socket in the network namespace of the sandbox."""
+        """Listen in the network namespace of the sandbox; the socket does not block."""
         reply = await self._agent.call(ops.LISTEN, host=host, port=port)
         (fd,) = descriptors.take(reply.fds, descriptors.is_tcp_socket)
         sock = _socket(fd)
@@ -64,17 +64,17 @@ class Ports:
         return sock
 
     async def take(self) -> socket.socket:
-        """An unconnected TCP socket of the sandbox's network namespace, for the caller to keep."""
+        """An unconnected TCP socket of the sandbox's network namespace; the caller owns it."""
         return await self._take(4)
 
-    def hang_up(self) -> None:
-        """End the connections that were made; whoever has them sees them closed."""
-        for sock in list(self._given):
+    def disconnect(self) -> None:
+        """Shut down all connections; their owners see them closed."""
+        for sock in list(self._connected):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the sockets that nobody took."""
+        """Close the unused sockets."""
         self._is_closed = True
         for pool in self._pools.values():
             while pool:
@@ -91,7 +91,7 @@ class Ports:
             raise
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._given.add(sock)
+        self._connected.add(sock)
         return sock
 
     async def _take(self, family: int) -> socket.socket:

@@ -9,11 +9,11 @@ import signal as signals
 import struct
 import termios
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.live.pumps import InputWriter, OutputPump
-from sbx_jupyter.engine.live.subscriptions import Audience, Ended, Output, Subscription
-from sbx_jupyter.engine.live.terminals import SCROLLBACK_SIZE
+from sbx_jupyter.engine.live.process_io import InputWriter, OutputReader
+from sbx_jupyter.engine.live.scrollback import SCROLLBACK_SIZE
+from sbx_jupyter.engine.live.subscriptions import Ended, Output, Subscribers, Subscription
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InternalError,
@@ -27,17 +27,17 @@ from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import EndEvent, ProcessConfig, ProcessInfo, ProcessInput, PtySize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from sbx_jupyter.engine.live.terminals import Scrollback
-    from sbx_jupyter.isolation.channel import Reply
+    from sbx_jupyter.engine.live.agent import AgentCaller
+    from sbx_jupyter.engine.live.scrollback import Scrollback
 
 _log = logging.getLogger(__name__)
 
 _MAX_SIZE: Final = 0xFFFF
 _KILL_GRACE: Final = 2.0
-"""Seconds that a killed group has to be gone before its streams end without that."""
-_BURIAL_POLL: Final = 0.01
+"""Seconds to wait for a killed group to be gone; after that its streams end anyway."""
+_KILL_POLL: Final = 0.01
 
 _SIGNAL_NAMES: Final = {
     1: "hangup",
@@ -56,34 +56,26 @@ _SIGNAL_NAMES: Final = {
     14: "alarm clock",
     15: "terminated",
 }
-"""The names that clients know; any other signal is called by its number."""
-
-
-class Caller(Protocol):
-    """What can ask the agent of a sandbox; raises the error that the agent names."""
-
-    async def call(
-        self, op: str, *, fds: Sequence[int] = (), timeout: float = 30, **fields: Any
-    ) -> Reply: ...
+"""The names that clients know; other signals are shown by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """How long things wait, in seconds."""
+    """Time limits in seconds, and the size of a scrollback in bytes."""
 
     stall_limit: float = 30
-    """A subscriber that reads nothing while others wait is sent away after this."""
+    """A subscriber that reads nothing while others wait is dropped after this."""
     retention: float = 30
     """An ended process can be connected to for this long."""
     start_hold: float = 2
     """The first output waits this long for the first subscriber."""
     adoption_hold: float = 10
-    """As ``start_hold``, after a restart of the engine, when clients have to come back first."""
+    """As ``start_hold``, after a restart of the engine: clients need time to reconnect."""
     scrollback_size: int = SCROLLBACK_SIZE
 
 
 def end_event(status: int) -> EndEvent:
-    """The end of a process, in the words that clients compare (interface 3.5).
+    """The end event of a process, with the texts that clients compare (interface 3.5).
 
     ``status`` is the exit code, or minus the signal.
     """
@@ -95,11 +87,11 @@ def end_event(status: int) -> EndEvent:
 
 
 class Process:
-    """A process of a sandbox; it lives on whether anybody listens or not."""
+    """A process of a sandbox; it runs whether or not it has subscribers."""
 
     def __init__(
         self,
-        agent: Caller,
+        agent: AgentCaller,
         pid: int,
         config: ProcessConfig,
         *,
@@ -113,15 +105,15 @@ class Process:
         self.end: EndEvent | None = None
         self._agent = agent
         self._on_end = on_end
-        self._audience = Audience(stall_limit=settings.stall_limit, on_room=self._resume)
-        self._pumps: list[OutputPump] = []
+        self._subscribers = Subscribers(stall_limit=settings.stall_limit, on_room=self._resume)
+        self._readers: list[OutputReader] = []
         self._input: InputWriter | None = None
         self._scrollback: Scrollback | None = None
         self._sequences: dict[str, int] = {}
         self._status: int | None = None
         self._ends_at_exit = False
         self._is_expired = False
-        self._is_buried = False
+        self._is_group_gone = False
         self._hold_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -130,7 +122,7 @@ class Process:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it exited and everything that it wrote was delivered."""
+        """Whether it exited and all its output was delivered."""
         return self.end is not None
 
     @property
@@ -141,32 +133,33 @@ class Process:
         self, outputs: dict[str, int], stdin: int | None, scrollback: Scrollback | None, hold: float
     ) -> None:
         """Take over the descriptors; reading starts with the first subscriber or after ``hold``."""
-        self._pumps = [
-            OutputPump(fd, kind, self._deliver, self._on_output_end) for kind, fd in outputs.items()
+        self._readers = [
+            OutputReader(fd, kind, self._deliver, self._on_output_end)
+            for kind, fd in outputs.items()
         ]
         self._input = InputWriter(stdin) if stdin is not None else None
         self._scrollback = scrollback
         self._hold_timer = asyncio.get_running_loop().call_later(hold, self._stop_holding)
 
     def subscribe(self, *, replay_from: int | None = None) -> Subscription:
-        """Listen from now on; for a pty, from byte ``replay_from`` or the oldest that is kept.
+        """Subscribe to new output; for a pty, from byte ``replay_from`` or the oldest kept one.
 
-        An ended process gives its end at once. The subscription must be closed.
+        An ended process yields its end at once. The subscription must be closed.
         """
         replay = None
         if replay_from is not None and self._scrollback is not None:
             replay = self._scrollback.replay(replay_from)
-        subscription = self._audience.join(replay)
+        subscription = self._subscribers.add(replay)
         if self.end is not None:
-            self._audience.finish(Ended(self.end))
+            self._subscribers.finish(Ended(self.end))
         self._stop_holding()
         return subscription
 
     async def send_input(self, data: ProcessInput) -> None:
-        """Write to stdin or the pty; returns when all of it is taken.
+        """Write to stdin or the pty; returns when the kernel has taken all of it.
 
-        Raises ``InternalError`` for the wrong kind of input or a closed one, ``UnimplementedError``
-        for neither kind.
+        Raises ``InternalError`` for the wrong kind of input or a closed input, and
+        ``UnimplementedError`` when the input is of neither kind.
         """
         if data.stdin is not None:
             if self.is_pty:
@@ -183,7 +176,7 @@ class Process:
         await self._input.write(content)
 
     async def close_stdin(self) -> None:
-        """End of input; repeating it is fine. Raises ``UnknownError`` for a pty."""
+        """Close stdin; may be called more than once. Raises ``UnknownError`` for a pty."""
         if self.is_pty:
             raise UnknownError("cannot close the stdin of a pty: send byte 0x04 instead")
         if self._input is not None and not self._input.is_closed:
@@ -191,18 +184,18 @@ class Process:
             await self._agent.call(ops.CLOSE_STDIN, pid=self.pid)
 
     def resize(self, size: PtySize) -> None:
-        """Tell the terminal its size. Raises ``InternalError`` without a pty."""
-        if not self.is_pty or not self._pumps:
+        """Set the size of the terminal. Raises ``InternalError`` without a pty."""
+        if not self.is_pty or not self._readers:
             raise InternalError("the process has no pty")
         check_size(size)
         window = struct.pack("HHHH", size.rows, size.cols, 0, 0)
-        self._pumps[0].control(termios.TIOCSWINSZ, window)
+        self._readers[0].control(termios.TIOCSWINSZ, window)
 
     async def signal(self, signal: int) -> None:
         """Send SIGTERM or SIGKILL to the whole process group.
 
-        The scope is wider than the leader alone so that no grandchild stays behind; what the end
-        event says does not change. Raises ``UnimplementedError`` for other signals.
+        The whole group gets it so that no grandchild stays behind; the end event is that of the
+        leader. Raises ``UnimplementedError`` for other signals.
         """
         if signal not in (signals.SIGTERM, signals.SIGKILL):
             raise UnimplementedError(f"signal {signal} is not supported")
@@ -215,48 +208,47 @@ class Process:
         self._settle()
 
     async def expire(self) -> None:
-        """The time limit is over: kill the group and end every subscription with that.
+        """Kill the group at the time limit, and end every subscription with that error.
 
-        Whoever hears of it can rely on the group being gone, unless that takes the kernel more than
-        two seconds.
+        The error is sent only after the group is gone, or after two seconds at most.
         """
         self._ends_at_exit = self._is_expired = True
         try:
             async with asyncio.timeout(_KILL_GRACE):
-                await self._bury()
+                await self._kill_group()
         except (SbxError, TimeoutError) as error:
             _log.info("killing process %d at its time limit: %s", self.pid, error or "it lives on")
-        self._is_buried = True
+        self._is_group_gone = True
         self._settle()
         if not self.has_ended:
-            self._audience.finish(_expired())
+            self._subscribers.finish(_expired())
 
-    async def _bury(self) -> None:
-        """Kill the group again and again until nobody is left in it, dead or alive."""
+    async def _kill_group(self) -> None:
+        """Kill the group repeatedly until it has no processes, not even zombies."""
         with contextlib.suppress(NotFoundError):
             while True:
                 await self._agent.call(ops.SIGNAL, pid=self.pid, signal=9, group=True)
-                await asyncio.sleep(_BURIAL_POLL)
+                await asyncio.sleep(_KILL_POLL)
 
     def exited(self, status: int) -> None:
-        """The agent reports the exit: the code, or minus the signal. Later reports are ignored."""
+        """Note the exit code, or minus the signal; only the first report counts."""
         if self._status is None:
             self._status = status
             self._settle()
 
     def abandon(self, error: SbxError) -> None:
-        """End every subscription with ``error`` and drop all descriptors."""
+        """End every subscription with ``error`` and close all descriptors."""
         self._drop_descriptors()
-        self._audience.finish(error)
+        self._subscribers.finish(error)
         if self._scrollback is not None:
             self._scrollback.close()
 
-    def hang_up(self, error: SbxError) -> None:
+    def disconnect(self, error: SbxError) -> None:
         """End every subscription with ``error``; the process can be subscribed to again."""
-        self._audience.hang_up(error)
+        self._subscribers.disconnect(error)
 
     def forget(self) -> None:
-        """Delete what is kept of an ended process."""
+        """Delete the scrollback of an ended process."""
         if self._scrollback is not None:
             self._scrollback.remove()
 
@@ -267,50 +259,50 @@ class Process:
         else:
             sequence = self._sequences.get(kind, 0)
             self._sequences[kind] = sequence + len(chunk)
-        if self._audience.publish(Output(kind, chunk, sequence)):
+        if self._subscribers.publish(Output(kind, chunk, sequence)):
             return True
-        for pump in self._pumps:
-            pump.pause()
+        for reader in self._readers:
+            reader.pause()
         return False
 
     def _resume(self) -> None:
         if self._hold_timer is None:
-            for pump in self._pumps:
-                pump.resume()
+            for reader in self._readers:
+                reader.resume()
 
     def _stop_holding(self) -> None:
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
-            if not self._audience.is_full:
+            if not self._subscribers.is_full:
                 self._resume()
 
-    def _on_output_end(self, pump: OutputPump) -> None:
-        self._pumps.remove(pump)
+    def _on_output_end(self, reader: OutputReader) -> None:
+        self._readers.remove(reader)
         self._settle()
 
     def _settle(self) -> None:
-        """Conclude when the process exited and its output ended, or was cut by a signal."""
+        """End the process once it exited and its output ended, or was cut off by a signal."""
         if self._status is None or self.has_ended:
             return
-        if self._is_expired and not self._is_buried:
+        if self._is_expired and not self._is_group_gone:
             return
-        if self._pumps and not self._ends_at_exit:
+        if self._readers and not self._ends_at_exit:
             return
-        for pump in self._pumps:
-            pump.drain()
+        for reader in self._readers:
+            reader.drain()
         self._drop_descriptors()
         self.end = end_event(self._status)
-        self._audience.finish(_expired() if self._is_expired else Ended(self.end))
+        self._subscribers.finish(_expired() if self._is_expired else Ended(self.end))
         self._on_end(self)
 
     def _drop_descriptors(self) -> None:
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
-        for pump in self._pumps:
-            pump.close()
-        self._pumps = []
+        for reader in self._readers:
+            reader.close()
+        self._readers = []
         if self._input is not None:
             self._input.close()
 

@@ -7,13 +7,13 @@ import contextlib
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.engine.live.process import Process, ProcessSettings, check_size
-from sbx_jupyter.engine.live.terminals import Scrollback
+from sbx_jupyter.engine.live.scrollback import Scrollback
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import InternalError, NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol import agent as ops
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sbx_jupyter.engine.live.process import Caller
+    from sbx_jupyter.engine.live.agent import AgentCaller
 
 _log = logging.getLogger(__name__)
 
 _START_TIMEOUT: Final = 30.0
 _SLOW_START: Final = 1.0
-"""Seconds until a start is looked at, and again: a child can be stopped in the middle of it."""
+"""Seconds between two checks of a slow start: the child may be stopped before its exec."""
 _UNRELEASED_LIMIT: Final = 32
-"""Ended processes that the agent still remembers, for an engine that restarts just now. Each one
-costs the agent up to three descriptors."""
+"""Ended processes that the agent keeps, so that a restarted engine can read their ends. Each costs
+the agent up to three descriptors."""
 
 
 class KnownProcess(msgspec.Struct, frozen=True):
-    """What the agent says about a process that it started for an engine before this one."""
+    """A process that the agent started for an earlier engine."""
 
     pid: int
     cmd: str = ""
@@ -55,23 +55,23 @@ class Processes:
 
     def __init__(
         self,
-        agent: Caller,
+        agent: AgentCaller,
         run_dir: Path,
         settings: ProcessSettings | None = None,
         *,
         free_agent: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``free_agent`` ends what holds up the agent during a start, if it finds anything."""
+        """``free_agent`` kills a child that blocks the agent during a start; true if it did."""
         self._agent = agent
         self._free_agent = free_agent
         self._scrollback_dir = run_dir / "scrollback"
         self._settings = settings or ProcessSettings()
-        self._alive: dict[int, Process] = {}
+        self._running: dict[int, Process] = {}
         self._ended: dict[int, Process] = {}
         self._unreleased: dict[int, None] = {}
         self._timers: dict[Process, asyncio.TimerHandle] = {}
         self._time_left: dict[Process, float] = {}
-        """Of processes with a time limit, while the sandbox stands still."""
+        """Seconds left of processes with a time limit, while the sandbox is paused."""
         self._starting = 1  # the agent may report exits from its first message on, until adopt()
         self._early_exits: dict[int, int] = {}
         self._tasks = BackgroundTasks()
@@ -82,21 +82,21 @@ class Processes:
     ) -> Process:
         """Start a process that is killed after ``timeout`` seconds, if that is given.
 
-        Its output waits a moment for ``Process.subscribe``. The process starts even if the caller
-        is cancelled meanwhile, as it would when a client goes away a little later. Raises
+        Its output is held for a moment until ``Process.subscribe``. The process starts even if the
+        caller is cancelled meanwhile. Raises
         ``InvalidArgumentError`` for a bad directory, terminal size or user.
         """
         if request.pty is not None:
             check_size(request.pty.size)
-        # Shielded, since a reply that nobody takes would leave a process that nobody knows.
+        # Shielded: if nobody took the reply, the process would run without being listed.
         return await self._tasks.complete(self._start(request, user, timeout))
 
     def select(self, selector: ProcessSelector, *, ended: bool = False) -> Process:
-        """The process with this pid, or the first living one with this tag.
+        """The process with this pid, or the first running one with this tag.
 
-        With ``ended`` also one that ended a short while ago. Raises ``NotFoundError``.
+        With ``ended`` also one that ended a short time ago. Raises ``NotFoundError``.
         """
-        pools = (self._alive, self._ended) if ended else (self._alive,)
+        pools = (self._running, self._ended) if ended else (self._running,)
         if selector.pid is not None:
             for pool in pools:
                 if (found := pool.get(selector.pid)) is not None:
@@ -109,11 +109,11 @@ class Processes:
         raise NotFoundError(f"process with tag {selector.tag or ''} not found")
 
     def list(self) -> list[ProcessInfo]:
-        """The living processes, oldest first."""
-        return [process.info for process in self._alive.values()]
+        """The running processes, oldest first."""
+        return [process.info for process in self._running.values()]
 
     async def adopt(self, known: list[KnownProcess]) -> None:
-        """Carry on with the processes that an engine before this one started; called once."""
+        """Take over the processes that an earlier engine started; called once."""
         try:
             for entry in known:
                 try:
@@ -126,24 +126,24 @@ class Processes:
 
     def exited(self, pid: int, status: int) -> None:
         """The agent reports an exit: the code, or minus the signal."""
-        if (process := self._alive.get(pid)) is not None:
+        if (process := self._running.get(pid)) is not None:
             process.exited(status)
         elif self._starting:
-            # The report can overtake the task that waits for the reply of ``start``.
+            # The report can arrive before the task that waits for the reply of ``start`` runs.
             self._early_exits[pid] = status
 
-    def hang_up(self, error: SbxError) -> None:
+    def disconnect(self, error: SbxError) -> None:
         """End every subscription with ``error`` and stop time limits; the processes stay."""
-        for process in (*self._alive.values(), *self._ended.values()):
-            process.hang_up(error)
+        for process in (*self._running.values(), *self._ended.values()):
+            process.disconnect(error)
         now = asyncio.get_running_loop().time()
-        for process in self._alive.values():
+        for process in self._running.values():
             if (timer := self._timers.pop(process, None)) is not None:
                 timer.cancel()
                 self._time_left[process] = max(0.0, timer.when() - now)
 
-    def go_on(self) -> None:
-        """Let time limits run again from where they stood."""
+    def resume(self) -> None:
+        """Let time limits run again from where they stopped."""
         left, self._time_left = self._time_left, {}
         for process, seconds in left.items():
             if not process.has_ended:
@@ -156,9 +156,9 @@ class Processes:
             timer.cancel()
         self._timers.clear()
         self._time_left.clear()
-        for process in (*self._alive.values(), *self._ended.values()):
+        for process in (*self._running.values(), *self._ended.values()):
             process.abandon(error)
-        self._alive.clear()
+        self._running.clear()
         self._ended.clear()
         self._tasks.cancel()
 
@@ -169,7 +169,7 @@ class Processes:
         has_stdin = request.pty is None and request.stdin is not False
         pty = request.pty.size if request.pty is not None else None
         self._starting += 1
-        stop_watching = self._watch_start()
+        stop_checking = self._check_start()
         try:
             reply = await self._agent.call(
                 ops.START,
@@ -194,12 +194,12 @@ class Processes:
                 self._call_later(process, timeout, self._expire)
             self._enter(process)
         finally:
-            stop_watching()
+            stop_checking()
             self._started()
         return process
 
-    def _watch_start(self) -> Callable[[], None]:
-        """Look at a start every second that it takes; what this returns ends that."""
+    def _check_start(self) -> Callable[[], None]:
+        """Call ``free_agent`` each second until the returned function is called."""
         looking: asyncio.Task[None] | None = None
 
         def look() -> None:
@@ -270,11 +270,11 @@ class Processes:
         if self._closed_by is not None:
             process.abandon(self._closed_by)
             raise UnavailableError(self._closed_by.message)
-        # A pid comes back when its process is gone; the agent then knows only the new one.
+        # Pids are reused; the agent then knows only the new process.
         if (old := self._ended.get(process.pid)) is not None:
             self._unreleased.pop(process.pid, None)
             self._forget(old)
-        self._alive[process.pid] = process
+        self._running[process.pid] = process
         if (status := self._early_exits.pop(process.pid, None)) is not None:
             process.exited(status)
 
@@ -288,7 +288,7 @@ class Processes:
         self._tasks.spawn(process.expire())
 
     def _on_end(self, process: Process) -> None:
-        self._alive.pop(process.pid, None)
+        self._running.pop(process.pid, None)
         self._ended[process.pid] = process
         self._unreleased[process.pid] = None
         self._call_later(process, self._settings.retention, self._forget)
@@ -310,15 +310,17 @@ class Processes:
             with contextlib.suppress(NotFoundError):
                 await self._agent.call(ops.RELEASE, pid=pid)
 
-    def _call_later(self, process: Process, delay: float, callback: Any) -> None:
+    def _call_later(
+        self, process: Process, delay: float, callback: Callable[[Process], object]
+    ) -> None:
         if (timer := self._timers.pop(process, None)) is not None:
             timer.cancel()
         loop = asyncio.get_running_loop()
         self._timers[process] = loop.call_later(delay, callback, process)
 
     def _remove_stale_files(self) -> None:
-        """Delete the scrollback of processes that no longer exist."""
+        """Delete the scrollback files of processes that no longer exist."""
         with contextlib.suppress(FileNotFoundError):
             for path in self._scrollback_dir.iterdir():
-                if not path.name.isdigit() or int(path.name) not in self._alive | self._ended:
+                if not path.name.isdigit() or int(path.name) not in self._running | self._ended:
                     path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""One live sandbox: the channel to its agent, and everything that goes through it."""
+"""One running sandbox: the channel to its agent, and everything that uses the channel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.agent import convert_body
 from sbx_jupyter.engine.live.files import Files
 from sbx_jupyter.engine.live.interpreter import Interpreter
-from sbx_jupyter.engine.live.metrics import Meter
+from sbx_jupyter.engine.live.metrics import MetricsReader
 from sbx_jupyter.engine.live.ports import Ports
 from sbx_jupyter.engine.live.processes import KnownProcess, Processes
 from sbx_jupyter.engine.live.subscriptions import DisconnectedError
 from sbx_jupyter.engine.live.watchers import Watchers
-from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
+from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol import agent as ops
 
@@ -47,10 +48,13 @@ class _Hello(msgspec.Struct, frozen=True):
 
 
 class Sandbox:
-    """A running sandbox as the engine sees it.
+    """A running sandbox whose agent is connected: its files, processes, watchers and ports.
 
-    The agent inside is not trusted: its answers are checked, its descriptors looked at, and every
-    question to it has a time limit.
+    A ``Cage`` isolates its processes. ``Placed`` pairs the two, and the ``Slot`` of the sandbox
+    holds that pair while there are processes.
+
+    The agent is not trusted: its replies and descriptors are checked, and every call to it has a
+    time limit.
     """
 
     def __init__(
@@ -73,12 +77,12 @@ class Sandbox:
         self._interpreter = Interpreter(self.files, self.processes, lambda: self.envs)
         self.watchers = Watchers(self)
         self._ports = Ports(self)
-        self._meter = Meter(self, cage, limits)
+        self._metrics = MetricsReader(self, cage, limits)
         self._run_dir = run_dir
         self._channel: Channel | None = None
 
     async def open(self, *, envs: dict[str, str], default_user: str, default_cwd: str) -> None:
-        """Connect to the agent, set the defaults and carry on with processes that run already.
+        """Connect to the agent, set the defaults and adopt the processes that run already.
 
         Raises ``UnavailableError`` when the agent does not answer.
         """
@@ -88,13 +92,13 @@ class Sandbox:
             hello = await self._greet()
             await self.configure(envs=envs, default_user=default_user, default_cwd=default_cwd)
             await self.processes.adopt(hello.processes)
-            await self._meter.start()
+            await self._metrics.start()
         except BaseException:
             self.detach()
             raise
 
     async def configure(self, *, envs: dict[str, str], default_user: str, default_cwd: str) -> None:
-        """Set the environment of all processes to come, and the default user and directory."""
+        """Set the environment, user and directory that new processes get by default."""
         reply = await self.call(
             ops.CONFIGURE,
             envs=envs,
@@ -109,22 +113,24 @@ class Sandbox:
     async def call(
         self, op: str, *, fds: Sequence[int] = (), timeout: float = 30, **fields: Any
     ) -> Reply:
-        """Ask the agent; raises the error that it names, or ``UnavailableError``."""
+        """Call the agent; raises the error that it names, or ``UnavailableError``."""
         if self._channel is None or self.closed.is_set():
             raise UnavailableError("the sandbox is not running")
         return await self._channel.call(op, fds=fds, timeout=timeout, **fields)
 
     async def read_metrics(self) -> Reading:
-        """What the sandbox uses now (interface 4.3)."""
-        return await self._meter.read()
+        """Measure what the sandbox uses (interface 4.3)."""
+        return await self._metrics.read()
 
     async def connect_port(self, port: int) -> socket.socket:
-        """A non-blocking connection to a port inside; raises ``UnavailableError`` when nothing
-        listens there."""
+        """Connect to a port inside; the socket does not block.
+
+        Raises ``UnavailableError`` when nothing listens there.
+        """
         return await self._ports.connect(port)
 
     async def listen_port(self, port: int) -> socket.socket:
-        """A listening socket on 127.0.0.1 inside the sandbox; 0 takes any free port."""
+        """Listen on 127.0.0.1 inside the sandbox; port 0 takes any free port."""
         return await self._ports.listen(port)
 
     async def network_socket(self) -> socket.socket:
@@ -135,32 +141,29 @@ class Sandbox:
         """Return when the code interpreter listens inside; raises ``UnavailableError``."""
         await self._interpreter.start()
 
-    def hang_up(self) -> None:
-        """Drop what is connected, as a pause with memory does; the sandbox can be used again."""
+    def disconnect(self) -> None:
+        """End all streams and connections, before a pause with memory; see ``resume``."""
         error = DisconnectedError("the sandbox was paused")
-        self.processes.hang_up(error)
-        self.watchers.hang_up(error)
-        self._ports.hang_up()
+        self.processes.disconnect(error)
+        self.watchers.disconnect(error)
+        self._ports.disconnect()
 
-    def go_on(self) -> None:
-        """After a pause: time limits go on from where they stood."""
-        self.processes.go_on()
+    def resume(self) -> None:
+        """Continue after a pause: time limits run again from where they stopped."""
+        self.processes.resume()
 
     def detach(self) -> None:
-        """Let go of the sandbox without stopping it; another engine can carry on."""
+        """Disconnect without stopping the sandbox, which the next engine can adopt."""
         self._close(UnavailableError("the engine is shutting down"))
 
     async def aclose(self) -> None:
-        """End all subscriptions with ``UnavailableError`` and drop every descriptor."""
+        """End all subscriptions with ``UnavailableError`` and close every descriptor."""
         self._close(UnavailableError("the sandbox is not running any more"))
 
     async def _greet(self) -> _Hello:
         reply = await self.call(ops.HELLO, timeout=_HELLO_TIMEOUT)
         descriptors.close_all(reply.fds)
-        try:
-            hello = msgspec.convert(reply.body, _Hello)
-        except msgspec.ValidationError as error:
-            raise InternalError(f"the sandbox gave a malformed answer: {error}") from error
+        hello = convert_body(reply.body, _Hello)
         if hello.version != _AGENT_VERSION:
             raise UnavailableError(f"the agent speaks version {hello.version}")
         return hello
@@ -184,13 +187,13 @@ class Sandbox:
         self.processes.abandon(reason)
         self.watchers.abandon(reason)
         self._ports.close()
-        self._meter.close()
+        self._metrics.close()
         if self._channel is not None:
             self._channel.close()
 
 
 async def _connect(run_dir: Path) -> socket.socket:
-    """Connect to the agent's socket, whose path may be longer than an address allows."""
+    """Connect to the agent's socket, whose path may be too long for an address."""
     try:
         folder = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

@@ -1,5 +1,7 @@
-"""Who listens to the output of one process: every subscriber gets every chunk, the slowest sets
-the pace (interface 3.5)."""
+"""Subscriptions to the output of one process (interface 3.5).
+
+Every subscriber gets every chunk, and the process is read as fast as the slowest one takes them.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.runtime import EndEvent
 
 QUEUE_LIMIT: Final = 8
-"""Chunks that wait for one subscriber before the process has to wait for it."""
+"""Chunks that may wait for one subscriber before the process is no longer read."""
 
 
 class DisconnectedError(UnavailableError):
-    """The sandbox was paused with its memory, and its connections dropped (interface 9.5)."""
+    """The sandbox was paused with its memory, which ends its connections (interface 9.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Output:
     """``stdout``, ``stderr`` or ``pty``: the member of the data event."""
     chunk: bytes
     sequence: int
-    """How many bytes of this kind came before the chunk."""
+    """The number of bytes of this kind before the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Ended:
 
 
 class Replay(Protocol):
-    """Output kept from before; it grows with live output until the reader has caught up."""
+    """Earlier output that was kept; new output is added until the reader has caught up."""
 
     def next(self) -> Output | None:
         """The next kept chunk, or ``None`` when there is no more."""
@@ -51,21 +53,21 @@ class Replay(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether more live output would overwrite what was not replayed yet."""
+        """Whether more output would overwrite what was not replayed yet."""
         ...
 
 
 class Subscription:
     """One reader of a process: an asynchronous iterator over its output and then its end.
 
-    Output counts from the moment of ``Process.subscribe``. Leave the context, or call ``close``,
-    to stop listening; the process goes on. Iteration raises ``DeadlineExceededError`` when the
+    It begins with the output after ``Process.subscribe``. Leave the context, or call ``close``, to
+    unsubscribe; the process continues. Iteration raises ``DeadlineExceededError`` when the
     process was killed by its timeout, ``ResourceExhaustedError`` when this reader held up others
     for too long, and ``UnavailableError`` when the sandbox is gone.
     """
 
-    def __init__(self, audience: Audience, replay: Replay | None) -> None:
-        self._audience = audience
+    def __init__(self, subscribers: Subscribers, replay: Replay | None) -> None:
+        self._subscribers = subscribers
         self._replay = replay
         self._queue: deque[Output] = deque()
         self._outcome: Ended | SbxError | None = None
@@ -92,18 +94,18 @@ class Subscription:
             self._wake()
 
     def finish(self, outcome: Ended | SbxError) -> None:
-        """Say how it ends; what is queued is delivered first."""
+        """Set how the subscription ends; queued chunks are delivered first."""
         if self._outcome is None:
             self._outcome = outcome
             self._wake()
 
     def close(self) -> None:
-        """Stop listening; may be called more than once."""
+        """Unsubscribe; may be called more than once."""
         self._is_done = True
         self._queue.clear()
         self._replay = None
         self._wake()
-        self._audience.leave(self)
+        self._subscribers.remove(self)
 
     def __aiter__(self) -> Subscription:
         return self
@@ -113,7 +115,7 @@ class Subscription:
             if self._is_done:
                 raise StopAsyncIteration
             if (output := self._next_output()) is not None:
-                self._audience.consumed(self)
+                self._subscribers.note_consumed(self)
                 return output
             if self._outcome is not None:
                 return self._conclude(self._outcome)
@@ -138,7 +140,7 @@ class Subscription:
         if self._replay is not None:
             if (output := self._replay.next()) is not None:
                 return output
-            # Nothing can arrive between this and the next live chunk: both happen on the loop.
+            # No chunk can arrive between here and the queue: both run on the event loop.
             self._replay = None
         return self._queue.popleft() if self._queue else None
 
@@ -153,18 +155,19 @@ class Subscription:
             self._waiter.set_result(None)
 
 
-class Audience:
+class Subscribers:
     """All subscribers of one process.
 
-    The process is read no faster than its slowest subscriber takes. A subscriber that takes
-    nothing for ``stall_limit`` seconds while another one waits for output is sent away.
+    The process is read as fast as its slowest subscriber takes chunks. A subscriber that takes none
+    for ``stall_limit`` seconds while another one waits for output is dropped. ``on_room`` is called
+    when the process may be read again.
     """
 
     def __init__(self, *, stall_limit: float, on_room: Callable[[], None]) -> None:
         self._members: list[Subscription] = []
         self._stall_limit = stall_limit
         self._on_room = on_room
-        self._is_held = False
+        self._is_paused = False
         self._stall_timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -172,52 +175,52 @@ class Audience:
 
     @property
     def is_full(self) -> bool:
-        """Whether the process has to wait."""
+        """Whether the process must not be read."""
         return any(member.is_full for member in self._members)
 
-    def join(self, replay: Replay | None = None) -> Subscription:
+    def add(self, replay: Replay | None = None) -> Subscription:
         """Add a subscriber."""
         subscription = Subscription(self, replay)
         self._members.append(subscription)
         if self.is_full:
-            self._hold()
+            self._pause()
         return subscription
 
-    def leave(self, subscription: Subscription) -> None:
-        """Forget a subscriber; it may be unknown already."""
+    def remove(self, subscription: Subscription) -> None:
+        """Remove a subscriber, if it is still there."""
         if subscription in self._members:
             self._members.remove(subscription)
-            self._release_if_room()
+            self._resume_if_room()
 
     def publish(self, output: Output) -> bool:
-        """Give one chunk to everybody; false when the process has to wait from now on."""
+        """Give one chunk to every subscriber; false when the process must not be read on."""
         for member in self._members:
             member.offer(output)
         if self.is_full:
-            self._hold()
+            self._pause()
             return False
         return True
 
-    def consumed(self, subscription: Subscription) -> None:
-        """A subscriber took one chunk."""
+    def note_consumed(self, subscription: Subscription) -> None:
+        """Note that a subscriber took one chunk."""
         subscription.full_since = None
-        if self._is_held:
-            self._release_if_room()
+        if self._is_paused:
+            self._resume_if_room()
 
     def finish(self, outcome: Ended | SbxError) -> None:
-        """Tell everybody how it ends, and forget them."""
+        """End every subscription with ``outcome``."""
         members, self._members = self._members, []
         for member in members:
             member.finish(outcome)
         self._stop_timer()
 
-    def hang_up(self, error: SbxError) -> None:
-        """End all who listen now; the process goes on and others may come."""
+    def disconnect(self, error: SbxError) -> None:
+        """End the present subscriptions with ``error``; new ones can be added."""
         self.finish(error)
-        self._release_if_room()
+        self._resume_if_room()
 
-    def _hold(self) -> None:
-        self._is_held = True
+    def _pause(self) -> None:
+        self._is_paused = True
         now = asyncio.get_running_loop().time()
         for member in self._members:
             if member.full_since is None and member.is_full:
@@ -225,22 +228,22 @@ class Audience:
         if self._stall_timer is None and len(self._members) > 1:
             self._start_timer()
 
-    def _release_if_room(self) -> None:
-        if self._is_held and not self.is_full:
-            self._is_held = False
+    def _resume_if_room(self) -> None:
+        if self._is_paused and not self.is_full:
+            self._is_paused = False
             self._stop_timer()
             self._on_room()
 
     def _start_timer(self) -> None:
         loop = asyncio.get_running_loop()
-        self._stall_timer = loop.call_later(self._stall_limit / 4, self._send_stalled_away)
+        self._stall_timer = loop.call_later(self._stall_limit / 4, self._drop_stalled)
 
     def _stop_timer(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
 
-    def _send_stalled_away(self) -> None:
+    def _drop_stalled(self) -> None:
         self._stall_timer = None
         latest = asyncio.get_running_loop().time() - self._stall_limit
         waiting = [member for member in self._members if not member.is_full]
@@ -249,6 +252,6 @@ class Audience:
             if waiting and stalled and member.is_full:
                 member.finish(ResourceExhaustedError("the output was not read for too long"))
                 self._members.remove(member)
-        self._release_if_room()
-        if self._is_held and len(self._members) > 1:
+        self._resume_if_room()
+        if self._is_paused and len(self._members) > 1:
             self._start_timer()

@@ -1,4 +1,4 @@
-"""Starts code interpreters before anybody asks for them, in sandboxes that are made for that."""
+"""Starts code interpreters ahead of use, in sandboxes of the interpreter template."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _DELAY: Final = 0.2
-"""Seconds from the start of a sandbox, and between two looks whether any is being made."""
+"""Seconds from the start of a sandbox, and between two checks whether any is being created."""
 _PACE: Final = 1.0
-"""Seconds between two starts: about what one takes of a processor."""
-_PATIENCE: Final = 10.0
-"""Seconds that starts wait while sandboxes are being made all the time."""
+"""Seconds between two starts: about the processor time of one."""
+_MAX_DELAY: Final = 10.0
+"""Seconds that a start waits at most while sandboxes are being created."""
 MAX_WAITING: Final = 256
 
 
-class Warmer:
-    """Warms the interpreters of one engine, one at a time and after what is more urgent.
+class InterpreterWarmer:
+    """Starts the interpreters of one engine, one at a time, while no sandbox is being created.
 
-    Nobody waits for it: a client that comes first starts the interpreter itself, or waits for the
-    start that has begun.
+    Clients do not depend on it: the first use starts the interpreter, or waits for a start that
+    has begun.
     """
 
     def __init__(self, slots: Slots) -> None:
@@ -40,7 +40,7 @@ class Warmer:
         self._working: asyncio.Task[None] | None = None
 
     async def started(self, row: SandboxRow, sandbox: Sandbox) -> None:
-        """Note a sandbox that has new processes, if its template is that of the interpreter."""
+        """Queue a sandbox with new processes, if it is of the interpreter template."""
         is_build = self._slots.get(row.sandbox_id) is None
         if is_build or row.template_id != INTERPRETER_TEMPLATE_ID:
             return
@@ -49,7 +49,7 @@ class Warmer:
             self._working = asyncio.create_task(self._work(), name="sbx-warming")
 
     async def aclose(self) -> None:
-        """Leave the rest cold."""
+        """Stop, leaving the rest of the queue."""
         self._waiting.clear()
         if self._working is not None:
             self._working.cancel()
@@ -57,7 +57,7 @@ class Warmer:
 
     async def _work(self) -> None:
         while self._waiting:
-            await self._wait_for_quiet()
+            await self._wait_for_creations()
             if not self._waiting:
                 return
             sandbox = self._waiting.popleft()
@@ -69,9 +69,9 @@ class Warmer:
                 _log.info("the interpreter of %s is not warmed: %s", sandbox.sandbox_id, error)
             await asyncio.sleep(_PACE)
 
-    async def _wait_for_quiet(self) -> None:
+    async def _wait_for_creations(self) -> None:
         loop = asyncio.get_running_loop()
-        end = loop.time() + _PATIENCE
+        end = loop.time() + _MAX_DELAY
         while True:
             await asyncio.sleep(_DELAY)
             is_busy = any(slot.state is State.CREATING for slot in self._slots)

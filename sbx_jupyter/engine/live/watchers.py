@@ -1,8 +1,8 @@
-"""Watches on directories of one sandbox (interface 3.4, "Watch events").
+"""Watchers of directories of one sandbox (interface 3.4, "Watch events").
 
-The agent arms inotify inside and hands the descriptor out; events are read and named here. Folders
-that appear below a recursive watch are armed through the agent, which also says what they held by
-then, so that nothing is missed in between.
+The agent sets up inotify inside and passes the descriptor out; events are read and named here. The
+agent also adds folders that appear below a recursive watcher, and lists what they contain by then,
+so that nothing in between is missed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import collections
 import contextlib
 import os
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from sbx_jupyter.engine.live import descriptors, inotify
+from sbx_jupyter.engine.live.agent import convert_body
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import (
     InternalError,
@@ -30,7 +31,7 @@ from sbx_jupyter.protocol import runtime
 from sbx_jupyter.protocol.runtime import EntryInfo, FilesystemEvent, WatchDirRequest
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.live.process import Caller
+    from sbx_jupyter.engine.live.agent import AgentCaller
 
 MAX_EVENTS: Final = 10_000
 MAX_FOLDERS: Final = 200_000
@@ -52,16 +53,18 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 _Boundary = frozenset[str]
-"""Stands in the queue behind the last kernel event that can repeat one of these found names."""
+"""A mark in the queue: events after it cannot repeat these names, which a listing found."""
 
 
-class Watch:
-    """One watched directory: an asynchronous iterator of its events, until ``aclose``."""
+class Watcher:
+    """Watches one directory: an asynchronous iterator of its events, until ``aclose``."""
 
-    def __init__(self, agent: Caller, fd: int, armed: _Armed, request: WatchDirRequest) -> None:
+    def __init__(
+        self, agent: AgentCaller, fd: int, armed: _Armed, request: WatchDirRequest
+    ) -> None:
         self._agent = agent
         self._fd = fd
-        self._id = armed.watch
+        self.id = armed.watch
         self._path = armed.path
         self._recursive = request.recursive
         self._include_entry = request.include_entry
@@ -76,11 +79,20 @@ class Watch:
         self._tasks = BackgroundTasks()
         asyncio.get_running_loop().add_reader(fd, self._readable)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it was neither closed nor ended by an error."""
+        return self._error is None and not self._is_closed
+
     async def take(self) -> list[FilesystemEvent]:
-        """All events up to this moment, and forget them. Raises the error that ended the watch."""
+        """Remove and return the events so far. Raises the error that ended the watcher."""
         if self._error is None:
             self._read()
-            # Shielded, since a caller who gives up must not lose what is being worked on.
+            # Shielded: events in progress must not be lost when the caller is cancelled.
             await self._tasks.complete(self._process())
         if self._error is not None:
             raise self._error
@@ -88,7 +100,7 @@ class Watch:
         self._events.clear()
         return taken
 
-    def __aiter__(self) -> Watch:
+    def __aiter__(self) -> Watcher:
         return self
 
     async def __anext__(self) -> FilesystemEvent:
@@ -109,14 +121,14 @@ class Watch:
         self._close()
         if was_alive:
             with contextlib.suppress(NotFoundError, UnavailableError):  # gone with its sandbox
-                descriptors.close_all((await self._agent.call(ops.UNWATCH, watch=self._id)).fds)
+                descriptors.close_all((await self._agent.call(ops.UNWATCH, watch=self.id)).fds)
 
     def fail(self, error: SbxError) -> None:
-        """End the watch; every later use raises ``error``."""
+        """End the watcher; every later use raises ``error``."""
         if self._error is None and not self._is_closed:
             self._error = error
             self._close()
-            self._is_closed = False  # whoever holds it still learns of the error
+            self._is_closed = False  # so that later uses raise the error
 
     def _close(self) -> None:
         self._is_closed = True
@@ -133,7 +145,7 @@ class Watch:
             self._tasks.spawn(self._process())
 
     def _read(self) -> None:
-        """Move what the kernel holds into the queue, which is bounded."""
+        """Move the events of the kernel into the queue, which is bounded."""
         try:
             while self._fd >= 0 and (events := inotify.read(self._fd)):
                 self._queue.extend(events)
@@ -146,7 +158,7 @@ class Watch:
         self.fail(ResourceExhaustedError(f"too many events at once in '{self._path}'"))
 
     async def _process(self) -> None:
-        """Turn the queue into events, in order, however many ask for it at the same time."""
+        """Turn the queue into events, in order; concurrent calls wait for each other."""
         async with self._processing:
             while self._queue:
                 item = self._queue.popleft()
@@ -167,7 +179,7 @@ class Watch:
             return
         folder = self._folders.get(event.wd)
         if folder is None or (folder != _ROOT and not event.name):
-            return  # moved away, or told by the parent folder already
+            return  # moved away, or the parent folder has the event
         name = _join(folder, event.name)
         if event.mask & _APPEARED and name in self._found:
             return
@@ -177,22 +189,22 @@ class Watch:
             await self._follow(event, name)
 
     async def _follow(self, event: inotify.KernelEvent, name: str) -> None:
-        """Go along with a folder that appeared or went away."""
+        """Start or stop watching a folder that appeared or disappeared."""
         if event.mask & (inotify.system.IN_MOVED_FROM | inotify.system.IN_DELETE):
             gone = [wd for wd, folder in self._folders.items() if _is_within(folder, name)]
             for wd in gone:
                 del self._folders[wd]
         if not event.mask & _APPEARED:
             return
-        reply = await self._agent.call(ops.WATCH_ADD, watch=self._id, folder=name)
+        reply = await self._agent.call(ops.WATCH_ADD, watch=self.id, folder=name)
         descriptors.close_all(reply.fds)
-        armed = _convert(reply.body, _Armed)
+        armed = convert_body(reply.body, _Armed, strict=False)
         self._folders.update(armed.wds)
         if len(self._folders) > MAX_FOLDERS:
             raise ResourceExhaustedError(f"too many folders below '{self._path}'")
         if event.mask & inotify.system.IN_MOVED_TO:
-            return  # it brought along what it holds: one event stands for all
-        # What the kernel says of the found names until now repeats what is told here.
+            return  # moved with its contents: one event for the folder is enough
+        # Kernel events so far about the found names repeat what is reported here.
         self._read()
         self._found.update(armed.found)
         self._queue.append(frozenset(armed.found))
@@ -200,7 +212,7 @@ class Watch:
             await self._add_found(found)
 
     async def _add_found(self, name: str) -> None:
-        """Tell of something that was there before its folder was watched."""
+        """Report an entry that existed before its folder was watched."""
         entry = await self._stat(name)
         self._append(name, runtime.EVENT_CREATE, entry)
         if entry is not None and entry.type == runtime.FILE and entry.size:
@@ -217,7 +229,7 @@ class Watch:
         event = FilesystemEvent(name=_printable(name), type=kind, entry=shown)
         last = self._events[-1] if self._events else None
         if last and kind == runtime.EVENT_WRITE and (last.name, last.type) == (event.name, kind):
-            self._events[-1] = event  # a long write is told once to whoever asks at its end
+            self._events[-1] = event  # one event for a long write
             return
         if len(self._events) >= MAX_EVENTS:
             raise ResourceExhaustedError(
@@ -235,29 +247,29 @@ class Watch:
         except SbxError:
             return None  # gone already
         descriptors.close_all(reply.fds)
-        return _convert(reply.body, _Entry).entry
+        return convert_body(reply.body, _Entry, strict=False).entry
 
 
 class Watchers:
-    """All watches of one sandbox, those of streams and those that are asked for their events."""
+    """All watchers of one sandbox: those of streams, and those whose events are fetched by id."""
 
-    def __init__(self, agent: Caller) -> None:
+    def __init__(self, agent: AgentCaller) -> None:
         self._agent = agent
-        self._streams: set[Watch] = set()
+        self._streams: set[Watcher] = set()
         self._orphans: list[int] = []
-        self._named: dict[str, Watch] = {}
+        self._by_id: dict[str, Watcher] = {}
 
     def __len__(self) -> int:
-        return len(self._named) + sum(not watch._is_closed for watch in self._streams)
+        return len(self._by_id) + sum(not watch.is_closed for watch in self._streams)
 
-    async def watch(self, request: WatchDirRequest, user: str | None = None) -> Watch:
-        """Watch a directory; the watch is armed on return, and must be closed.
+    async def watch(self, request: WatchDirRequest, user: str | None = None) -> Watcher:
+        """Watch a directory; the watcher is active on return, and must be closed.
 
         Raises ``NotFoundError``, ``InvalidArgumentError`` for a file or a network file system,
-        ``ResourceExhaustedError`` when the machine has no more watches to give.
+        ``ResourceExhaustedError`` when the machine has no inotify watches left.
         """
         watch = await self._arm(request, user)
-        self._streams = {known for known in self._streams if not known._is_closed}
+        self._streams = {known for known in self._streams if not known.is_closed}
         self._streams.add(watch)
         return watch
 
@@ -265,50 +277,50 @@ class Watchers:
         """Watch a directory until ``remove``, collecting its events; raises as ``watch``."""
         watch = await self._arm(request, user)
         watcher_id = f"w{secrets.token_hex(10)}"
-        self._named[watcher_id] = watch
+        self._by_id[watcher_id] = watch
         return watcher_id
 
     async def events(self, watcher_id: str) -> list[FilesystemEvent]:
-        """What happened since the last call.
+        """The events since the last call.
 
-        Raises ``NotFoundError`` for an unknown watcher, and the error that ended it ever after.
+        Raises ``NotFoundError`` for an unknown watcher, and the error that ended a watcher.
         """
         return await self._find(watcher_id).take()
 
     async def remove(self, watcher_id: str) -> None:
         """End a watcher; raises ``NotFoundError``."""
         watch = self._find(watcher_id)
-        del self._named[watcher_id]
+        del self._by_id[watcher_id]
         await watch.aclose()
 
-    def hang_up(self, error: SbxError) -> None:
-        """End the watches of streams with ``error``; those with a name go on."""
+    def disconnect(self, error: SbxError) -> None:
+        """End the watchers of streams with ``error``; those with an id stay."""
         for watch in self._streams:
-            if watch._error is None and not watch._is_closed:
-                self._orphans.append(watch._id)
+            if watch.is_active:
+                self._orphans.append(watch.id)
                 watch.fail(error)
         self._streams.clear()
 
     async def _drop_orphans(self) -> None:
-        """Tell the agent, which stood still when they were ended."""
+        """End them in the agent too, which was frozen when they were ended here."""
         while self._orphans:
             with contextlib.suppress(NotFoundError):
                 reply = await self._agent.call(ops.UNWATCH, watch=self._orphans.pop())
                 descriptors.close_all(reply.fds)
 
     def abandon(self, error: SbxError) -> None:
-        """End every watch with ``error``."""
-        for watch in (*self._streams, *self._named.values()):
+        """End every watcher with ``error``."""
+        for watch in (*self._streams, *self._by_id.values()):
             watch.fail(error)
         self._streams.clear()
 
-    def _find(self, watcher_id: str) -> Watch:
+    def _find(self, watcher_id: str) -> Watcher:
         try:
-            return self._named[watcher_id]
+            return self._by_id[watcher_id]
         except KeyError:
             raise NotFoundError(f"watcher with id {watcher_id} not found") from None
 
-    async def _arm(self, request: WatchDirRequest, user: str | None) -> Watch:
+    async def _arm(self, request: WatchDirRequest, user: str | None) -> Watcher:
         await self._drop_orphans()
         reply = await self._agent.call(
             ops.WATCH,
@@ -319,7 +331,7 @@ class Watchers:
         )
         (fd,) = descriptors.take(reply.fds, inotify.is_inotify)
         try:
-            return Watch(self._agent, fd, _convert(reply.body, _Armed), request)
+            return Watcher(self._agent, fd, convert_body(reply.body, _Armed, strict=False), request)
         except BaseException:
             os.close(fd)
             raise
@@ -336,12 +348,5 @@ def _is_within(folder: str, name: str) -> bool:
 
 
 def _printable(name: str) -> str:
-    """A name that can be sent: bytes that are not UTF-8 become U+FFFD."""
+    """The name as valid UTF-8: other bytes become U+FFFD."""
     return os.fsencode(name).decode("utf-8", "replace")
-
-
-def _convert(body: dict[str, Any], kind: Any) -> Any:
-    try:
-        return msgspec.convert(body, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InternalError(f"the sandbox gave a malformed answer: {error}") from error

@@ -111,7 +111,7 @@ class Supervisor:
             await self.thaw(slot)
             raise
         if placed.sandbox is not None:
-            placed.sandbox.hang_up()
+            placed.sandbox.disconnect()
         for hook in self._context.hooks.paused:
             await hook(slot.sandbox_id)
 
@@ -192,7 +192,7 @@ class Supervisor:
         if is_new:
             await self._tell_started(slot)
             return
-        opened(placed).go_on()
+        opened(placed).resume()
         for hook in self._context.hooks.resumed:
             await hook(slot.sandbox_id)
 

@@ -1,4 +1,4 @@
-"""The scrollback of a pty: the last output in a bounded ring file that survives the engine."""
+"""The scrollback of a pty: its last output, in a ring file that outlives the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAGIC: Final = b"sbxring1"
 _DATA_OFFSET: Final = 4096
 _REPLAY_CHUNK: Final = 16 * 1024
 _BEHIND_MARGIN: Final = 128 * 1024
-"""What one wake-up of the reader may add before anybody looks again."""
+"""Bytes that one wake-up of the reader may add before ``is_behind`` is checked again."""
 
 SCROLLBACK_SIZE: Final = 1024 * 1024
 
@@ -27,9 +27,9 @@ SCROLLBACK_SIZE: Final = 1024 * 1024
 class Scrollback:
     """A ring of the last bytes of a pty, each byte numbered from the pty's first.
 
-    The data is written before the header, so a crash between the two loses the newest chunk and
-    never shows a wrong one. Writes go to the page cache, in a few microseconds; a disk that
-    refuses them empties the ring and does not stop the terminal.
+    The data is written before the header, so a crash between the two loses the newest chunk but
+    shows no wrong one. Writes go to the page cache and take microseconds. If a write fails, the
+    ring is emptied and the terminal continues.
     """
 
     def __init__(self, path: Path, fd: int, capacity: int, oldest: int, end: int) -> None:
@@ -41,14 +41,14 @@ class Scrollback:
 
     @classmethod
     def create(cls, path: Path, capacity: int = SCROLLBACK_SIZE) -> Scrollback:
-        """A new, empty ring in place of whatever was there; raises ``OSError``."""
+        """Create an empty ring, replacing an existing file; raises ``OSError``."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         return cls(path, os.open(path, flags, 0o600), capacity, 0, 0)
 
     @classmethod
     def open(cls, path: Path, capacity: int = SCROLLBACK_SIZE) -> Scrollback:
-        """The ring that an engine before this one left, or a new one; raises ``OSError``."""
+        """Open the ring of an earlier engine, or create a new one; raises ``OSError``."""
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -62,7 +62,7 @@ class Scrollback:
         return cls.create(path, capacity)
 
     def append(self, chunk: bytes) -> None:
-        """Add output at the end; the oldest output gives way."""
+        """Add output at the end; it overwrites the oldest."""
         self.end += len(chunk)
         kept = chunk[-self.capacity :]
         try:
@@ -76,7 +76,7 @@ class Scrollback:
     def read(self, position: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``position``, which is between ``oldest`` and ``end``.
 
-        Nothing once the ring is closed.
+        Empty after the ring is closed.
         """
         if self._fd < 0:
             return b""
@@ -89,11 +89,11 @@ class Scrollback:
         return data
 
     def replay(self, position: int) -> ScrollbackReplay:
-        """What is kept from ``position`` on, or from the oldest byte if that is later."""
+        """Replay from ``position``, or from the oldest byte if that is later."""
         return ScrollbackReplay(self, min(max(position, self.oldest), self.end))
 
     def close(self) -> None:
-        """Close the file and leave it for another engine."""
+        """Close the file; it stays for the next engine."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -116,7 +116,7 @@ class Scrollback:
 
 
 class ScrollbackReplay:
-    """One reader's way through a scrollback until it has caught up with the live output."""
+    """Reads a scrollback for one subscriber, until that has caught up with new output."""
 
     def __init__(self, scrollback: Scrollback, position: int) -> None:
         self._scrollback = scrollback
@@ -124,7 +124,7 @@ class ScrollbackReplay:
 
     @property
     def is_behind(self) -> bool:
-        """Whether more live output would overwrite what was not replayed yet."""
+        """Whether more output would overwrite what was not replayed yet."""
         ring = self._scrollback
         margin = min(_BEHIND_MARGIN, ring.capacity // 4)
         return ring.end - self._position > ring.capacity - margin and ring.oldest < ring.end

@@ -1,4 +1,4 @@
-"""Moves bytes between the event loop and the descriptors of one process."""
+"""Reads the output and writes the input of one process, on the event loop."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PIPE_CHUNK: Final = 48 * 1024
-"""65,536 bytes in base64 without padding; larger chunks fall over malloc's mmap threshold."""
+"""65,536 bytes in base64 without padding; larger chunks exceed malloc's mmap threshold."""
 
 PTY_CHUNK: Final = 16 * 1024
 _PTY_READ: Final = 4096
 _LEAST_PIPE: Final = 4096
 _READS_PER_WAKE: Final = 4
 _DRAIN_LIMIT: Final = 1024 * 1024
-"""What the pipes that the agent makes can hold."""
+"""The capacity of the pipes that the agent makes."""
 
 
-class OutputPump:
-    """Reads one output descriptor of a process and hands its chunks on.
+class OutputReader:
+    """Reads one output descriptor of a process in chunks.
 
-    ``deliver`` gets the kind and the chunk and answers whether it can take more; ``on_end`` is
+    ``deliver`` gets the kind and the chunk and returns whether it can take more; ``on_end`` is
     called once, after the last chunk.
     """
 
@@ -39,7 +39,7 @@ class OutputPump:
         fd: int,
         kind: str,
         deliver: Callable[[str, bytes], bool],
-        on_end: Callable[[OutputPump], None],
+        on_end: Callable[[OutputReader], None],
     ) -> None:
         self.kind = kind
         self._fd = fd
@@ -56,15 +56,16 @@ class OutputPump:
             self._loop.add_reader(self._fd, self._on_readable)
 
     def pause(self) -> None:
-        """Leave the output where it is; the process waits when its pipe is full."""
+        """Stop reading; the process blocks when its pipe is full."""
         if self._is_reading:
             self._is_reading = False
             self._loop.remove_reader(self._fd)
 
     def drain(self) -> None:
-        """Deliver what is there this moment, however full the subscribers are, and close.
+        """Deliver what is there now, even to full subscribers, and close.
 
-        Bounded by what a pipe can hold, so a writer that never stops does not keep us here.
+        Reads at most what a pipe can hold, so that a process that never stops writing does not
+        keep this loop busy.
         """
         limit = self._available()
         while limit > 0 and self._fd >= 0:
@@ -76,16 +77,17 @@ class OutputPump:
         self.close()
 
     def control(self, request: int, argument: bytes) -> None:
-        """Make an ``ioctl`` on the descriptor."""
+        """Call ``ioctl`` on the descriptor."""
         if self._fd >= 0:
             fcntl.ioctl(self._fd, request, argument)
 
     def close(self) -> None:
-        """Close the descriptor without a word to ``on_end``."""
+        """Close the descriptor; ``on_end`` is not called."""
         self.pause()
         if self._fd >= 0:
             if self.kind != "pty":
-                # The agent holds the pipe for a while. Its pages count for all sandboxes together.
+                # The agent keeps the pipe open for a while, and pipe pages are limited for all
+                # sandboxes together.
                 with contextlib.suppress(OSError):
                     fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _LEAST_PIPE)
             os.close(self._fd)
@@ -104,7 +106,7 @@ class OutputPump:
                 return
 
     def _read_pipe(self) -> bytes | None:
-        """A chunk, nothing at the end, ``None`` when there is none at the moment."""
+        """Read a chunk: empty at the end, ``None`` when there is no output now."""
         try:
             return os.read(self._fd, PIPE_CHUNK)
         except BlockingIOError:
@@ -148,9 +150,9 @@ class InputWriter:
         return self._fd < 0
 
     async def write(self, data: bytes) -> None:
-        """Return when the kernel has taken every byte; the process may take its time.
+        """Return when the kernel has taken every byte; the process may read it later.
 
-        Raises ``InternalError`` when nobody can read it any more.
+        Raises ``InternalError`` when no process has the other end open any more.
         """
         async with self._lock:
             view = memoryview(data)
