@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -90,11 +90,11 @@ def error_from_json(raw: bytes, status: int) -> SbxError:
     """
     code = _CODE_OF_STATUS.get(status, "internal" if status >= 500 else "unknown")
     try:
-        body = msgspec.json.decode(raw)
+        body = msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.ValidationError:
+        return error_for(code, f"HTTP status {status}")
     except (msgspec.DecodeError, UnicodeDecodeError):
         return error_for(code, raw.decode("utf-8", "replace").strip() or f"HTTP status {status}")
-    if not isinstance(body, dict):
-        return error_for(code, f"HTTP status {status}")
     stated = body.get("code")
     message = str(body.get("message") or f"HTTP status {status}")
     return error_for(stated if isinstance(stated, str) and stated in HTTP_STATUS else code, message)

@@ -66,15 +66,15 @@ class DockerfileSteps:
     """What a Dockerfile says, as a build takes it."""
 
     image: str = ""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list[Step])
     start_command: str | None = None
     ready_command: str | None = None
     """What HEALTHCHECK runs."""
 
-    inline: dict[str, bytes] = field(default_factory=dict)
+    inline: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """Files for COPY whose content stands in the Dockerfile, by their source."""
 
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list[str])
     """Instructions that mean nothing for a template, each with its line and the reason."""
 
 

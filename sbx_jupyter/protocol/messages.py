@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -62,12 +62,13 @@ def _normalise(value: Any, kind: Any) -> Any:
     if record is None:
         return value
     if isinstance(value, list):
-        return [_normalise(item, kind) for item in value]
+        items = cast("list[Any]", value)
+        return [_normalise(item, kind) for item in items]
     if not isinstance(value, dict):
         return value
     known = _fields(record)
     result: dict[str, Any] = {}
-    for name, item in value.items():
+    for name, item in cast("dict[str, Any]", value).items():
         if name not in known or item is None:
             continue
         wire_name, inner_kind = known[name]

@@ -55,7 +55,15 @@ class BodyHandler(RequestHandler):
         """The connection of the request."""
         return cast("HTTP1Connection", self.request.connection)
 
-    # What a surface fills in.
+    if TYPE_CHECKING:  # tornado's annotations do not say what is in its dict
+
+        def write(self, chunk: str | bytes | dict[str, Any]) -> None: ...
+
+        def finish(
+            self, chunk: str | bytes | dict[str, Any] | None = None
+        ) -> asyncio.Future[None]: ...
+
+    # For subclasses to override.
 
     async def admit(self) -> None:
         """Look at the head of the request; raises what makes it unacceptable."""

@@ -44,7 +44,12 @@ class ErrorResponse:
     @classmethod
     def for_route(cls, status: int, route: Route, message: str, **details: int) -> ErrorResponse:
         """The JSON error about one port of one sandbox."""
-        body = {"sandboxId": route.sandbox_id, "message": message, **details, "code": status}
+        body: dict[str, object] = {
+            "sandboxId": route.sandbox_id,
+            "message": message,
+            **details,
+            "code": status,
+        }
         return cls(status, body)
 
     @classmethod

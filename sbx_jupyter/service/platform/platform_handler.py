@@ -81,7 +81,7 @@ class PlatformHandler(BodyHandler):
     def read_body(self, kind: type[T], *, optional: bool = False) -> T:
         """The body as a record; raises ``InvalidArgumentError`` with the texts of 1.0.4."""
         raw: bytes | bytearray = self.body
-        if optional and raw.strip() in (b"", b"null"):
+        if optional and bytes(raw).strip() in (b"", b"null"):
             raw = b"{}"
         try:
             return msgspec.json.decode(raw, type=kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.live.subscriptions import Ended, Output
+from sbx_jupyter.engine.live.subscriptions import Output
 from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
 from sbx_jupyter.protocol.runtime import (
     ConnectRequest,
@@ -130,7 +130,7 @@ async def _send_output(call: StreamCall, subscription: Subscription) -> None:
     async for item in subscription:
         if isinstance(item, Output):
             await call.writer.send_raw(call.codec.output_envelope(item, numbered=numbered))
-        elif isinstance(item, Ended):
+        else:
             await call.send(ProcessEventResponse(event=ProcessEvent(end=item.end)))
 
 

@@ -11,16 +11,11 @@ import asyncio
 import functools
 import logging
 import time
+from email.utils import formatdate
 from http.client import responses
 from typing import TYPE_CHECKING, Final, cast
 
-from tornado.httputil import (
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-    format_timestamp,
-)
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
 
 from sbx_jupyter.errors import DeadlineExceededError, InternalError, SbxError
 from sbx_jupyter.protocol import connect, messages
@@ -142,4 +137,4 @@ def _failure(error: SbxError) -> tuple[int, bytes]:
 
 @functools.lru_cache(maxsize=2)
 def _date(seconds: int) -> str:
-    return format_timestamp(seconds)
+    return formatdate(seconds, usegmt=True)

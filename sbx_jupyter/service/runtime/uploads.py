@@ -74,7 +74,8 @@ class Upload:
         while size:
             room = filling[filled : min(_PIECE, filled + size)]
             try:
-                count = await stream.read_into(room, partial=True)  # type: ignore[arg-type]  # any writable buffer
+                # Tornado is annotated for a bytearray, and takes any writable buffer.
+                count = await stream.read_into(room, partial=True)  # pyright: ignore[reportArgumentType]
             except StreamClosedError:
                 await file.write_borrowed(filling[:filled])  # what came, stays
                 raise

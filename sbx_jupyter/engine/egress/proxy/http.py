@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_HEAD: Final = 64 * 1024
 _END: Final = b"\r\n\r\n"
 _HOP_BY_HOP: Final = {b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"}
-_STATUS: Final = {
+_STATUS: Final[dict[type[SbxError], str]] = {
     PermissionDeniedError: "403 Forbidden",
     DeadlineExceededError: "504 Gateway Timeout",
     InvalidArgumentError: "400 Bad Request",

@@ -55,7 +55,7 @@ class Interceptor:
         with a placeholder in place of a credential.
         """
         pattern = self._pattern(host)
-        rules = self.headers[pattern] if pattern else {}
+        rules: Mapping[str, str] = self.headers[pattern] if pattern else {}
         return [(name.encode(), self._fill(value).encode()) for name, value in rules.items()]
 
     async def serve(self, proxy: Proxy, inside: Stream, host: str, port: int) -> None:
@@ -162,7 +162,7 @@ class _Exchange:
         while True:
             event = connection.next_event()
             if event is not h11.NEED_DATA:
-                return event  # pyright: ignore[reportReturnType]
+                return event  # pyright: ignore[reportReturnType] - h11: not NEED_DATA
             connection.receive_data(await stream[0].read(_CHUNK))
 
     @staticmethod
