@@ -21,6 +21,7 @@ OUTSIDE = {"GitHub", "JavaScript", "TypeScript", "JupyterLab", "BuildKit"}
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+TREE = re.compile(r"^```\n(sbx_jupyter/\n.*?)^```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`[^`\n]+`")
 FILE = re.compile(
     r"(?<![\w/.<>~-])(?:[\w.-]+/)+[\w.-]*\.(?:py|tsx?|md|sh|json|toml|ipynb|css|mjs)\b"
@@ -77,6 +78,19 @@ def wrong_names(text: str) -> list[str]:
     return files + folders + modules + classes
 
 
+def missing_folders(text: str) -> list[str]:
+    """The folders of the trees that a page draws, by indentation, and that are not there."""
+    missing = []
+    for tree in TREE.findall(text):
+        above: dict[int, Path] = {}
+        for indent, name in re.findall(r"^( *)([\w/-]+/)(?:\s|$)", tree, re.MULTILINE):
+            path = above.get(len(indent) - 2, ROOT) / name
+            above[len(indent)] = path
+            if not path.is_dir():
+                missing.append(str(path.relative_to(ROOT)))
+    return missing
+
+
 def is_module(name: str) -> bool:
     """Whether a dotted name is a module or something that a module has."""
     path = ROOT / name.replace(".", "/")
@@ -108,6 +122,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", DESCRIPTIONS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_and_classes_are_there(page: Path) -> None:
     assert wrong_names(page.read_text()) == []
+    assert missing_folders(page.read_text()) == []
 
 
 def test_broken_links_are_told() -> None:
@@ -124,3 +139,11 @@ def test_wrong_names_are_told() -> None:
 
     expected = ["engine/motor.py", "sbx_jupyter/motors/", "sbx_jupyter.agent.motor", "MotorError"]
     assert wrong_names(text) == expected
+
+
+def test_folders_of_a_tree_are_looked_for_below_the_one_above() -> None:
+    tree = (
+        "```\nsbx_jupyter/\n  engine/  sandboxes\n    live/  one\n    motor/  none\n  live/\n```\n"
+    )
+
+    assert missing_folders(tree) == ["sbx_jupyter/engine/motor", "sbx_jupyter/live"]
