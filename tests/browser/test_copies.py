@@ -41,7 +41,7 @@ def test_a_snapshot_is_kept_made_from_and_deleted(lab: Lab, sandbox: str, server
     lab.page.locator(".jp-Dialog input").fill("lab-snapshot")
     lab.page.locator(".jp-Dialog").get_by_role("button", name="Take snapshot").click()
     before = set(server.sandboxes())
-    toast(lab, "Snapshot lab-snapshot is kept.").get_by_role("button").get_by_text(
+    toast(lab, "Snapshot lab-snapshot was taken.").get_by_role("button").get_by_text(
         "New sandbox from it"
     ).click()
     expect(toast(lab, "is running.")).to_be_visible()

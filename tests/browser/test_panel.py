@@ -104,7 +104,7 @@ def test_the_badge_says_what_holds_each_limit(lab: Lab, server: JupyterServer):
     details = lab.page.get_by_role("dialog", name="Isolation")
     for limit, how in isolation["limits"].items():
         row = details.get_by_role("row").filter(has_text=re.compile(limit, re.IGNORECASE))
-        expect(row).to_contain_text("not held" if how == "none" else how)
+        expect(row).to_contain_text("not enforced" if how == "none" else how)
     for missing in isolation["missing"]:
         expect(details).to_contain_text(missing["remedy"])
     expect(details.get_by_role("button", name="Close")).to_be_focused()

@@ -143,7 +143,7 @@ def test_ending_a_terminal_asks_when_something_runs_in_it(
 def test_a_closed_terminal_goes_on_and_can_be_ended(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
     lab.page.evaluate("jupyterapp.shell.currentWidget.close()")
-    toast = lab.page.locator(".Toastify__toast", has_text="goes on without its tab")
+    toast = lab.page.locator(".Toastify__toast", has_text="is still running")
     assert len(server.http.get(f"sandboxes/{sandbox}/terminals").json()) == 1
 
     with lab.page.expect_response(lambda answer: answer.request.method == "DELETE"):

@@ -1,6 +1,6 @@
 type Attributes = Readonly<Record<string, string>>;
 
-/** An element with a class, attributes and children; text goes in as text, never as HTML. */
+/** Creates an element with a class, attributes and children; text is never parsed as HTML. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   className: string,
@@ -18,7 +18,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** A 16 px icon drawn from one path in the text's colour, hidden from screen readers. */
+/** Creates a 16 px icon from one path in the colour of the text, hidden from screen readers. */
 export function icon(path: string): SVGElement {
   const svg = document.createElementNS(SVG, 'svg');
   svg.setAttribute('viewBox', '0 0 24 24');
@@ -30,7 +30,7 @@ export function icon(path: string): SVGElement {
   return svg;
 }
 
-/** A button that shows an icon and says `label` to everyone who cannot see it. */
+/** Creates a button with an icon; `label` is its tooltip and what screen readers say. */
 export function iconButton(path: string, label: string, onClick: () => void): HTMLButtonElement {
   const button = element('button', 'sbx-IconButton', { type: 'button', title: label, 'aria-label': label });
   button.append(icon(path));

@@ -10,7 +10,7 @@ export interface IEditorActions {
   close(): void;
 }
 
-/** One text file: a plain editor with Save (also Ctrl+S) and what became of the last save. */
+/** A plain editor for one text file, with a Save button (also Ctrl+S) and the result of the last save. */
 export class FileEditor {
   constructor(
     readonly node: HTMLElement,
@@ -58,7 +58,7 @@ export class FileEditor {
     this.text.focus();
   }
 
-  /** Whether the file may be left: nothing is unsaved, or the user says that it may be lost. */
+  /** Whether the editor may close: nothing is unsaved, or the user agrees to discard it. */
   async mayLeave(): Promise<boolean> {
     if (this.text.value === this.saved) {
       return true;

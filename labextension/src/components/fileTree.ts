@@ -8,10 +8,10 @@ import * as icons from './icons';
 import { trans } from './translation';
 import type { ISandboxTransport } from './transport';
 
-/** A directory with more entries than this is cut, with a row that says so. */
+/** A longer directory is cut, and a row says how many entries are not shown. */
 const MAX_ROWS = 2000;
 
-/** What a tree asks of the one who shows it. */
+/** What the tree's buttons and keys do to an entry. */
 export interface ITreeActions {
   open(entry: IEntryInfo): void;
   download(entry: IEntryInfo): void;
@@ -53,7 +53,7 @@ export class FileTree {
     }
   }
 
-  /** The row that shows now what `before` showed; the first one when that is gone. */
+  /** The current row for the entry of the earlier row `before`, else the first row. */
   rowOf(before: HTMLElement): HTMLElement | null {
     const path = before.closest<HTMLElement>('[role=treeitem]')?.dataset['path'];
     const rows = this.rows();
@@ -227,7 +227,7 @@ export class FileTree {
   private readonly expanded = new Set<string>();
 }
 
-/** Directories first, then by name as people order them. */
+/** Sorts directories first, then by name with numbers in numeric order. */
 function byKindThenName(one: IEntryInfo, other: IEntryInfo): number {
   const kind = Number(isDirectory(other)) - Number(isDirectory(one));
   return kind !== 0 ? kind : one.name.localeCompare(other.name, undefined, { numeric: true });

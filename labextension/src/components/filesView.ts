@@ -13,9 +13,9 @@ import type { Dispose, ISandboxTransport } from './transport';
 import { isAbort } from './upload';
 import { UploadBar } from './uploadBar';
 
-/** Larger files are offered for download instead of being opened. */
+/** Size limit for opening a file, in bytes; larger ones can be downloaded. */
 const MAX_OPEN = 1024 * 1024;
-/** Changes in the sandbox are drawn at most this often, in milliseconds. */
+/** Milliseconds between a change in the sandbox and reading the directories again. */
 const REDRAW_DELAY = 300;
 
 /** A file browser for pages without JupyterLab: a tree, a small editor, upload and download. */

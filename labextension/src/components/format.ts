@@ -1,6 +1,6 @@
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** A size in the unit that leaves at most four digits: `1536` is `1.5 KiB`. */
+/** Formats a size in the unit that leaves at most four digits: `1536` is `1.5 KiB`. */
 export function formatBytes(bytes: number): string {
   if (!Number.isFinite(bytes) || bytes < 0) {
     return '–';
@@ -15,7 +15,7 @@ export function formatBytes(bytes: number): string {
   return `${value.toFixed(digits).replace(/\.0$/, '')} ${UNITS[unit] ?? ''}`;
 }
 
-/** A length of time in its two largest units, zeros left out: `3725` is `1 h 2 min`, `3600` is `1 h`. */
+/** Formats a duration in its two largest units without zeros: `3725` is `1 h 2 min`, `3600` is `1 h`. */
 export function formatDuration(seconds: number): string {
   const total = Math.max(0, Math.floor(seconds));
   const [days, hours, minutes] = [Math.floor(total / 86400), Math.floor(total / 3600), Math.floor(total / 60)];
@@ -28,7 +28,7 @@ export function formatDuration(seconds: number): string {
   return minutes >= 1 ? twoUnits(minutes, 'min', total % 60, 's') : `${total} s`;
 }
 
-/** Time that runs out: below an hour as a clock, `47:05`, so that its width hardly changes. */
+/** Formats a remaining time; below an hour as a clock, `47:05`, so that its width hardly changes. */
 export function formatCountdown(seconds: number): string {
   const total = Math.max(0, Math.floor(seconds));
   return total < 3600
@@ -36,7 +36,7 @@ export function formatCountdown(seconds: number): string {
     : formatDuration(total);
 }
 
-/** A length of time in one unit, for where there is little room: `1 h`. */
+/** Formats a duration in its largest unit only, where there is little room: `1 h`. */
 export function formatAge(seconds: number): string {
   return formatDuration(seconds).split(' ').slice(0, 2).join(' ');
 }

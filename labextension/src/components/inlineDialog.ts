@@ -3,21 +3,21 @@ import { trans } from './translation';
 
 export interface IInlineDialogOptions {
   readonly text: string;
-  /** What the button that says yes does. */
+  /** Label of the button that agrees. */
   readonly yes: string;
-  /** Marks a yes that cannot be undone; the focus then starts at the other button. */
+  /** Agreeing cannot be undone; the focus then starts at Cancel. */
   readonly isDanger?: boolean;
-  /** Asks for a line of text, which starts with this. */
+  /** Initial text of an input; without it the dialog has none. */
   readonly value?: string;
 }
 
 /**
- * Asks inside a view, since a page around it may have no dialogs: VS Code's has none.
+ * A dialog inside a view, for pages that have no dialogs, such as VS Code's.
  *
- * One question at a time: a new one takes back the one before.
+ * A new question cancels the one before it.
  */
 export class InlineDialog {
-  /** `successor` finds where the focus goes when what had it was drawn again meanwhile. */
+  /** `successor` finds the element to focus when the one that had the focus was replaced meanwhile. */
   constructor(
     readonly node: HTMLElement,
     private readonly successor: (before: HTMLElement) => HTMLElement | null = () => null
@@ -26,7 +26,7 @@ export class InlineDialog {
     node.hidden = true;
   }
 
-  /** The text, `''` for a plain yes, `null` when the user changed their mind. */
+  /** Resolves to the text, `''` when the user agrees without an input, or `null` when they cancel. */
   ask(options: IInlineDialogOptions): Promise<string | null> {
     this.answer?.(null);
     const before = document.activeElement as HTMLElement | null;

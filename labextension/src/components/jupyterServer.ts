@@ -1,11 +1,11 @@
 import type { IUploadOptions } from './upload';
 
-/** The Jupyter server as a view may use it: requests and sockets under `sbx/api`. */
+/** Sends requests and opens sockets to the `sbx/api` routes of a Jupyter server. */
 export interface IJupyterServer {
-  /** The address of an `sbx/api` route; `parts` are escaped here, one path segment each. */
+  /** The URL of an `sbx/api` route; each part becomes one escaped path segment. */
   url(parts: readonly string[], query?: Query): string;
   request(parts: readonly string[], init?: RequestInit, query?: Query): Promise<Response>;
-  /** Posts bytes, following how many have left. */
+  /** Posts bytes with progress and cancellation. */
   upload(parts: readonly string[], query: Query, body: Blob | Uint8Array<ArrayBuffer>, options: IUploadOptions): Promise<Response>;
   openSocket(parts: readonly string[], query?: Query): WebSocket;
 }

@@ -7,7 +7,7 @@ import { trans } from './translation';
 import type { ThemeRole } from './theme';
 import { onThemeChange, themeValue } from './theme';
 
-/** How much of the past the chart shows, in seconds. */
+/** The time span of the chart, in seconds. */
 const WINDOW = 300;
 /** Readings kept; one per second fills the window. */
 const MAX_READINGS = 600;
@@ -21,14 +21,14 @@ interface IMeasure {
   readonly limit: (reading: IReading) => number;
   readonly text: (value: number, limit: number) => string;
   readonly tick: (value: number) => string;
-  /** The least part of the limit that the scale covers, so that noise does not look like a load. */
+  /** The smallest part of the limit that the scale covers, so that noise does not look like load. */
   readonly least: number;
 }
 
 const ofBytes = (value: number, limit: number): string =>
   limit > 0 ? trans.__('%1 of %2', formatBytes(value), formatBytes(limit)) : formatBytes(value);
 
-/** Made when a chart is, since the language is not known before. */
+/** Called for each chart, since the language is not known when the module is loaded. */
 const measures = (): readonly IMeasure[] => [
   {
     title: trans.__('CPU'),
@@ -80,7 +80,7 @@ export class MetricsChart {
     });
   }
 
-  /** Adds readings; those that are not newer than the last one are left out. */
+  /** Adds readings; ignores those that are not newer than the last one. */
   push(...readings: IReading[]): void {
     const last = this.readings.at(-1)?.ts ?? -Infinity;
     const fresh = readings.filter(reading => reading.ts > last);
@@ -146,7 +146,7 @@ class MeasurePlot {
     return Math.max(120, this.area.clientWidth || 320);
   }
 
-  /** Says the reading under the pointer, else the newest. */
+  /** Shows the reading under the pointer, else the newest, as text. */
   private say(index: number | null): void {
     const [times, values] = this.plot.data;
     const at = index ?? times.length - 1;
@@ -205,7 +205,7 @@ class MeasurePlot {
     };
   }
 
-  /** The limit of the sandbox when use comes near it, else twice the use, so that small use shows. */
+  /** The end of the scale: the limit of the sandbox, or less while use is small, so that it can be seen. */
   private ceiling(max: number): number {
     const limit = this.limits.at(-1) ?? 0;
     const used = Number.isFinite(max) ? max : 0;
@@ -223,7 +223,7 @@ class MeasurePlot {
 
 const quarters = (max: number): number[] => [0, max / 2, max];
 
-/** The next round number: 1, 2 or 5 times a power of ten, or a power of two for sizes. */
+/** Rounds up to 1, 2 or 5 times a power of ten, or for sizes to a power of two. */
 export function niceCeiling(value: number, decimal: boolean): number {
   if (value <= 0) {
     return 1;
@@ -236,13 +236,13 @@ export function niceCeiling(value: number, decimal: boolean): number {
   return step * power;
 }
 
-/** Hours and minutes of a Unix time, and the seconds where a label stands between minutes. */
+/** Formats a Unix time as hours and minutes, with seconds unless they are zero. */
 function clock(seconds: number): string {
   const [hours, minutes, rest] = new Date(seconds * 1000).toTimeString().slice(0, 8).split(':');
   return rest === '00' ? `${hours}:${minutes}` : `${hours}:${minutes}:${rest}`;
 }
 
-/** The colour at a tenth of its strength, whatever notation the theme used. */
+/** The colour at 14 % opacity, whatever notation the theme uses. */
 function translucent(color: string): string {
   return `color-mix(in srgb, ${color} 14%, transparent)`;
 }

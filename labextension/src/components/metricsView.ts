@@ -8,7 +8,7 @@ import type { ISandboxTransport } from './transport';
 /** Milliseconds between two readings. */
 const INTERVAL = 2000;
 
-/** Keeps a chart fed while it can be seen, and says what is wrong when it cannot. */
+/** Reads metrics while the page is visible and shows them in a chart, or why they cannot be read. */
 export class MetricsView {
   constructor(
     readonly node: HTMLElement,

@@ -1,6 +1,6 @@
 import { errorFrom } from '../protocol/errors';
 
-/** Gives the response back, or throws what its body says went wrong. */
+/** Returns a successful response; throws the error in the body of any other. */
 export async function checkResponse(response: Response): Promise<Response> {
   if (response.ok) {
     return response;
@@ -10,12 +10,12 @@ export async function checkResponse(response: Response): Promise<Response> {
   try {
     body = JSON.parse(text);
   } catch {
-    // A proxy on the way answered with a page of its own; its status says enough.
+    // A proxy in between answered with a page of its own; the status below says enough.
   }
   throw errorFrom(body, `The server answered ${response.status} ${response.statusText}.`.replace(' .', '.'));
 }
 
-/** The JSON body of an answer, or what it says went wrong. */
+/** Parses the JSON body of a successful response; throws the error in the body of any other. */
 export async function readJson<T>(response: Response): Promise<T> {
   return (await (await checkResponse(response)).json()) as T;
 }

@@ -9,7 +9,7 @@ import { openTerminalSocket } from './terminalSocket';
 import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from './transport';
 import type { IUploadOptions } from './upload';
 
-/** Reaches a sandbox through the Jupyter server's own routes, whatever the kernels do. */
+/** Reaches a sandbox through the routes of the Jupyter server, independent of any kernel. */
 export class ServerTransport implements ISandboxTransport {
   constructor(
     private readonly server: IJupyterServer,
@@ -55,7 +55,7 @@ export class ServerTransport implements ISandboxTransport {
     await this.call('Remove', { path });
   }
 
-  /** The address from which the browser downloads a file by itself. */
+  /** The URL for downloading a file. */
   fileUrl(path: string): string {
     return this.server.url(this.parts('files'), { path });
   }
@@ -98,7 +98,7 @@ export class ServerTransport implements ISandboxTransport {
   }
 
   dispose(): void {
-    // Every socket belongs to the one who opened it.
+    // Callers close the sockets they opened.
   }
 
   private async call<T>(method: string, body: object): Promise<T> {

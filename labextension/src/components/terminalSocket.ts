@@ -3,12 +3,12 @@ import type { ServerFrame } from '../protocol/terminal';
 import { trans } from './translation';
 import type { ITerminalChannel, ITerminalListener } from './transport';
 
-/** How long output may be unacknowledged, in milliseconds; it bounds what waits in the screen. */
+/** Milliseconds before received output is acknowledged. */
 const ACK_DELAY = 50;
-/** Input typed before the socket is open is kept up to this many messages. */
+/** The most messages that are queued before the socket is open. */
 const MAX_WAITING = 1000;
 
-/** Speaks the terminal's frames over a WebSocket that is opening. */
+/** Exchanges the frames of a terminal over a WebSocket that is opening. */
 export function openTerminalSocket(socket: WebSocket, listener: ITerminalListener): ITerminalChannel {
   return new TerminalSocket(socket, listener);
 }
@@ -67,7 +67,7 @@ class TerminalSocket implements ITerminalChannel {
     }
   };
 
-  /** The server sends no more than a window ahead of this, so a flood cannot drown the page. */
+  /** The server sends at most one window beyond this, so that fast output cannot fill the page's memory. */
   private readonly acknowledge = (): void => {
     this.ackTimer = null;
     if (!this.over) {

@@ -1,4 +1,4 @@
-/** The colours of the page that shows us: JupyterLab's, else VS Code's, else a light default. */
+/** The CSS variables of the colours: JupyterLab's, else VS Code's, else a light default. */
 const SOURCES = {
   background: ['--jp-layout-color0', '--vscode-editor-background', '#ffffff'],
   foreground: ['--jp-ui-font-color0', '--vscode-editor-foreground', '#212121'],
@@ -14,14 +14,14 @@ const SOURCES = {
 
 export type ThemeRole = keyof typeof SOURCES;
 
-/** One role's value as it is now on `node`. */
+/** Returns the current value of a role on `node`. */
 export function themeValue(node: HTMLElement, role: ThemeRole): string {
   const [lab, code, fallback] = SOURCES[role];
   const style = getComputedStyle(node);
   return style.getPropertyValue(lab).trim() || style.getPropertyValue(code).trim() || fallback;
 }
 
-/** Calls `listener` after the page changes its theme; gives back what stops it. */
+/** Calls `listener` after the page changes its theme; returns a function that stops it. */
 export function onThemeChange(listener: () => void): () => void {
   const observer = new MutationObserver(() => requestAnimationFrame(listener));
   const attributeFilter = ['class', 'data-jp-theme-name', 'data-vscode-theme-kind'];

@@ -9,12 +9,12 @@ const english: ITranslation = {
 
 let messages = english;
 
-/** Takes the messages of the page that shows us; without a call they stay English. */
+/** Sets the translation of the page; without it messages are in English. */
 export function setTranslation(translated: ITranslation): void {
   messages = translated;
 }
 
-/** What views say; asked at the moment of saying, since the language comes after the modules. */
+/** Translates messages when they are shown, since modules are loaded before the language is known. */
 export const trans: ITranslation = {
   __: (text, ...values) => messages.__(text, ...values)
 };

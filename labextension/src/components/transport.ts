@@ -6,7 +6,7 @@ import type { ITerminalExit, ITerminalRequest, ITerminalStarted } from '../proto
 /** Ends a subscription. */
 export type Dispose = () => void;
 
-/** What a terminal tells the one who shows it. */
+/** Receives the events of one terminal channel. */
 export interface ITerminalListener {
   /** The process is known; `sequence` is the number of the first byte that follows. */
   onStart?(started: ITerminalStarted): void;
@@ -26,17 +26,17 @@ export interface ITerminalChannel {
   dispose(): void;
 }
 
-/** How a view reaches one sandbox; the Jupyter server and the widget's kernel each supply one. */
+/** Gives a view access to one sandbox, through the Jupyter server or through the widget's kernel. */
 export interface ISandboxTransport {
   list(path: string): Promise<readonly IEntryInfo[]>;
   read(path: string): Promise<Uint8Array>;
   write(path: string, bytes: Uint8Array): Promise<void>;
-  /** Like `write`, for what may take long. */
+  /** Like `write`, with progress and cancellation for large files. */
   upload(path: string, file: Blob, options: IUploadOptions): Promise<void>;
   makeDir(path: string): Promise<void>;
   move(source: string, destination: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Calls `listener` for changes in `path`; `onEnd` once when no more will come. */
+  /** Calls `listener` for changes in the directory `path`, and `onEnd` once if the watch ends by itself. */
   watch(path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose;
   metrics(): Promise<IReading>;
   openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel;

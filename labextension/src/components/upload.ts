@@ -1,14 +1,14 @@
 import { trans } from './translation';
 import { checkResponse } from './responses';
 
-/** What the one who uploads wants to know and to be able to do. */
+/** Progress and cancellation of an upload. */
 export interface IUploadOptions {
-  /** How many bytes of how many have left. */
+  /** Called with the bytes sent so far and the total. */
   readonly onProgress?: (done: number, total: number) => void;
   readonly signal?: AbortSignal;
 }
 
-/** Posts bytes and follows them on their way, which `fetch` cannot; throws what the answer says. */
+/** Posts bytes and reports upload progress, which `fetch` cannot; throws the error of the response. */
 export async function postWithProgress(
   url: string,
   body: Blob | Uint8Array<ArrayBuffer>,
@@ -36,7 +36,7 @@ export async function postWithProgress(
         resolve(new Response(status === 204 ? null : responseText, { status, statusText }));
       });
       request.addEventListener('error', () => {
-        reject(new TypeError(trans.__('The upload broke off.')));
+        reject(new TypeError(trans.__('The upload failed: the connection was lost.')));
       });
       request.addEventListener('abort', () => {
         reject(new DOMException(trans.__('The upload was cancelled.'), 'AbortError'));
@@ -49,12 +49,12 @@ export async function postWithProgress(
   }
 }
 
-/** Whether something was thrown because the user asked for it. */
+/** Whether an exception means that the user cancelled. */
 export function isAbort(reason: unknown): boolean {
   return reason instanceof DOMException && reason.name === 'AbortError';
 }
 
-/** The cookie that shows a Jupyter server that a request comes from its own page. */
+/** The `_xsrf` cookie, which a Jupyter server expects back in a header. */
 export function xsrfCookie(): string | undefined {
   return /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1];
 }

@@ -3,10 +3,10 @@ import { formatBytes } from './format';
 import { trans } from './translation';
 import type { IUploadOptions } from './upload';
 
-/** Small files are there before a bar could be read, in milliseconds. */
+/** Milliseconds before the bar is shown; small files are uploaded before it could be read. */
 const SILENCE = 400;
 
-/** How far an upload is, and a button that stops it. */
+/** Shows the progress of an upload and a button that cancels it. */
 export class UploadBar {
   constructor(readonly node: HTMLElement) {
     node.classList.add('sbx-UploadBar');

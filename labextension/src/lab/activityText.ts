@@ -1,7 +1,7 @@
 import { trans } from '../components/translation';
 import type { IActivity } from './sandboxes';
 
-/** What is being done to a sandbox, for its row. */
+/** Describes the activity on a sandbox for its row. */
 export function activityText({ kind, operation }: IActivity): string {
   switch (kind) {
     case 'pausing':

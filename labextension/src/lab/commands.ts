@@ -24,7 +24,7 @@ export function describedBy(properties: ReadonlyJSONObject = { sandbox: sandboxA
   return { args: { type: 'object', properties } as ReadonlyJSONObject };
 }
 
-/** What is told about work on a sandbox when it is done, and when it failed. */
+/** The notifications after a command on a sandbox. */
 export interface IOutcome {
   success(name: string): string;
   failure(name: string, sentence: string): string;
@@ -39,15 +39,15 @@ const RESUMED: IOutcome = {
   failure: (name, sentence) => trans.__('%1 could not be resumed. %2', name, sentence)
 };
 const KILLED: IOutcome = {
-  success: name => trans.__('%1 is gone.', name),
+  success: name => trans.__('%1 was killed.', name),
   failure: (name, sentence) => trans.__('%1 could not be killed. %2', name, sentence)
 };
 const EXTENDED: IOutcome = {
-  success: name => trans.__('%1 lives longer.', name),
+  success: name => trans.__('The time of %1 was extended.', name),
   failure: (name, sentence) => trans.__('The time of %1 could not be set. %2', name, sentence)
 };
 
-/** Finds the sandbox that a command is about, and says what became of the work on it. */
+/** Registers the commands on sandboxes, resolves their sandbox and notifies of the result. */
 export class SandboxCommands {
   constructor(
     private readonly sandboxes: Sandboxes,
@@ -66,7 +66,7 @@ export class SandboxCommands {
     }
     if (typeof args['sandbox'] === 'string') {
       const known = this.named(args);
-      // What a restored layout remembers may be long gone, which is no news.
+      // A restored layout may name a sandbox that ended long ago.
       if (known === undefined && args['restored'] !== true) {
         Notification.error(trans.__('There is no sandbox %1 any more.', args['sandbox']), { autoClose: 5000 });
       }
@@ -80,7 +80,7 @@ export class SandboxCommands {
     return items.length === 1 ? (items[0] ?? null) : pickSandbox(items);
   }
 
-  /** Creates a sandbox under a notification that follows its fate. */
+  /** Creates a sandbox, with a notification of the progress and the result; `null` if it failed. */
   async create(request: INewSandbox): Promise<ISandbox | null> {
     const promise = this.sandboxes.create(request);
     const what = request.name ?? trans.__('a sandbox');
@@ -98,7 +98,7 @@ export class SandboxCommands {
     try {
       return await promise;
     } catch {
-      // The notification has said why.
+      // The notification shows why.
       return null;
     }
   }
@@ -193,7 +193,7 @@ export class SandboxCommands {
     });
   }
 
-  /** Sets how long the sandbox lives; a shorter life can be taken back. */
+  /** Sets the timeout of the sandbox; a shorter one can be undone. */
   private async keepFor(sandbox: ISandbox, wanted: number | undefined): Promise<boolean> {
     const timeout = wanted ?? (await askForTimeout());
     if (timeout === null) {
@@ -236,7 +236,7 @@ export class SandboxCommands {
     });
     this.commands.addCommand(CommandIDs.showIsolation, {
       label: trans.__('Show Isolation of Sandboxes'),
-      caption: trans.__('What keeps sandboxes in on this machine'),
+      caption: trans.__('Show how sandboxes are isolated on this machine'),
       icon: shieldIcon,
       describedBy: describedBy({}),
       execute: async () => {
@@ -248,7 +248,7 @@ export class SandboxCommands {
     });
   }
 
-  /** Does `work` to a sandbox and says what came of it, unless `work` gives `false`. */
+  /** Runs `work` on a sandbox and notifies of the result, unless `work` returns `false`. */
   async act(args: Args, done: IOutcome, work: (sandbox: ISandbox) => Promise<boolean | void>): Promise<void> {
     const sandbox = await this.target(args);
     if (sandbox === null) {
@@ -282,7 +282,7 @@ export class SandboxCommands {
   }
 }
 
-/** Short where the sandbox is plain, whole in the palette. */
+/** A label: short if the arguments name a sandbox, complete in the palette. */
 export function labelled(short: string, whole: string): (args: Args) => string {
   return args => (args['sandbox'] === undefined ? whole : short);
 }

@@ -10,13 +10,13 @@ import { isolationDetails } from './isolationDetails';
 import type { Sandboxes } from './sandboxes';
 import type { ISandboxSettings } from './settings';
 
-/** The lengths of life that are offered, in seconds. */
+/** The timeouts to choose from, in seconds. */
 export const TIMEOUTS = [300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600] as const;
 
-/** Asks for a name, a template and a timeout; `null` when the user changed their mind. */
+/** Asks for a name, a template and a timeout; `null` when the user cancels. */
 export async function askForSandbox(settings: ISandboxSettings, sandboxes: Sandboxes): Promise<INewSandbox | null> {
   const form = new CreateForm(settings);
-  // The dialog need not wait: names can be typed, and the suggestions come when they come.
+  // The dialog does not wait for the suggestions: a name can be typed meanwhile.
   sandboxes.templates().then(
     templates => {
       form.suggest(templates);
@@ -68,7 +68,7 @@ class CreateForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
     };
   }
 
-  /** Offers what sandboxes can be created from. */
+  /** Suggests templates and snapshots. */
   suggest(templates: readonly ITemplate[]): void {
     const options = templates
       .filter(({ buildStatus }) => buildStatus !== 'building')
@@ -96,7 +96,7 @@ function field(label: string, control: HTMLElement, hint = ''): HTMLElement {
   return row;
 }
 
-/** Asks before a sandbox is killed, since nothing brings it back. */
+/** Asks before a sandbox is killed, which cannot be undone. */
 export async function confirmKill(sandbox: ISandbox): Promise<boolean> {
   const body = new Widget({ node: element('div', 'sbx-Confirm') });
   body.node.append(
@@ -112,7 +112,7 @@ export async function confirmKill(sandbox: ISandbox): Promise<boolean> {
   return result.button.accept;
 }
 
-/** Lets the user pick one of several sandboxes; `null` when they changed their mind. */
+/** Lets the user pick one of several sandboxes; `null` when they cancel. */
 export async function pickSandbox(sandboxes: readonly ISandbox[]): Promise<ISandbox | null> {
   const labels = sandboxes.map(sandbox =>
     displayName(sandbox) === sandbox.sandboxID ? sandbox.sandboxID : `${displayName(sandbox)} (${sandbox.sandboxID})`
@@ -122,7 +122,7 @@ export async function pickSandbox(sandboxes: readonly ISandbox[]): Promise<ISand
   return result.button.accept ? (sandboxes[at] ?? null) : null;
 }
 
-/** Asks how long a sandbox shall live from now on, in seconds. */
+/** Asks for a new timeout, in seconds from now; `null` when the user cancels. */
 export async function askForTimeout(): Promise<number | null> {
   const labels = TIMEOUTS.map(formatDuration);
   const result = await InputDialog.getItem({
@@ -151,7 +151,7 @@ export async function confirmRemoval(name: string): Promise<boolean> {
   return result.button.accept;
 }
 
-/** Asks before a terminal is ended in which something runs; `null` is not known. */
+/** Asks before a terminal is ended in which a program runs; `running` is `null` if it is unknown. */
 export async function confirmEnd(name: string, running: string | null): Promise<boolean> {
   const what =
     running === null
@@ -168,7 +168,7 @@ export async function confirmEnd(name: string, running: string | null): Promise<
   return result.button.accept;
 }
 
-/** Says what keeps sandboxes in on this machine, what does not, and what would help. */
+/** Shows how sandboxes are isolated on this machine. */
 export async function showIsolation(info: IServerInfo | null): Promise<void> {
   const body = new Widget({ node: isolationDetails(info) });
   await showDialog({

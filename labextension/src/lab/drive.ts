@@ -15,12 +15,12 @@ import type { IDescribe } from './driveModel';
 import { entryModel, rootModel, splitPath } from './driveModel';
 import type { Sandboxes } from './sandboxes';
 
-/** Changes in the shown directory are told at most this often, in milliseconds. */
+/** Milliseconds between a change in the shown directory and its signal. */
 const CHANGE_DELAY = 500;
 /** How many names are tried for an untitled file or a copy. */
 const MAX_NAMES = 1000;
 
-/** The files of every sandbox for JupyterLab's own browser and editors: `sbx:<sandbox id>/<path>`. */
+/** A drive with the files of every sandbox: `sbx:<sandbox id>/<path>`. */
 export class SandboxDrive implements Contents.IDrive {
   constructor(
     private readonly sandboxes: Sandboxes,
@@ -75,7 +75,7 @@ export class SandboxDrive implements Contents.IDrive {
     return model;
   }
 
-  /** Sends a file as it is, however large, into a directory of a sandbox. */
+  /** Uploads a file of any size in one request into a directory of a sandbox. */
   async upload(localDir: string, file: File, options: IUploadOptions): Promise<Contents.IModel> {
     const { transport, path } = this.entryInside(join(localDir, file.name));
     await transport.upload(path, file, options);
@@ -132,7 +132,7 @@ export class SandboxDrive implements Contents.IDrive {
     return Promise.resolve(transport.fileUrl(path));
   }
 
-  /** There are no checkpoints; the document manager wants an answer after each save. */
+  /** Returns a placeholder: there are no checkpoints, but the document manager asks after each save. */
   createCheckpoint(): Promise<Contents.ICheckpointModel> {
     return Promise.resolve({ id: 'none', last_modified: new Date().toISOString() });
   }
@@ -191,7 +191,7 @@ export class SandboxDrive implements Contents.IDrive {
     return { sandboxId, path, transport: this.sandboxes.transport(sandboxId) };
   }
 
-  /** Like `inside`, for what must be an entry of a sandbox and not the sandbox itself. */
+  /** Like `inside`, but refuses the root directory of a sandbox. */
   private entryInside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
     const place = this.inside(localPath);
     if (place.path === '/') {
@@ -229,7 +229,7 @@ function untitledName(options: Contents.ICreateOptions, taken: ReadonlySet<strin
   return freeName(stem + (suffix.startsWith('.') ? suffix : `.${suffix}`), taken, '');
 }
 
-/** The name itself, or with the first number that is free before its extension. */
+/** Returns the name, numbered before its extension if it is taken. */
 export function freeName(name: string, taken: ReadonlySet<string>, mark: string): string {
   const dot = name.lastIndexOf('.');
   const [stem, extension] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ''];

@@ -40,12 +40,12 @@ function decoded(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // Not text, which is an answer, not a failure.
+    // The caller treats it as binary.
     return null;
   }
 }
 
-/** The bytes of what JupyterLab wants to save. */
+/** Converts content that JupyterLab saves to bytes. */
 export function bytesFromContent(content: unknown, format: Contents.FileFormat | null): Uint8Array {
   if (format === 'base64') {
     return Uint8Array.from(atob(String(content)), character => character.charCodeAt(0));
@@ -54,7 +54,7 @@ export function bytesFromContent(content: unknown, format: Contents.FileFormat |
   return new TextEncoder().encode(text);
 }
 
-/** Base64 in slices: one call with a whole file as arguments would overflow the stack. */
+/** Encodes base64 in slices: a whole file as arguments of one call would overflow the stack. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = '';
   for (let start = 0; start < bytes.length; start += 0x8000) {
@@ -63,9 +63,9 @@ export function toBase64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** Puts large uploads together, which JupyterLab sends in numbered chunks ending with -1. */
+/** Joins the chunks of large uploads, which JupyterLab numbers from 1 and ends with -1. */
 export class ChunkedUploads {
-  /** The whole file once its last chunk is there, else `null`. */
+  /** Adds a chunk; returns the whole file after the last one, else `null`. */
   add(path: string, bytes: Uint8Array, chunk: number | undefined): Uint8Array | null {
     if (chunk === undefined) {
       return bytes;

@@ -4,7 +4,7 @@ import type { IEntryInfo } from '../protocol/runtime';
 import { isDirectory, sizeOf } from '../protocol/runtime';
 import type { ISandbox } from '../protocol/sandboxes';
 
-/** What JupyterLab's document registry knows of a file by its name. */
+/** Finds the type of a file by its path. */
 export type IDescribe = (path: string) => { readonly type: string; readonly mimetype: string };
 
 /** `<sandbox id>/<path>`; the root of the drive has neither. */

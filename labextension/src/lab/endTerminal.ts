@@ -14,10 +14,10 @@ import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from './commandIds';
 import { notifyError } from './notifications';
 
-/** The tab of a terminal, as the shell marks it. */
+/** Selects the tab of a sandbox terminal. */
 const TAB = '.lm-TabBar-tab[data-type="sbx-terminal"]';
 
-/** Adds the command that ends a terminal where people look for it; gives back what it does. */
+/** Adds the command that ends a terminal, with its menu items; returns a function that does the same. */
 export function addEndTerminalCommand(
   app: JupyterFrontEnd,
   sandboxes: Sandboxes,
@@ -52,7 +52,7 @@ export function addEndTerminalCommand(
   return end;
 }
 
-/** Ends the shell, after a question when something runs in it, and closes the tab. */
+/** Ends the shell and closes the tab; asks first when a program runs in it. */
 async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promise<void> {
   const { sandboxId, pid } = widget.connection;
   try {
@@ -64,7 +64,7 @@ async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promis
       await sandboxes.endTerminal(sandboxId, pid);
     }
   } catch (reason) {
-    // That it is gone already is what was wanted.
+    // A terminal that no longer exists has ended, as wanted.
     if (!(reason instanceof SandboxError && reason.code === 'not_found')) {
       notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
       return;
@@ -73,7 +73,7 @@ async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promis
   widget.closeEnded();
 }
 
-/** Says that a closed terminal goes on, with both ways out. */
+/** Notifies that a closed terminal is still running, and offers to reopen or end it. */
 export function notifyStillRunning(commands: CommandRegistry, sandboxes: Sandboxes, widget: TerminalWidget): void {
   const { sandboxId, pid } = widget.connection;
   if (pid === undefined) {
@@ -86,7 +86,7 @@ export function notifyStillRunning(commands: CommandRegistry, sandboxes: Sandbox
       notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
     }
   };
-  Notification.info(trans.__('The terminal in %1 goes on without its tab.', widget.sandboxName), {
+  Notification.info(trans.__('The terminal in %1 is still running.', widget.sandboxName), {
     autoClose: 5000,
     actions: [
       {

@@ -2,7 +2,7 @@ import { trans } from '../components/translation';
 import { messageOf, SandboxError } from '../protocol/errors';
 import type { IServerInfo } from '../protocol/sandboxes';
 
-/** Why sandboxes could not be read: a title, what was said, what to do, a command that helps. */
+/** An error for people: a title, the message of the server, what to do, a command that helps. */
 export interface IErrorDescription {
   readonly title: string;
   readonly message: string;
@@ -10,7 +10,7 @@ export interface IErrorDescription {
   readonly command?: string;
 }
 
-/** What to tell a person about a failed reading. */
+/** Describes why the sandboxes could not be listed. */
 export function describeError(reason: unknown, info: IServerInfo | null): IErrorDescription {
   const message = messageOf(reason);
   const code = reason instanceof SandboxError ? reason.code : 'network';
@@ -19,7 +19,7 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
     return {
       title: trans.__('The Jupyter server does not answer'),
       message,
-      advice: trans.__('The list comes back by itself when the server does.')
+      advice: trans.__('The list is updated when the server answers again.')
     };
   }
   if (code === 'unauthenticated') {
@@ -30,11 +30,11 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
       message,
       advice: isRemote
         ? trans.__('Set c.SbxExtension.api_key, or E2B_API_KEY in the environment of the Jupyter server, and restart it.')
-        : trans.__('The engine was given another key; restart the Jupyter server so that it reads it again.')
+        : trans.__('The engine was started with another key. Restart the Jupyter server, so that it reads the key again.')
     };
   }
   if (code === 'permission_denied') {
-    return { title: trans.__('You may not see sandboxes on this server'), message };
+    return { title: trans.__('You are not allowed to list sandboxes on this server'), message };
   }
   if (code === 'unavailable' && isRemote) {
     return {
@@ -47,7 +47,7 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
     return {
       title: trans.__('The engine is not running'),
       message,
-      advice: trans.__('What this machine lacks, and how to get it, says:'),
+      advice: trans.__('To see what this machine lacks and how to add it, run:'),
       command: 'jupyter sbx doctor'
     };
   }

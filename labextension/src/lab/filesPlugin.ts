@@ -80,7 +80,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** The name of the sandbox, then what can be done in the shown directory. */
+/** Adds the name of the sandbox and the buttons to the toolbar. */
 function addToolbar(browser: FileBrowser, title: Widget): void {
   const { model, toolbar } = browser;
   toolbar.addItem('name', title);
@@ -95,7 +95,7 @@ function addToolbar(browser: FileBrowser, title: Widget): void {
   );
 }
 
-/** What the document registry makes of a file's name. */
+/** Finds the type of a file by its name in the document registry. */
 function describeWith(app: JupyterFrontEnd): IDescribe {
   return path => {
     const fileType = app.docRegistry.getFileTypesForPath(path)[0];

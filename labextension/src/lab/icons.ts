@@ -7,7 +7,7 @@ function drawn(name: string, path: string): LabIcon {
   return new LabIcon({ name: `sbx:${name}`, svgstr });
 }
 
-/** A box with an open lid line: the sign of everything that concerns sandboxes. */
+/** The icon for sandboxes: a box with an open lid. */
 export const sandboxIcon = drawn(
   'sandbox',
   'M12 2 3 7v10l9 5 9-5V7zm0 2.300L18 7.600 12 11 6 7.600zM5 9.300l6 3.400v6.600l-6-3.300zm14 0v6.700l-6 3.300v-6.600z'

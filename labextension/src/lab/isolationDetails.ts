@@ -7,7 +7,7 @@ import { trans } from '../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../protocol/sandboxes';
 import { limitLines, networkText, tierText, usersText } from './isolationText';
 
-/** What keeps sandboxes in, what holds their limits, what is missing and what would help. */
+/** Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it. */
 export function isolationDetails(info: IServerInfo | null): HTMLElement {
   const node = element('div', 'sbx-Isolation');
   const isolation = info?.isolation ?? null;
@@ -19,7 +19,7 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
   const tier = tierText(isolation.tier);
   node.append(element('p', '', {}, tier.meaning));
   if (isolation.best_tier !== undefined && isolation.best_tier !== isolation.tier) {
-    const best = trans.__('This machine could give “%1”; the engine’s settings ask for less.', isolation.best_tier);
+    const best = trans.__('This machine supports “%1”; the engine’s settings ask for less.', isolation.best_tier);
     node.append(element('p', 'sbx-Isolation-warning', {}, best));
   }
   node.append(
@@ -41,15 +41,15 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
 }
 
 function limitTable(isolation: IIsolation): HTMLElement {
-  const head = [trans.__('Limit'), trans.__('Each sandbox'), trans.__('Held by')];
-  const rows = limitLines(isolation).map(({ what, amount, heldBy }) =>
+  const head = [trans.__('Limit'), trans.__('Each sandbox'), trans.__('Enforced by')];
+  const rows = limitLines(isolation).map(({ what, amount, enforcedBy }) =>
     element(
       'tr',
-      heldBy === null ? 'sbx-mod-open' : '',
+      enforcedBy === null ? 'sbx-mod-open' : '',
       {},
       element('th', '', { scope: 'row' }, what),
       element('td', '', {}, amount),
-      element('td', '', {}, heldBy ?? trans.__('not held'))
+      element('td', '', {}, enforcedBy ?? trans.__('not enforced'))
     )
   );
   const titles = head.map(title => element('th', '', { scope: 'col' }, title));
@@ -73,7 +73,7 @@ function missing({ what, remedy }: IMissing): HTMLElement {
   );
 }
 
-/** A line to run in a shell, with a button that copies it. */
+/** Shows a command line with a button that copies it. */
 export function command(text: string): HTMLElement {
   const copy = iconButton(icons.copy, trans.__('Copy'), () => {
     Clipboard.copyToSystem(text);
@@ -81,7 +81,7 @@ export function command(text: string): HTMLElement {
   return element('div', 'sbx-Command', {}, element('code', '', {}, text), copy);
 }
 
-/** The details beside what was clicked; Escape, a click elsewhere or its button closes it. */
+/** A popover with the isolation; Escape, a click elsewhere or its button closes it. */
 export class IsolationPopover extends Widget {
   constructor(
     info: IServerInfo | null,

@@ -1,14 +1,14 @@
 import { trans } from '../components/translation';
 import type { IIsolation } from '../protocol/sandboxes';
 
-/** How a tier is told to people: a word for the badge, a sentence for what it means. */
+/** A tier in words: a label for the badge and a sentence on what it means. */
 export interface ITierText {
   readonly label: string;
   readonly level: 'strong' | 'partial' | 'absent' | 'unknown';
   readonly meaning: string;
 }
 
-/** The words for a tier; one that is unknown here is named as the server names it. */
+/** Describes a tier; an unknown one keeps the server's name. */
 export function tierText(tier: string): ITierText {
   switch (tier) {
     case 'namespaces':
@@ -31,7 +31,7 @@ export function tierText(tier: string): ITierText {
       return {
         label: trans.__('Not isolated'),
         level: 'absent',
-        meaning: trans.__('Nothing keeps a sandbox in. Do not run code that you do not trust.')
+        meaning: trans.__('Sandboxes are not isolated from this machine. Do not run code that you do not trust.')
       };
     default:
       return {
@@ -42,11 +42,11 @@ export function tierText(tier: string): ITierText {
   }
 }
 
-/** What sandboxes have of a network. */
+/** Describes the network of sandboxes. */
 export function networkText(network: string | null | undefined): string {
   switch (network) {
     case 'proxy':
-      return trans.__('Its own. The way out is the engine’s proxy, which refuses private addresses.');
+      return trans.__('Its own. Outbound traffic goes through the engine’s proxy, which refuses private addresses.');
     case 'full':
       return trans.__(
         'Its own. TCP and UDP go out through a packet filter, which refuses private addresses.'
@@ -54,13 +54,13 @@ export function networkText(network: string | null | undefined): string {
     case 'none':
       return trans.__('None: programs cannot open connections.');
     case 'host':
-      return trans.__('The machine’s: nothing keeps a sandbox from it.');
+      return trans.__('The network of this machine, without restrictions.');
     default:
       return network ?? trans.__('Not known.');
   }
 }
 
-/** What the two users of a sandbox are on this machine. */
+/** Describes the users of a sandbox. */
 export function usersText(users: string | undefined): string {
   switch (users) {
     case 'root-mapped':
@@ -74,28 +74,28 @@ export function usersText(users: string | undefined): string {
   }
 }
 
-/** One limit: what it is on, how much it allows, what holds it; `null` when nothing does. */
+/** One limit: the resource, the amount, and what enforces it (`null` when nothing does). */
 export interface ILimitLine {
   readonly what: string;
   readonly amount: string;
-  readonly heldBy: string | null;
+  readonly enforcedBy: string | null;
 }
 
 export function limitLines(isolation: IIsolation): ILimitLine[] {
   return Object.entries(isolation.limits ?? {}).map(([what, how]) => ({
     what: limitName(what),
     amount: limitAmount(what, isolation.amounts ?? {}),
-    heldBy: how === 'none' ? null : how
+    enforcedBy: how === 'none' ? null : how
   }));
 }
 
-/** The badge's tooltip: what the tier means and what is not held. */
+/** The tooltip of the badge: what the tier means, which limits are not enforced, what is missing. */
 export function isolationSummary(isolation: IIsolation): string {
-  const open = limitLines(isolation).filter(({ heldBy }) => heldBy === null);
+  const open = limitLines(isolation).filter(({ enforcedBy }) => enforcedBy === null);
   const missing = (isolation.missing ?? []).map(({ what }) => trans.__('Missing: %1', what));
   return [
     tierText(isolation.tier).meaning,
-    ...open.map(({ what }) => trans.__('%1: not held', what)),
+    ...open.map(({ what }) => trans.__('%1: not enforced', what)),
     ...missing
   ].join('\n');
 }

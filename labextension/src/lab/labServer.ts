@@ -5,7 +5,7 @@ import { apiUrl } from '../components/jupyterServer';
 import type { IUploadOptions } from '../components/upload';
 import { postWithProgress, xsrfCookie } from '../components/upload';
 
-/** The Jupyter server as JupyterLab reaches it, with its settings and cookies. */
+/** Reaches the Jupyter server with JupyterLab's connection settings and cookies. */
 export class LabServer implements IJupyterServer {
   constructor(readonly settings: ServerConnection.ISettings) {}
 
@@ -37,7 +37,7 @@ export class LabServer implements IJupyterServer {
 
   openSocket(parts: readonly string[], query: Query = {}): WebSocket {
     const { wsUrl, token, appendToken, WebSocket } = this.settings;
-    // Browsers cannot send headers with a socket; pages with cookies never need this.
+    // Browsers cannot send headers with a WebSocket; pages with cookies do not need the token.
     const credential = appendToken && token !== '' ? { token } : {};
     return new WebSocket(apiUrl(wsUrl, parts, { ...query, ...credential }));
   }

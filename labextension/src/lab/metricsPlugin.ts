@@ -14,7 +14,7 @@ import { ISandboxCommands, ISandboxes } from './tokens';
 
 type Shown = MainAreaWidget<MetricsWidget>;
 
-/** Charts of what a sandbox uses. */
+/** Charts of the CPU, memory and disk use of sandboxes. */
 export const metricsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'sbx-jupyter:metrics',
   description: 'Charts of CPU, memory and disk of sandboxes.',

@@ -6,10 +6,10 @@ import { MetricsView } from '../components/metricsView';
 import type { ServerTransport } from '../components/serverTransport';
 import { metricsIcon } from './icons';
 
-/** Seconds of stored readings that are asked for at the start. */
+/** How many seconds of stored readings are shown at the start. */
 const HISTORY = 300;
 
-/** The metrics of one sandbox; reads only while it can be seen. */
+/** The metrics of one sandbox; reads them only while it is visible. */
 export class MetricsWidget extends Widget {
   constructor(
     readonly sandboxId: string,
@@ -58,13 +58,13 @@ export class MetricsWidget extends Widget {
     this.node.focus();
   }
 
-  /** Live readings begin after the stored ones: the chart only takes newer ones. */
+  /** Starts live readings after the stored ones, since the chart ignores older readings. */
   private async prefill(view: MetricsView): Promise<void> {
     const now = Math.floor(Date.now() / 1000);
     try {
       view.prefill(await this.transport.history(now - HISTORY, now));
     } catch {
-      // No history is not worth a message: the live reading that follows says what is wrong.
+      // No message here: the live reading that follows fails the same way and shows why.
     }
     if (this.isVisible) {
       view.start();

@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 
-/** Says that something failed until the user has seen it; without a time it would not be shown. */
+/** Shows an error until the user dismisses it; without `autoClose` no toast would appear. */
 export function notifyError(message: string): void {
   Notification.error(message, { autoClose: false });
 }

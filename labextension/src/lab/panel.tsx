@@ -15,7 +15,7 @@ import { SandboxList } from './sandboxList';
 import { CommandIDs } from './commandIds';
 import type { IErrorDescription } from './errorDescription';
 
-/** The left side panel: every sandbox of this server and what can be done with it. */
+/** The panel in the left sidebar: the sandboxes of this server and the commands on them. */
 export class SandboxPanel extends ReactWidget {
   constructor(
     private readonly sandboxes: Sandboxes,
@@ -59,7 +59,7 @@ export class SandboxPanel extends ReactWidget {
   private stopWatching: (() => void) | null = null;
 }
 
-/** Everything that can be done with one sandbox. */
+/** The menu of the commands on one sandbox. */
 function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   const args = { sandbox: sandboxId };
   const extend = new MenuSvg({ commands });
@@ -84,7 +84,7 @@ function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   return menu;
 }
 
-/** Draws again after every change of the sandboxes. */
+/** Renders again after every change of the sandboxes. */
 function useSandboxes(sandboxes: Sandboxes): void {
   const [, draw] = React.useReducer((count: number) => count + 1, 0);
   React.useEffect(() => {
@@ -165,7 +165,7 @@ function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): Rea
   );
 }
 
-/** What keeps sandboxes in, or whose deployment they are in; its details are a click away. */
+/** Shows the isolation tier or the host of the deployment; a click opens the details. */
 function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
   const popover = React.useRef<IsolationPopover | null>(null);
   React.useEffect(() => () => popover.current?.dispose(), []);
@@ -200,7 +200,7 @@ function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React
   );
 }
 
-/** The list is kept while the server is away; this says that it is old. */
+/** Warns that the list is out of date while the server does not answer. */
 function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
   const { error } = sandboxes;
   if (error === null || sandboxes.items === null) {
@@ -250,7 +250,7 @@ function Empty({ create }: { readonly create: () => void }): React.JSX.Element {
       <sandboxIcon.react tag="span" className="sbx-State-icon" />
       <p className="sbx-State-title">{trans.__('No sandboxes yet')}</p>
       <p className="sbx-State-text">
-        {trans.__('Create one to run code, open terminals and edit files apart from this machine.')}
+        {trans.__('Create one to run code, open terminals and edit files isolated from this machine.')}
       </p>
       <button type="button" className="sbx-Button" onClick={create}>
         {trans.__('Create sandbox')}

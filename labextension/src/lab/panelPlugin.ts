@@ -14,7 +14,7 @@ import { Settings } from './settings';
 import { CommandIDs } from './commandIds';
 import { ISandboxes, ISandboxCommands } from './tokens';
 
-/** Knows the sandboxes of this server. */
+/** Provides the sandboxes of this server to the other plugins. */
 export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
   id: 'sbx-jupyter:sandboxes',
   description: 'Knows the sandboxes of this server.',
@@ -22,7 +22,7 @@ export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
   optional: [ITranslator],
   provides: ISandboxes,
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
-    // The other plugins need this one, so nothing is said before the language is known.
+    // The other plugins require this one, so the language is set before any message is shown.
     setTranslation((translator ?? nullTranslator).load('sbx_jupyter'));
     return new Sandboxes(new LabServer(app.serviceManager.serverSettings));
   }

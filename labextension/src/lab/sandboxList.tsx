@@ -12,7 +12,7 @@ import { activityText } from './activityText';
 import type { IActivity, Sandboxes } from './sandboxes';
 import { CommandIDs } from './commandIds';
 
-/** Less than this many seconds to live is shown as a warning. */
+/** A remaining time below this many seconds is shown as a warning. */
 const SOON = 60;
 
 interface IListProps {
@@ -69,7 +69,7 @@ function CreatingRow(): React.JSX.Element {
   );
 }
 
-/** The server's time, once per second. */
+/** The server's time, updated once per second. */
 function useClock(sandboxes: Sandboxes): number {
   const [now, setNow] = React.useState(() => sandboxes.now());
   React.useEffect(() => {
@@ -143,7 +143,7 @@ function nameTitle(sandbox: ISandbox): string {
   return name === sandbox.sandboxID ? name : `${name}\n${sandbox.sandboxID}`;
 }
 
-/** What the row says of its state. */
+/** The state of a sandbox, or the activity on it, in words. */
 function stateText(sandbox: ISandbox, activity: IActivity | undefined): string {
   if (activity !== undefined) {
     return activityText(activity);
@@ -189,7 +189,7 @@ interface IProgressProps {
   readonly activity: IActivity;
 }
 
-/** How far long work is, once the engine has said so, and a way to stop it. */
+/** Shows the progress of an operation, if the engine reports it, and a Cancel button. */
 function RowProgress({ sandboxes, sandboxId, activity }: IProgressProps): React.JSX.Element | null {
   const { operation } = activity;
   if (operation === null) {
@@ -210,7 +210,7 @@ function RowProgress({ sandboxes, sandboxId, activity }: IProgressProps): React.
           type="button"
           className="sbx-TextButton"
           onClick={() => {
-            // When it is too late the work itself says how it ended.
+            // If it is too late to cancel, the operation itself reports how it ended.
             sandboxes.cancel(sandboxId, operationID).catch(() => undefined);
           }}
         >

@@ -20,10 +20,10 @@ import { describeError } from './errorDescription';
 
 const JSON_BODY = { 'Content-Type': 'application/json' };
 const DEFAULT_INTERVAL = 5000;
-/** The longest wait between two tries while the server does not answer, in milliseconds. */
+/** The longest delay between two polls while the server does not answer, in milliseconds. */
 const MAX_INTERVAL = 60_000;
 
-/** How often work that takes long is asked how far it is, in milliseconds. */
+/** Milliseconds between two requests for the progress of an operation. */
 const PROGRESS_INTERVAL = 700;
 
 export type ActivityKind =
@@ -35,21 +35,21 @@ export type ActivityKind =
   | 'snapshotting'
   | 'forking';
 
-/** What is being done to a sandbox right now. */
+/** A request that is changing a sandbox. */
 export interface IActivity {
   readonly kind: ActivityKind;
-  /** How far it is, where the engine says so. */
+  /** Its progress, if the engine reports it. */
   readonly operation: IOperation | null;
 }
 
-/** The operations of the engine that tell how far an activity is. */
+/** The engine's operation kind for each activity that has progress. */
 const TOLD: Readonly<Partial<Record<ActivityKind, string>>> = {
   snapshotting: 'snapshot',
   forking: 'fork',
   pausing: 'pause'
 };
 
-/** The sandboxes of this server: what is known of them, and what can be done to them. */
+/** The model of the sandboxes of this server; lists them and changes them. */
 export class Sandboxes {
   constructor(readonly server: IJupyterServer) {
     this.poll = new Poll({
@@ -61,7 +61,7 @@ export class Sandboxes {
     });
   }
 
-  /** Emitted after anything below changed. */
+  /** Emitted after the list, the server's information or an activity changed. */
   get changed(): ISignal<this, void> {
     return this.changedSignal;
   }
@@ -71,12 +71,12 @@ export class Sandboxes {
     return this.known;
   }
 
-  /** What the server last said about itself, its engine and the isolation. */
+  /** The last information on the server, its engine and the isolation. */
   get info(): IServerInfo | null {
     return this.serverInfo;
   }
 
-  /** Why the last reading failed. */
+  /** Why the last listing failed; `null` if it succeeded. */
   get error(): IErrorDescription | null {
     return this.failure === null ? null : describeError(this.failure, this.serverInfo);
   }
@@ -85,7 +85,7 @@ export class Sandboxes {
     return this.creations;
   }
 
-  /** The server's clock, in milliseconds: ends are its times, and our clock may be wrong. */
+  /** The server's time, in milliseconds: sandboxes end by its clock, and the browser's may be wrong. */
   now(): number {
     return Date.now() + this.skew;
   }
@@ -106,7 +106,7 @@ export class Sandboxes {
     this.poll.frequency = { ...this.poll.frequency, interval: milliseconds };
   }
 
-  /** Polls while at least one watcher looks; gives back how it stops looking. */
+  /** Polls while there is at least one watcher; returns a function that removes this one. */
   watch(): () => void {
     this.watchers += 1;
     void this.poll.refresh();
@@ -119,10 +119,10 @@ export class Sandboxes {
     };
   }
 
-  /** Reads now and resolves when the answer is there; failures are in `error`. */
+  /** Lists the sandboxes now; a failure is in `error`. */
   async refresh(): Promise<void> {
-    // Not through the poll, which stands by while nobody looks; and not the reading that is under
-    // way, which may be older than what this is about.
+    // Not by the poll, which pauses without watchers, and not by a request that is already under
+    // way, whose answer may be too old.
     await this.reading?.catch(() => undefined);
     await this.readOnce().catch(() => undefined);
   }
@@ -162,14 +162,14 @@ export class Sandboxes {
     });
   }
 
-  /** Lets the sandbox live for `timeout` seconds from now. */
+  /** Sets the timeout of the sandbox, in seconds from now. */
   setTimeout(sandboxId: string, timeout: number): Promise<void> {
     return this.during(sandboxId, 'extending', async () => {
       await checkResponse(await this.post(['sandboxes', sandboxId, 'timeout'], { timeout }));
     });
   }
 
-  /** Gives the sandbox another name, or none. */
+  /** Renames the sandbox; an empty name removes it. */
   rename(sandboxId: string, name: string): Promise<void> {
     return this.during(sandboxId, 'renaming', async () => {
       const init = { method: 'PATCH', body: JSON.stringify({ name }), headers: JSON_BODY };
@@ -178,7 +178,7 @@ export class Sandboxes {
     });
   }
 
-  /** Keeps the sandbox's files as something to create others from. */
+  /** Takes a snapshot, from which sandboxes can be created. */
   snapshot(sandboxId: string, name?: string): Promise<ISnapshot> {
     const body = name === undefined ? {} : { name };
     return this.during(sandboxId, 'snapshotting', async () =>
@@ -186,20 +186,20 @@ export class Sandboxes {
     );
   }
 
-  /** Starts a copy of the sandbox's files. */
+  /** Starts a copy of the sandbox. */
   fork(sandboxId: string, name: string, timeout: number): Promise<ISandbox> {
     return this.during(sandboxId, 'forking', async () =>
       readJson<ISandbox>(await this.post(['sandboxes', sandboxId, 'fork'], { name, timeout }))
     );
   }
 
-  /** Ends work on the sandbox that takes long; who waits for it is told. */
+  /** Cancels an operation; the request that started it fails. */
   async cancel(sandboxId: string, operationId: string): Promise<void> {
     const parts = ['sandboxes', sandboxId, 'operations', operationId];
     await checkResponse(await this.server.request(parts, { method: 'DELETE' }));
   }
 
-  /** Everything that a sandbox can be created from. */
+  /** Lists the templates and snapshots. */
   async templates(): Promise<readonly ITemplate[]> {
     const answer = await this.server.request(['templates']);
     return (await readJson<{ templates: ITemplate[] }>(answer)).templates;
@@ -209,7 +209,7 @@ export class Sandboxes {
     await checkResponse(await this.server.request(['templates', templateId], { method: 'DELETE' }));
   }
 
-  /** What runs in a terminal. */
+  /** Reads what runs in a terminal. */
   async terminal(sandboxId: string, pid: number): Promise<ITerminalState> {
     return readJson(await this.server.request(['sandboxes', sandboxId, 'terminals', String(pid)]));
   }
@@ -229,7 +229,7 @@ export class Sandboxes {
     Signal.clearData(this);
   }
 
-  /** Joins a reading that is under way. */
+  /** Lists the sandboxes; joins a request that is already under way. */
   private readOnce(): Promise<void> {
     this.reading ??= this.read().finally(() => {
       this.reading = null;
@@ -246,7 +246,7 @@ export class Sandboxes {
       ]);
       this.serverInfo = info.ok ? await readJson<IServerInfo>(info) : this.serverInfo;
       const date = Date.parse(list.headers.get('Date') ?? '');
-      // The header counts whole seconds, so a smaller difference means nothing.
+      // The header has whole seconds, so smaller differences are ignored.
       const skew = date - Date.now();
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
       const { sandboxes } = await readJson<{ sandboxes: ISandbox[] }>(list);
@@ -287,7 +287,7 @@ export class Sandboxes {
     }
   }
 
-  /** Notes how far the work on a sandbox is; a deployment need not say. */
+  /** Updates the progress of an activity; not every deployment reports it. */
   private async follow(sandboxId: string, told: string): Promise<void> {
     const answer = await this.server.request(['sandboxes', sandboxId, 'operations']).catch(() => null);
     if (answer?.ok !== true) {
@@ -309,7 +309,7 @@ export class Sandboxes {
   private serverInfo: IServerInfo | null = null;
   private failure: unknown = null;
   private reading: Promise<void> | null = null;
-  /** Counts what we changed, so that a list read before does not undo it on the screen. */
+  /** Counts changes, so that a list requested before a change does not replace it. */
   private changes = 0;
   private creations = 0;
   private watchers = 0;

@@ -1,6 +1,6 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-/** What a user can choose in the settings editor. */
+/** The settings of the extension. */
 export interface ISandboxSettings {
   readonly defaultTemplate: string;
   /** Seconds. */
@@ -11,13 +11,13 @@ export interface ISandboxSettings {
 
 export const DEFAULTS: ISandboxSettings = { defaultTemplate: 'base', defaultTimeout: 3600, pollInterval: 5000 };
 
-/** The settings of now: it is read when needed, so a change holds at once. */
+/** Holds the current settings, so that a change takes effect at once. */
 export class Settings {
   get current(): ISandboxSettings {
     return this.values;
   }
 
-  /** Takes over the registry's values and follows them. */
+  /** Loads the values of the registry, now and after each change. */
   follow(settings: ISettingRegistry.ISettings, onChange: (values: ISandboxSettings) => void): void {
     const read = () => {
       this.values = { ...DEFAULTS, ...(settings.composite as Partial<ISandboxSettings>) };

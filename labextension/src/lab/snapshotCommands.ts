@@ -19,15 +19,15 @@ const RENAMED: IOutcome = {
   failure: (name, sentence) => trans.__('%1 could not be renamed. %2', name, sentence)
 };
 const KEPT: IOutcome = {
-  success: name => trans.__('The files of %1 are kept.', name),
+  success: name => trans.__('A snapshot of %1 was taken.', name),
   failure: (name, sentence) => trans.__('No snapshot of %1 was taken. %2', name, sentence)
 };
 const FORKED: IOutcome = {
-  success: name => trans.__('%1 has a copy.', name),
+  success: name => trans.__('A copy of %1 is running.', name),
   failure: (name, sentence) => trans.__('%1 could not be forked. %2', name, sentence)
 };
 
-/** The commands that name sandboxes and make others of them. */
+/** Adds the commands that rename, snapshot and fork sandboxes and delete templates. */
 export function addSnapshotCommands(
   registry: CommandRegistry,
   commands: SandboxCommands,
@@ -105,9 +105,9 @@ async function askForSnapshot(): Promise<string | null> {
   return button.accept ? (value ?? '').trim() : null;
 }
 
-/** Says that a snapshot is there, and what it is good for. */
+/** Notifies that a snapshot was taken, and offers to create a sandbox from it. */
 function offerSnapshot(registry: CommandRegistry, template: string, name: string): void {
-  Notification.success(trans.__('Snapshot %1 is kept.', name), {
+  Notification.success(trans.__('Snapshot %1 was taken.', name), {
     autoClose: 8000,
     actions: [
       {

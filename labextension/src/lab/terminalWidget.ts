@@ -11,7 +11,7 @@ import { trans } from '../components/translation';
 import { endIcon } from './icons';
 import type { TerminalConnection } from './terminalConnection';
 
-/** A sandbox terminal in the main area, with a line above it while it has no connection. */
+/** A sandbox terminal in the main area, with a message above it while it is not connected. */
 export class TerminalWidget extends MainAreaWidget<Terminal> {
   constructor(
     readonly connection: TerminalConnection,

@@ -22,10 +22,10 @@ import { CommandIDs } from './commandIds';
 import { ISandboxCommands, ISandboxes } from './tokens';
 import { notifyError } from './notifications';
 
-/** How often a terminal's place in its output is kept for the next page, in milliseconds. */
+/** Milliseconds between two saves of how much output a terminal has shown. */
 const SAVE_INTERVAL = 10_000;
 
-/** Terminals in sandboxes, as JupyterLab's own; a reload finds them again. */
+/** Terminals in sandboxes, shown by JupyterLab's terminal widget and restored after a reload. */
 export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'sbx-jupyter:terminals',
   description: 'Terminals in sandboxes.',
@@ -113,7 +113,7 @@ function terminalLabel(args: Readonly<Record<string, unknown>>): string {
   return args['sandbox'] === undefined ? trans.__('Open Sandbox Terminal') : trans.__('Open Terminal');
 }
 
-/** The screen exists a moment after its widget; the user types into what they opened. */
+/** Focuses the screen, which is created some time after its widget. */
 async function focusWhenReady(app: JupyterFrontEnd, widget: TerminalWidget): Promise<void> {
   await widget.content.ready;
   window.requestAnimationFrame(() => {
@@ -150,7 +150,7 @@ async function pickTerminal(
   return hidden[at]?.pid ?? null;
 }
 
-/** Where a new terminal goes: from the launcher, a sandbox is made if there is none. */
+/** Finds the sandbox for a new terminal; creates one if there is none. */
 async function terminalTarget(
   sandboxes: Sandboxes,
   commands: SandboxCommands,
@@ -180,7 +180,7 @@ async function terminalTarget(
   return sandbox === null ? null : { sandboxId: sandbox.sandboxID, name: displayName(sandbox) };
 }
 
-/** Keeps in the layout where the terminal is, at once when it starts and now and then after. */
+/** Saves the arguments that restore the terminal: at once when it connects, then at intervals. */
 function saveRestoreArgs(tracker: WidgetTracker<TerminalWidget>, widget: TerminalWidget): void {
   const throttler = new Throttler(
     async () => {

@@ -11,16 +11,16 @@ import { messageOf } from '../protocol/errors';
 import type { SandboxDrive } from './drive';
 import { notifyError } from './notifications';
 
-/** An upload that is done sooner than this says nothing, in milliseconds. */
+/** Milliseconds before an upload is shown. */
 const SILENCE = 1000;
-/** The notification is renewed at most this often, in milliseconds. */
+/** Milliseconds between two updates of the notification. */
 const RENEWAL = 250;
 
 /**
- * Lets a browser of sandbox files send files as they are.
+ * Makes a browser of sandbox files upload each file in one request.
  *
- * JupyterLab would read them in pieces of base64 and could neither say how far they are inside the
- * sandbox nor stop.
+ * JupyterLab would send base64 chunks, and could neither show the progress inside the sandbox nor
+ * cancel.
  */
 export function uploadWithoutChunks(model: FileBrowserModel, drive: SandboxDrive): void {
   model.upload = async (file: File, directory?: string): Promise<Contents.IModel> => {
@@ -41,7 +41,7 @@ export function uploadWithoutChunks(model: FileBrowserModel, drive: SandboxDrive
   };
 }
 
-/** A button that picks files and sends them; what becomes of each is told by its notification. */
+/** A button that uploads the files that the user picks; each has its own notification. */
 export function uploadButton(model: FileBrowserModel): ToolbarButton {
   const picker = element('input', '', { type: 'file', multiple: '' });
   picker.addEventListener('change', () => {
@@ -74,7 +74,7 @@ async function confirmReplace(name: string): Promise<boolean> {
   return result.button.accept;
 }
 
-/** Follows one upload in a notification that can stop it. */
+/** Shows the progress of one upload in a notification with a Cancel button. */
 class UploadNotification {
   constructor(private readonly file: File) {}
 

@@ -1,4 +1,4 @@
-/** An error that the server or the kernel said in words, with its Connect code. */
+/** An error that the server or the kernel reported, with its Connect code. */
 export class SandboxError extends Error {
   constructor(
     readonly code: string,
@@ -14,7 +14,7 @@ interface IErrorBody {
   message?: unknown;
 }
 
-/** The error that a JSON body describes; `fallback` is said when it describes none. */
+/** Reads the error in a JSON body; `fallback` is the message when there is none. */
 export function errorFrom(body: unknown, fallback: string): SandboxError {
   const { code, message } = (typeof body === 'object' && body !== null ? body : {}) as IErrorBody;
   return new SandboxError(
@@ -36,7 +36,7 @@ export function isFinal(error: SandboxError): boolean {
   return FINAL_CODES.has(error.code);
 }
 
-/** What to show a person for anything that was thrown. */
+/** The message to show for anything that was thrown. */
 export function messageOf(reason: unknown): string {
   return reason instanceof Error && reason.message !== '' ? reason.message : String(reason);
 }

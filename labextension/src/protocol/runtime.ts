@@ -1,4 +1,4 @@
-/** The records of the runtime API as they reach the browser: entries, events, readings. */
+/** The records of the runtime API in the browser: entries, events, readings. */
 
 export type EntryType = 'FILE_TYPE_FILE' | 'FILE_TYPE_DIRECTORY' | 'FILE_TYPE_UNSPECIFIED';
 

@@ -18,7 +18,7 @@ export interface ISandbox {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** What a new sandbox is made with; everything has a default at the server. */
+/** Options of a new sandbox; the server has a default for each. */
 export interface INewSandbox {
   readonly template?: string;
   /** Seconds. */
@@ -28,7 +28,7 @@ export interface INewSandbox {
   readonly envs?: Readonly<Record<string, string>>;
 }
 
-/** What would make the isolation stronger, and how to get it. */
+/** A missing part that would make the isolation stronger, and the command that adds it. */
 export interface IMissing {
   readonly what: string;
   readonly remedy: string;
@@ -44,9 +44,9 @@ export interface IIsolation {
   readonly freezer?: string;
   readonly reflink?: boolean;
   readonly missing?: readonly IMissing[];
-  /** The strongest tier that this machine gives; settings may hold the engine below it. */
+  /** The strongest tier that this machine supports; settings may choose a weaker one. */
   readonly best_tier?: string;
-  /** "proxy", "full", "none" or "host": what sandboxes have of a network. */
+  /** The network of sandboxes: "proxy", "full", "none" or "host". */
   readonly network?: string | null;
   /** How much each limit allows: memoryMB, cpuCount, processes, diskSizeMB. */
   readonly amounts?: Readonly<Record<string, number>>;
@@ -74,27 +74,27 @@ export interface ITerminalInfo {
   readonly tag?: string | null;
 }
 
-/** Control characters, and those that turn the direction of what follows them. */
+/** Control characters, and characters that change the direction of text. */
 // eslint-disable-next-line no-control-regex
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** A name as it can be trusted to look: nothing hidden in it, nothing turned around by it. */
+/** Replaces invisible and direction-changing characters, so that a name cannot look like another. */
 export function visible(name: string): string {
   return name.replace(INVISIBLE, '\ufffd');
 }
 
-/** The name people gave to the sandbox, else its id. */
+/** The name of the sandbox, else its id. */
 export function displayName(sandbox: ISandbox): string {
   const name = visible(sandbox.metadata?.['name'] ?? '').trim();
   return name === '' ? sandbox.sandboxID : name;
 }
 
-/** What the sandbox was started from, in the words people chose. */
+/** The alias of the sandbox's template, else the template's id. */
 export function templateName(sandbox: ISandbox): string {
   return visible(sandbox.alias ?? sandbox.templateID);
 }
 
-/** What runs in front of a terminal: `""` at the prompt, `null` where nobody can say. */
+/** The foreground program of a terminal: `""` at the prompt, `null` if unknown. */
 export interface ITerminalState {
   readonly pid: number;
   readonly running: string | null;
@@ -113,7 +113,7 @@ export interface ISnapshot {
   readonly names: readonly string[];
 }
 
-/** Work on a sandbox that takes long. */
+/** A long-running operation on a sandbox. */
 export interface IOperation {
   readonly operationID: string;
   readonly kind: string;
@@ -124,12 +124,12 @@ export interface IOperation {
   readonly cancellable: boolean;
 }
 
-/** A template or snapshot in the words people chose. */
+/** The short name of a template or snapshot, else its id. */
 export function templateLabel({ names, templateID }: ITemplate): string {
   return shortTemplate(names[0] ?? templateID);
 }
 
-/** Without what every name of this machine begins and ends with. */
+/** Removes the `local/` and `:default` that every name of this machine has. */
 export function shortTemplate(name: string): string {
   return visible(name.replace(/^local\//, '').replace(/:default$/, ''));
 }

@@ -1,4 +1,4 @@
-/** The text frames of the terminal WebSocket; binary frames are the bytes themselves. */
+/** The text frames of the terminal WebSocket; binary frames are terminal input and output. */
 
 export interface ITerminalStarted {
   readonly pid: number;
@@ -21,7 +21,7 @@ export interface ITerminalSize {
   readonly rows: number;
 }
 
-/** Ask for a new terminal, or with `pid` for one that runs, from byte `since` on. */
+/** Requests a new terminal, or with `pid` a running one, from byte `since` on. */
 export interface ITerminalRequest extends ITerminalSize {
   readonly pid?: number;
   readonly since?: number;

@@ -14,10 +14,10 @@ interface IWaiter {
   reject(reason: Error): void;
 }
 
-/** Milliseconds between two looks at a watched directory: the comm has no watch. */
+/** Milliseconds between two refreshes of a watched directory: the comm has no watch. */
 const WATCH_INTERVAL = 5000;
 
-/** Reaches a sandbox over the widget's comm: the kernel does the HTTP. */
+/** Reaches a sandbox over the widget's comm; the kernel sends the HTTP requests. */
 export class ModelTransport implements ISandboxTransport {
   constructor(private readonly model: AnyModel) {
     model.on('msg:custom', this.onMessage);
@@ -37,7 +37,7 @@ export class ModelTransport implements ISandboxTransport {
     await this.call({ op: 'write', path }, bytes);
   }
 
-  /** The comm takes a file whole, so there is nothing to follow and, once sent, nothing to stop. */
+  /** Sends the file in one message, so there is no progress, and no cancellation once it is sent. */
   async upload(path: string, file: Blob, { signal }: IUploadOptions): Promise<void> {
     const bytes = new Uint8Array(await file.arrayBuffer());
     signal?.throwIfAborted();
@@ -113,7 +113,7 @@ export class ModelTransport implements ISandboxTransport {
     });
   }
 
-  /** Messages may travel through two kernel threads, so each carries its place in our order. */
+  /** Sends a message with a sequence number, since two kernel threads may deliver messages out of order. */
   private post(request: CommRequest, bytes?: Uint8Array): number {
     const id = ++this.counter;
     const buffers = bytes === undefined ? undefined : [new Uint8Array(bytes).buffer];

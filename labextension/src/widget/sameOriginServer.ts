@@ -8,7 +8,7 @@ interface IPageConfig {
   readonly token?: string;
 }
 
-/** The page's own Jupyter server, reached with the cookies that the page has. */
+/** Reaches the Jupyter server of the page's origin with the cookies of the page. */
 class SameOriginServer implements IJupyterServer {
   constructor(private readonly base: string) {}
 
@@ -44,7 +44,7 @@ class SameOriginServer implements IJupyterServer {
   }
 }
 
-/** The server that served this page, when the page says that it is a Jupyter page. */
+/** The server of this page, if the page has the configuration of a Jupyter page. */
 function sameOriginServer(): IJupyterServer | null {
   const text = document.getElementById('jupyter-config-data')?.textContent;
   if (!text) {
@@ -56,12 +56,12 @@ function sameOriginServer(): IJupyterServer | null {
     const own = base.origin === window.location.origin;
     return own ? new SameOriginServer(base.href.endsWith('/') ? base.href : `${base.href}/`) : null;
   } catch {
-    // Not our page's configuration: a page that cannot be read has no server for us.
+    // The configuration is not Jupyter's.
     return null;
   }
 }
 
-/** The page's server if it has our routes and knows the sandbox; `null` means use the kernel. */
+/** The page's server if it has the `sbx/api` routes and the sandbox; `null` if the kernel must be used. */
 export async function serverFor(sandboxId: string): Promise<IJupyterServer | null> {
   const server = sameOriginServer();
   if (server === null || sandboxId === '') {
@@ -71,7 +71,7 @@ export async function serverFor(sandboxId: string): Promise<IJupyterServer | nul
     const known = await server.request(['sandboxes', sandboxId]);
     return known.ok ? server : null;
   } catch {
-    // A page opened from elsewhere, or a server on its way down; the kernel may still reach it.
+    // The page is from another server, or the server is stopping; the kernel may still reach the sandbox.
     return null;
   }
 }

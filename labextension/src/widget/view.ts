@@ -7,14 +7,14 @@ import { serverFor } from './sameOriginServer';
 
 export interface IView {
   dispose(): void;
-  /** Python asks to read again what is shown. */
+  /** Called when Python asks the view to read again. */
   refresh?(): void;
 }
 
-/** Makes one view in `node`, given how the sandbox is reached. */
+/** Creates a view in `node`. */
 export type MakeView = (node: HTMLElement, transport: ISandboxTransport, model: AnyModel) => IView;
 
-/** The `render` of one widget: styles, the best way to the sandbox, the view, and how to end it. */
+/** Creates the `render` function of a widget: adds the styles, picks the transport, creates the view. */
 export function renderWith(styles: readonly string[], make: MakeView) {
   return async ({ model, el }: RenderProps): Promise<() => void> => {
     addStyles(el, styles);
@@ -56,7 +56,7 @@ async function transportFor(model: AnyModel): Promise<ISandboxTransport> {
   return server === null ? new ModelTransport(model) : new ServerTransport(server, sandboxId);
 }
 
-/** Applies a text trait now and whenever Python changes it; gives back what stops that. */
+/** Applies a text trait now and whenever Python changes it; returns a function that stops it. */
 function follow(model: AnyModel, trait: string, apply: (value: string) => void): () => void {
   const read = () => {
     const value: unknown = model.get(trait);
@@ -71,7 +71,7 @@ function follow(model: AnyModel, trait: string, apply: (value: string) => void):
   };
 }
 
-/** Once per document or shadow root, so that many widgets share one sheet. */
+/** Adds each style sheet once per document or shadow root. */
 function addStyles(el: HTMLElement, styles: readonly string[]): void {
   const root = el.getRootNode();
   const parent = root instanceof ShadowRoot ? root : document.head;

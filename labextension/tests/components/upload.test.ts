@@ -86,7 +86,7 @@ describe('an upload', () => {
   it('says that it broke off when the connection is lost', async () => {
     const { answer, request } = post();
     request.dispatchEvent(new Event('error'));
-    await expect(answer).rejects.toThrow('The upload broke off.');
+    await expect(answer).rejects.toThrow('The upload failed: the connection was lost.');
   });
 
   it('stops when the user cancels', async () => {

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { isolationSummary, networkText, tierText } from '../../src/lab/isolationText';
 
 describe('how isolation is described', () => {
-  it('says in the tooltip what is not held', () => {
+  it('says in the tooltip what is not enforced', () => {
     const text = isolationSummary({ tier: 'landlock', limits: { memory: 'rlimit', cpu: 'none' } });
     expect(text).toContain('which of your files exist');
-    expect(text).toContain('CPU: not held');
+    expect(text).toContain('CPU: not enforced');
     expect(text).not.toContain('Memory');
   });
 
