@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LABEXTENSION = CHECKOUT / "sbx_jupyter" / "labextension"
@@ -35,6 +35,18 @@ class JupyterServer:
     root: Path
     log: Path
     http: httpx.Client
+    process: subprocess.Popen[bytes]
+    launch: Callable[[], subprocess.Popen[bytes]]
+
+    def restart(self) -> None:
+        """Stop the server and start it again at the same address."""
+        self.stop()
+        self.process = self.launch()
+        _wait_ready(self.process, self.url, self.log)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
 
     def create(self, name: str | None = None, **fields: Any) -> str:
         """A new sandbox's id."""
@@ -105,16 +117,19 @@ def jupyter_server(
         f"--LabApp.app_dir={Path(sys.prefix) / 'share' / 'jupyter' / 'lab'}",
         "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    try:
-        _wait_ready(process, url, log)
-        headers = {"Authorization": f"token {TOKEN}"}
-        with httpx.Client(base_url=f"{url}sbx/api/", headers=headers, timeout=30) as client:
-            yield JupyterServer(url, root, log, client)
-    finally:
-        process.terminate()
-        process.wait(20)
+
+    def launch() -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
+            return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+
+    headers = {"Authorization": f"token {TOKEN}"}
+    with httpx.Client(base_url=f"{url}sbx/api/", headers=headers, timeout=30) as client:
+        server = JupyterServer(url, root, log, client, launch(), launch)
+        try:
+            _wait_ready(server.process, url, log)
+            yield server
+        finally:
+            server.stop()
 
 
 def _prepare(
