@@ -75,6 +75,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
   private onStatus(): void {
     const { message } = this.connection;
     this.banner.node.textContent = message ?? '';
+    this.banner.node.title = message ?? '';
     this.banner.setHidden(message === null);
     this.endButton.setHidden(this.connection.hasEnded);
   }
