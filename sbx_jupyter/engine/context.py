@@ -107,7 +107,7 @@ class Context:
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the call that began it; awaited when the engine stops."""
 
-    guards: BackgroundTasks = field(default_factory=BackgroundTasks)
+    death_tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Those that wait for the death of a sandbox; they end when it ends or is let go."""
 
     def envs_of(self, row: SandboxRow) -> dict[str, str]:

@@ -51,7 +51,7 @@ async def _stop(components: Components, slot: Slot) -> None:
 async def _leave(components: Components, slot: Slot) -> None:
     """Let go of a sandbox without ending it."""
     async with slot.lock:
-        if slot.guard is not None:
-            slot.guard.cancel()
+        if slot.death_task is not None:
+            slot.death_task.cancel()
         if slot.placed is not None:
             components.context.placement.leave(slot.placed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_network, is_secured
-from sbx_jupyter.engine.sandboxes.idempotency import Keys
+from sbx_jupyter.engine.sandboxes.idempotency import IdempotencyKeys
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.sandboxes.slots import Slot
@@ -61,7 +61,7 @@ class Creation:
         self._supervisor = supervisor
         self._removal = removal
         self._pool = pool
-        self._keys = Keys(context.store)
+        self._keys = IdempotencyKeys(context.store)
         self.uses = TemplateUses({})
 
     @metered("create")
@@ -157,7 +157,7 @@ class Creation:
         batch.puts.extend(extra)
         await self._context.commit(batch)
         reached("create.stored")
-        slot.settle(row)
+        slot.set_stored_row(row)
         self.uses.add(row.template_id)
 
     def _draft(self, request: NewSandbox, version: int) -> SandboxRow:

@@ -24,7 +24,7 @@ class KeyReusedError(InvalidArgumentError):
     """The idempotency key was used with another request; 422 over HTTP."""
 
 
-class Keys:
+class IdempotencyKeys:
     """The keys of creates, finished ones in the store and unfinished ones here."""
 
     def __init__(self, store: Store) -> None:
@@ -62,10 +62,6 @@ class Keys:
         return RequestRow(
             key=key, fingerprint=_fingerprint(request, version), sandbox_id=sandbox_id
         )
-
-    def of_sandbox(self, sandbox_id: str) -> list[str]:
-        """The keys that a sandbox takes along when it goes."""
-        return [row.key for row in self._store.requests if row.sandbox_id == sandbox_id]
 
 
 def _fingerprint(request: NewSandbox, version: int) -> str:

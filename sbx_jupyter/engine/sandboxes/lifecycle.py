@@ -65,7 +65,7 @@ _NEXT: Final[dict[State, frozenset[State]]] = {
 _NEEDS_RUNNING: Final = frozenset({"set_timeout", "refresh", "set_network", "snapshot"})
 
 
-def unknown(sandbox_id: str) -> NotFoundError:
+def unknown_sandbox_error(sandbox_id: str) -> NotFoundError:
     """The answer for a sandbox that is unknown or gone (interface 1.3, S5)."""
     return NotFoundError(f"Sandbox \"{sandbox_id}\" doesn't exist or you don't have access to it")
 
@@ -83,7 +83,7 @@ def check_operation(operation: Operation, sandbox_id: str, state: State) -> None
     cannot be that once more, ``AbortedError`` while another change is in flight.
     """
     if not state.is_shown:
-        raise unknown(sandbox_id)
+        raise unknown_sandbox_error(sandbox_id)
     if state.is_transition:
         raise AbortedError(f"Sandbox {sandbox_id} is {state.value}, try again in a moment")
     if state is State.PAUSED:

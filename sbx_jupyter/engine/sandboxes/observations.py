@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.sandboxes.lifecycle import unknown
+from sbx_jupyter.engine.sandboxes.lifecycle import unknown_sandbox_error
 from sbx_jupyter.engine.state.logs import LogFilter
 from sbx_jupyter.engine.watch.gauges import Gauges, count_sandboxes
 
@@ -28,7 +28,7 @@ class Observations:
     def logs(self, sandbox_id: str, wanted: LogFilter | None = None) -> list[SandboxLogEntry]:
         """Log entries (S17 and S18), also of sandboxes that ended; raises ``NotFoundError``."""
         if sandbox_id not in self._journal and self._slots.get(sandbox_id) is None:
-            raise unknown(sandbox_id)
+            raise unknown_sandbox_error(sandbox_id)
         found = self._journal.select(sandbox_id, wanted or LogFilter(direction="forward"))
         return [row.to_entry() for row in found]
 

@@ -252,7 +252,7 @@ def limits_for(row: SandboxRow | BuildRow, default: Limits) -> Limits:
     )
 
 
-def opened(placed: Placed) -> Sandbox:
+def connected_sandbox(placed: Placed) -> Sandbox:
     """The sandbox behind its agent. Raises ``UnavailableError`` when nobody has spoken to it."""
     if placed.sandbox is None:
         raise UnavailableError("the agent of the sandbox is not connected")

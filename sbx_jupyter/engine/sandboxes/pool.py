@@ -26,7 +26,7 @@ _RETRY_DELAY: Final = 5.0
 
 
 @dataclass(slots=True)
-class Ready:
+class ReadySandbox:
     """A sandbox that waits to be given out, once."""
 
     sandbox_id: str
@@ -40,7 +40,7 @@ class Pool:
         self._placement = placement
         self._limits = limits
         self._size = size
-        self._ready: deque[Ready] = deque()
+        self._ready: deque[ReadySandbox] = deque()
         self._wanted = asyncio.Event()
         self._filled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -70,7 +70,9 @@ class Pool:
             await self._placement.discard(ready.sandbox_id, ready.placed)
         await self._removals.drain()
 
-    def take(self, plan_limits: Limits, base: str, layers: tuple[object, ...]) -> Ready | None:
+    def take(
+        self, plan_limits: Limits, base: str, layers: tuple[object, ...]
+    ) -> ReadySandbox | None:
         """A ready sandbox if it is of the kind that is wanted and one is there."""
         if plan_limits != self._limits or base != "host" or layers:
             return None
@@ -104,7 +106,7 @@ class Pool:
                 await asyncio.sleep(_RETRY_DELAY)
                 continue
             reached("pool.made")
-            self._ready.append(Ready(plan.sandbox_id, placed))
+            self._ready.append(ReadySandbox(plan.sandbox_id, placed))
             if self._wanted.is_set():
                 await asyncio.sleep(_REFILL_DELAY)
         self._filled.set()

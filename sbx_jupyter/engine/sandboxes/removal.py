@@ -45,7 +45,7 @@ class Removal:
     async def end(self, slot: Slot, reason: Reason, detail: str = "") -> None:
         """End a sandbox whatever its state, and forget it."""
         if slot.state is not State.KILLING:
-            slot.move(State.KILLING)
+            slot.change_state(State.KILLING)
         self._context.expiry.cancel(slot.sandbox_id)
         reached("kill.decided")
         self._context.meters.sandbox_ended(reason)
@@ -64,16 +64,16 @@ class Removal:
 
     async def discard(self, slot: Slot) -> None:
         """End a sandbox whose creation failed, before its row was stored."""
-        slot.move(State.KILLING)
+        slot.change_state(State.KILLING)
         self._context.slots.remove(slot)
         await self.end_processes(slot)
         await self._context.placement.remove(slot.sandbox_id)
 
     async def end_processes(self, slot: Slot) -> None:
         """End the processes of a sandbox, if it has any; its row and its files stay."""
-        guard, slot.guard = slot.guard, None
-        if guard is not None and guard is not asyncio.current_task():
-            guard.cancel()
+        death_task, slot.death_task = slot.death_task, None
+        if death_task is not None and death_task is not asyncio.current_task():
+            death_task.cancel()
         placed, slot.placed = slot.placed, None
         if placed is not None:
             await self._context.placement.end(placed)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.networks import replace_egress
 from sbx_jupyter.engine.sandboxes.admission import check_timeout
-from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
+from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown_sandbox_error
 from sbx_jupyter.engine.sandboxes.listing import Page, SandboxFilter, select
 from sbx_jupyter.engine.sandboxes.wake import Waker
 from sbx_jupyter.engine.state.rows import SandboxRow, now
@@ -125,12 +125,12 @@ class Sandboxes:
         """End a running or paused sandbox; waits for a change in progress. ``NotFoundError``."""
         slot = self._context.slots.get(sandbox_id)
         if slot is None or slot.state in (State.KILLING, State.LOST):
-            raise unknown(sandbox_id)
+            raise unknown_sandbox_error(sandbox_id)
 
         async def work() -> None:
             async with slot.lock:
                 if slot.state in (State.KILLING, State.LOST):
-                    raise unknown(sandbox_id)
+                    raise unknown_sandbox_error(sandbox_id)
                 await self._removal.end(slot, "killed")
 
         await self._context.tasks.complete(work(), "sbx-kill")
@@ -156,7 +156,7 @@ class Sandboxes:
         self._check_timeout(timeout)
         slot = self._context.slots.get(sandbox_id)
         if slot is None:
-            raise unknown(sandbox_id)
+            raise unknown_sandbox_error(sandbox_id)
         if slot.state in (State.KILLING, State.LOST):
             raise AbortedError(f"Sandbox {sandbox_id} is being killed")
 
@@ -164,7 +164,7 @@ class Sandboxes:
             async with slot.lock:
                 reached("connect.found")
                 if not slot.state.is_shown:
-                    raise unknown(sandbox_id)
+                    raise unknown_sandbox_error(sandbox_id)
                 if slot.state is State.PAUSED:
                     await self._supervisor.resume(slot, timeout, memory=memory is not False)
                     return slot.row, True

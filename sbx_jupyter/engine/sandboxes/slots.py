@@ -13,7 +13,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import (
     State,
     check_operation,
     check_transition,
-    unknown,
+    unknown_sandbox_error,
 )
 from sbx_jupyter.errors import ResourceExhaustedError
 
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """One sandbox: its row as it is now, its processes, and the lock for changes of state.
+    """One sandbox of this engine: its ``SandboxRow``, its ``Placed``, and its lock.
 
-    The row here may be ahead of the stored one by a passing state such as ``pausing``.
+    The row may be ahead of the stored one by a passing state such as ``pausing``. Who changes the
+    state holds the lock.
     """
 
     def __init__(self, row: SandboxRow, placed: Placed | None = None) -> None:
         self.row = row
         self.placed = placed
         self.lock = asyncio.Lock()
-        self.guard: asyncio.Task[None] | None = None
+        self.death_task: asyncio.Task[None] | None = None
         self.oom_kills = 0
 
     @property
@@ -50,12 +51,12 @@ class Slot:
         """Whether it counts against the maximum: one paused with its memory still fills that."""
         return self.state.occupies or self.placed is not None
 
-    def move(self, state: State) -> None:
+    def change_state(self, state: State) -> None:
         """Go on to another state; raises ``InternalError`` where the table forbids it."""
         check_transition(self.row.state, state)
         self.row = replace(self.row, state=state)
 
-    def settle(self, row: SandboxRow) -> None:
+    def set_stored_row(self, row: SandboxRow) -> None:
         """Take over a row that was just stored, with its state."""
         if row.state is not self.row.state:
             check_transition(self.row.state, row.state)
@@ -94,7 +95,7 @@ class Slots:
         """The slot of a sandbox that clients may see; raises ``NotFoundError``."""
         slot = self._slots.get(sandbox_id)
         if slot is None or not slot.state.is_shown:
-            raise unknown(sandbox_id)
+            raise unknown_sandbox_error(sandbox_id)
         return slot
 
     def add(self, slot: Slot) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown
+from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown_sandbox_error
 from sbx_jupyter.engine.sandboxes.placement import (
     Placed,
     Plan,
+    connected_sandbox,
     limits_for,
-    opened,
     plan_for,
     wait_dead,
 )
@@ -52,21 +52,23 @@ class Supervisor:
 
     async def begin(self, slot: Slot) -> None:
         """Watch a sandbox with new processes, call the hooks, and run its start command."""
-        await self._tell_started(slot)
+        await self._call_started_hooks(slot)
         self.watch(slot)
         row = slot.row
-        await run_start_command(row.start_command, row.ready_command, opened(self._placed(slot)))
+        await run_start_command(
+            row.start_command, row.ready_command, connected_sandbox(self._placed(slot))
+        )
 
-    async def _tell_started(self, slot: Slot) -> None:
-        sandbox = opened(self._placed(slot))
+    async def _call_started_hooks(self, slot: Slot) -> None:
+        sandbox = connected_sandbox(self._placed(slot))
         for hook in self._context.hooks.started:
             await hook(slot.row, sandbox)
 
     def watch(self, slot: Slot) -> None:
         """Act on the death of the processes, and on the end time while the sandbox runs."""
-        if slot.placed is not None and slot.guard is None:
-            slot.guard = self._context.guards.spawn(
-                self._guard(slot, slot.placed), f"sbx-guard-{slot.sandbox_id}"
+        if slot.placed is not None and slot.death_task is None:
+            slot.death_task = self._context.death_tasks.spawn(
+                self._await_death(slot, slot.placed), f"sbx-death-{slot.sandbox_id}"
             )
         if slot.state is State.RUNNING:
             self._context.expiry.schedule(slot.sandbox_id, slot.row.end_at.timestamp())
@@ -76,7 +78,7 @@ class Supervisor:
         row = replace(slot.row, end_at=end_at)
         await self._context.commit(Batch().put(row))
         reached("timeout.stored")
-        slot.settle(row)
+        slot.set_stored_row(row)
         self._context.expiry.schedule(slot.sandbox_id, end_at.timestamp())
 
     # Pause
@@ -84,7 +86,7 @@ class Supervisor:
     @metered("pause")
     async def pause(self, slot: Slot, *, memory: bool, why: str = "Sandbox paused") -> None:
         """Pause a running sandbox, with its memory or as files only."""
-        slot.move(State.PAUSING)
+        slot.change_state(State.PAUSING)
         self._context.expiry.cancel(slot.sandbox_id)
         try:
             if memory:
@@ -93,11 +95,11 @@ class Supervisor:
                 await self._pause_filesystem(slot, why)
         except BaseException:
             if slot.placed is not None:
-                slot.move(State.RUNNING)
+                slot.change_state(State.RUNNING)
                 self.watch(slot)
             else:
                 # Too late to go back; the stored row says "pausing", which ends here as well.
-                slot.move(State.PAUSED)
+                slot.change_state(State.PAUSED)
                 slot.row = replace(slot.row, pause_mode="filesystem", cage=None, end_at=now())
             raise
 
@@ -143,7 +145,7 @@ class Supervisor:
         entry = logs.entry(slot.sandbox_id, level, why, pause_mode=mode)
         await self._context.commit(Batch().put(row).log(entry))
         reached("pause.stored")
-        slot.settle(row)
+        slot.set_stored_row(row)
 
     # Resume
 
@@ -151,7 +153,7 @@ class Supervisor:
     async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
         """Resume a paused sandbox for ``timeout`` seconds; without memory it boots anew."""
         self._context.slots.check_room(0 if slot.occupies else 1)
-        slot.move(State.RESUMING)
+        slot.change_state(State.RESUMING)
         try:
             if slot.row.pause_mode == "full" and memory and slot.placed is not None:
                 await self.thaw(slot)
@@ -171,7 +173,7 @@ class Supervisor:
         try:
             await placed.cage.freeze()
         except UnimplementedError:
-            await opened(placed).call(ops.FREEZE, frozen=True)
+            await connected_sandbox(placed).call(ops.FREEZE, frozen=True)
 
     async def thaw(self, slot: Slot) -> None:
         """Let frozen processes go on, and connect to the agent of an adopted sandbox.
@@ -188,11 +190,11 @@ class Supervisor:
         if is_new:
             await self._open(slot, placed)
         if is_by_agent:
-            await opened(placed).call(ops.FREEZE, frozen=False)
+            await connected_sandbox(placed).call(ops.FREEZE, frozen=False)
         if is_new:
-            await self._tell_started(slot)
+            await self._call_started_hooks(slot)
             return
-        opened(placed).resume()
+        connected_sandbox(placed).resume()
         for hook in self._context.hooks.resumed:
             await hook(slot.sandbox_id)
 
@@ -238,7 +240,7 @@ class Supervisor:
             Batch().put(row).log(logs.entry(slot.sandbox_id, "info", "Sandbox resumed"))
         )
         reached("resume.stored")
-        slot.settle(row)
+        slot.set_stored_row(row)
         if before is not None and before.layers != row.layers:
             work = self._context.layers.collect(before.layers)
             self._context.tasks.spawn(work, "sbx-collect")
@@ -251,7 +253,7 @@ class Supervisor:
             await self.freeze(slot)
         else:
             await self._removal.end_processes(slot)
-        slot.move(State.PAUSED)
+        slot.change_state(State.PAUSED)
 
     # Death and end time; these take the lock themselves
 
@@ -281,7 +283,7 @@ class Supervisor:
                     retry = now() + dt.timedelta(seconds=_RETRY_DELAY)
                     self._context.expiry.schedule(sandbox_id, retry.timestamp())
 
-    async def _guard(self, slot: Slot, placed: Placed) -> None:
+    async def _await_death(self, slot: Slot, placed: Placed) -> None:
         """Wait for the death of the processes, then clean up after them."""
         why = await wait_dead(placed)
         if (kills := placed.cage.oom_kills() - slot.oom_kills) > 0:
@@ -299,7 +301,7 @@ class Supervisor:
         if slot.state is State.PAUSED:
             await self.drop_memory(slot, why)
             return
-        slot.move(State.LOST)
+        slot.change_state(State.LOST)
         await self._removal.end(slot, "lost", why)
 
     async def drop_memory(self, slot: Slot, why: str) -> None:
@@ -323,5 +325,5 @@ class Supervisor:
     @staticmethod
     def _placed(slot: Slot) -> Placed:
         if slot.placed is None:
-            raise unknown(slot.sandbox_id)
+            raise unknown_sandbox_error(slot.sandbox_id)
         return slot.placed

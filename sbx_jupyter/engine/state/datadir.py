@@ -98,7 +98,7 @@ class DataDir:
             for below in (self.sandboxes, self.layers, self.path / "run", self.history):
                 below.mkdir(mode=0o700, exist_ok=True)
             for below in (self.sandboxes, self.layers, self.path / "run"):
-                spread(below)
+                set_top_directory_flag(below)
             lock = os.open(self.path / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise translate(error, f"making the data directory {self.path}") from error
@@ -127,7 +127,7 @@ _TOP_DIRECTORY: Final = 0x00020000
 _FLAGS: Final = struct.Struct("I4x")
 
 
-def spread(directory: Path) -> None:
+def set_top_directory_flag(directory: Path) -> None:
     """Ask the file system to put what is made in a directory into different places.
 
     ext4 puts directories near the one that they are in, and does not give an inode to a new file

@@ -129,7 +129,7 @@ class Capture:
         """Freeze the processes of a running sandbox until the context ends."""
         if slot.placed is None:
             raise NotFoundError("The sandbox was not found")
-        slot.move(State.SNAPSHOTTING)
+        slot.change_state(State.SNAPSHOTTING)
         try:
             await self._supervisor.freeze(slot)
             try:
@@ -139,4 +139,4 @@ class Capture:
                     await self._supervisor.thaw(slot)
         finally:
             if slot.state is State.SNAPSHOTTING:
-                slot.move(State.RUNNING)
+                slot.change_state(State.RUNNING)
