@@ -12,6 +12,19 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 PACKAGE := $(shell git ls-files sbx_jupyter pyproject.toml 2>/dev/null)
 FRONTEND := $(shell git ls-files labextension 2>/dev/null)
 BUILT := sbx_jupyter/labextension/package.json
+TOOLS := $(BIN)/lint-imports
+
+# pip says what it does the first time, which takes minutes; after that only a change is installed.
+QUIET = $(if $(wildcard $@),--quiet)
+
+# The tests that need no root, no system package and no engine.
+UNIT_TESTS := tests/protocol tests/client/test_public_face.py tests/diff/test_changes.py \
+  tests/egress/test_addresses.py tests/egress/test_intercept.py tests/egress/test_policy.py \
+  tests/egress/test_proxy.py tests/egress/test_ranges.py tests/isolation/test_channel.py \
+  tests/platform/test_datadir.py tests/platform/test_listing.py tests/platform/test_store.py \
+  tests/service/test_decoders.py tests/service/test_log_file.py \
+  tests/templates/test_dockerfile.py tests/volumes/test_content.py tests/volumes/test_secrets.py \
+  tests/volumes/test_volumes.py tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
 .PHONY: lab test test-python test-faults test-browser check lint format bench screenshots build clean
 
@@ -33,15 +46,13 @@ test-faults: $(VENV)/.test
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)
 
-## The quick checks of a change in Python; installs only what was never installed.
-check: | $(BIN)/lint-imports
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/pyright
-	$(BIN)/lint-imports
+## Formatting, types, imports and unit tests: under two minutes. Needs no root, installs nothing but
+## the Python packages, and these only once.
+check: lint
+	$(BIN)/python -m pytest -q $(UNIT_TESTS) $(PYTEST_ARGS)
 
-## Formatting, types and imports of both languages.
-lint: $(VENV)/.test
+## Formatting, types and imports of both languages, and the unit tests of the front end.
+lint: | $(TOOLS)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
@@ -49,7 +60,7 @@ lint: $(VENV)/.test
 	! grep -nE 'https?://' labextension/yarn.lock
 	cd labextension && PATH="$(abspath $(BIN)):$$PATH" jlpm lint && PATH="$(abspath $(BIN)):$$PATH" jlpm test
 
-format: $(VENV)/.test
+format: | $(TOOLS)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -74,18 +85,23 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(BIN)/lint-imports:
-	$(MAKE) $(VENV)/.test
+# What the checks run with; they read the checkout itself, so that a change needs no installation.
+$(TOOLS): | $(BIN)/python
+	@echo "Installing sbx-jupyter and its tools into $(VENV): about 3 minutes."
+	$(BIN)/python -m pip install ".[lab,test,lint]"
+	@touch $@
 
 # The front end is built by the package's own build; a stale one would be reused, so drop it first.
 $(BUILT): $(FRONTEND) | $(BIN)/python
 	rm -rf sbx_jupyter/labextension sbx_jupyter/static
 
 $(VENV)/.lab: $(PACKAGE) $(BUILT) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet ".[lab]"
+	@echo "Installing sbx-jupyter and JupyterLab into $(VENV): about 2 minutes the first time, then seconds."
+	$(BIN)/python -m pip install $(QUIET) ".[lab]"
 	touch $@
 
 $(VENV)/.test: $(PACKAGE) $(BUILT) | $(BIN)/python
 	sh tests/system_packages.sh
-	$(BIN)/python -m pip install --quiet ".[lab,test,lint]"
+	@echo "Installing sbx-jupyter and what its tests need into $(VENV): about 3 minutes the first time, then seconds."
+	$(BIN)/python -m pip install $(QUIET) ".[lab,test,lint]"
 	touch $@
