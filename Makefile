@@ -18,7 +18,7 @@ TOOLS := $(BIN)/lint-imports
 QUIET = $(if $(wildcard $@),--quiet)
 
 # The tests that need no root, no system package and no engine.
-UNIT_TESTS := tests/protocol tests/client/test_public_face.py tests/diff/test_changes.py \
+UNIT_TESTS := tests/docs tests/protocol tests/client/test_public_face.py tests/diff/test_changes.py \
   tests/egress/test_addresses.py tests/egress/test_intercept.py tests/egress/test_policy.py \
   tests/egress/test_proxy.py tests/egress/test_ranges.py tests/isolation/test_channel.py \
   tests/platform/test_datadir.py tests/platform/test_listing.py tests/platform/test_store.py \
