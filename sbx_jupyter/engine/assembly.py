@@ -20,11 +20,11 @@ from sbx_jupyter.engine.state.datadir import DataDir, boot_id
 from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.storage.capture import Capture
 from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
-from sbx_jupyter.engine.storage.disk import Disk
+from sbx_jupyter.engine.storage.disk import DiskReporter
 from sbx_jupyter.engine.storage.flatten import Flattener
 from sbx_jupyter.engine.storage.forks import Forks
 from sbx_jupyter.engine.storage.layers import Layers
-from sbx_jupyter.engine.storage.prune import Prune
+from sbx_jupyter.engine.storage.prune import Pruner
 from sbx_jupyter.engine.storage.service import Storage
 from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates.catalog import Catalog
@@ -110,8 +110,8 @@ def assemble(
         snapshots=Snapshots(context, flattener, capture, catalog),
         forks=Forks(context, flattener, capture, creation),
         storage=Storage(
-            Disk(context, fence),
-            Prune(context),
+            DiskReporter(context, fence),
+            Pruner(context),
             Diffs(context, catalog, fence),
         ),
         fence=fence,

@@ -1,5 +1,5 @@
-"""The disk behind sandboxes: layers and their stacks, snapshots, disk use and pruning.
+"""Layers and their stacks, snapshots, forks, disk use and pruning.
 
-Layers are named by rows: write the directory first, then the row; remove the row first, then the
+Rows name layers. Write the directory first and then the row; remove the row first and then the
 directory.
 """

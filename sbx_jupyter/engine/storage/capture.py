@@ -127,7 +127,7 @@ class Capture:
     @contextlib.asynccontextmanager
     async def _frozen(self, slot: Slot) -> AsyncGenerator[None]:
         """Freeze the processes of a running sandbox until the context ends."""
-        if slot.placed is None:
+        if not _has_processes(slot):
             raise NotFoundError("The sandbox was not found")
         slot.change_state(State.SNAPSHOTTING)
         try:
@@ -135,8 +135,12 @@ class Capture:
             try:
                 yield
             finally:
-                if slot.placed is not None:
+                if _has_processes(slot):
                     await self._supervisor.thaw(slot)
         finally:
             if slot.state is State.SNAPSHOTTING:
                 slot.change_state(State.RUNNING)
+
+
+def _has_processes(slot: Slot) -> bool:
+    return slot.placed is not None

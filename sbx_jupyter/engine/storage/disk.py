@@ -1,4 +1,4 @@
-"""What the engine's data takes on the disk, and what of it may be removed."""
+"""Reports how much of the disk each template, sandbox, volume and cache uses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.fence import Fence
 
 MAX_AGE: Final = 30.0
-"""Seconds for which a report is given again, if nobody asks for a newer one."""
+"""Seconds for which a report is reused, unless a newer one is asked for."""
 
 _STEPS: Final = "the step cache"
 _IMAGES: Final = "the images"
@@ -42,14 +42,16 @@ _MEASURED_APART: Final = frozenset(
 )
 
 
-class _Share(NamedTuple):
+class _StackUse(NamedTuple):
+    """Bytes of a stack of layers: those that no other stack has, and those that others share."""
+
     own: int
     shared: int
     layers: int
 
 
-class _Plain(NamedTuple):
-    """What was measured but the layers."""
+class _OtherUse(NamedTuple):
+    """Bytes of everything but layers; pairs are bytes and the number of files."""
 
     written: dict[str, int]
     volumes: dict[str, int]
@@ -59,8 +61,8 @@ class _Plain(NamedTuple):
     other: int
 
 
-class Disk:
-    """Measures, and remembers for a while what it found."""
+class DiskReporter:
+    """Measures the disk use of the engine's data, and caches the report."""
 
     def __init__(self, context: Context, fence: Fence) -> None:
         self._context = context
@@ -72,9 +74,9 @@ class Disk:
         self._known_at = 0.0
 
     async def report(self, max_age: float = MAX_AGE) -> DiskUse:
-        """What everything takes, measured at most ``max_age`` seconds ago; raises ``SbxError``.
+        """Report the disk use, measured at most ``max_age`` seconds ago; raises ``SbxError``.
 
-        Blocks that a file system shares between files count for each of them.
+        Blocks that several files share count for each of them.
         """
         async with self._one:
             age = time.monotonic() - self._known_at
@@ -87,42 +89,44 @@ class Disk:
     async def _measure(self) -> DiskUse:
         at = now()
         stacks = self._stacks()
-        names = set().union(*stacks.values())
+        names = set[str]().union(*stacks.values())
         sizes = await self._context.layers.sizes(names)
-        plain = await self._measure_plain()
+        other_use = await self._measure_others()
         status = await asyncio.to_thread(os.statvfs, self._folder)
         shares = _shares(stacks, sizes)
         layers = sum(sizes[name].bytes for name in names)
-        rest = (plain.stock, plain.blobs[0], plain.uploads[0], plain.other)
+        rest = (other_use.stock, other_use.blobs[0], other_use.uploads[0], other_use.other)
         return DiskUse(
             measured_at=at,
             age_seconds=0.0,
             total_bytes=layers
-            + sum(plain.written.values())
-            + sum(plain.volumes.values())
+            + sum(other_use.written.values())
+            + sum(other_use.volumes.values())
             + sum(rest),
             disk_bytes=status.f_blocks * status.f_frsize,
             free_bytes=status.f_bavail * status.f_frsize,
             templates=self._templates(stacks, sizes, shares),
-            sandboxes=self._sandboxes(shares, plain.written),
+            sandboxes=self._sandboxes(shares, other_use.written),
             volumes=[
                 VolumeUse(
                     volume_id=row.volume_id,
                     name=row.name,
-                    own_bytes=plain.volumes.get(row.volume_id, 0),
+                    own_bytes=other_use.volumes.get(row.volume_id, 0),
                 )
                 for row in self._store.volumes
             ],
             step_cache=_cache(shares[_STEPS], len(self._store.steps)),
             images=_cache(shares[_IMAGES], len(self._store.images)),
-            blobs=CacheUse(own_bytes=plain.blobs[0], shared_bytes=0, count=plain.blobs[1]),
-            uploads=CacheUse(own_bytes=plain.uploads[0], shared_bytes=0, count=plain.uploads[1]),
-            stock_bytes=plain.stock,
-            other_bytes=plain.other,
+            blobs=CacheUse(own_bytes=other_use.blobs[0], shared_bytes=0, count=other_use.blobs[1]),
+            uploads=CacheUse(
+                own_bytes=other_use.uploads[0], shared_bytes=0, count=other_use.uploads[1]
+            ),
+            stock_bytes=other_use.stock,
+            other_bytes=other_use.other,
         )
 
     def _stacks(self) -> dict[str, set[str]]:
-        """The layers of each template, sandbox and cache, with those merged for it."""
+        """The layers of each template, sandbox and cache, with the merged layers that they use."""
         merges = list(self._store.merges)
         found: dict[str, set[str]] = {_STEPS: set(), _IMAGES: set()}
         for template in self._store.templates:
@@ -138,7 +142,7 @@ class Disk:
             found[_IMAGES].update(image.layers)
         return found
 
-    async def _measure_plain(self) -> _Plain:
+    async def _measure_others(self) -> _OtherUse:
         sandboxes = [row.sandbox_id for row in self._store.sandboxes]
         volumes = [row.volume_id for row in self._store.volumes]
         data_dir = self._context.data_dir
@@ -148,7 +152,7 @@ class Disk:
         measured = await self._fence.measure_trees(trees)
         found = [0 if size is None else size[0] for size in measured]
         blobs, uploads, other = await asyncio.to_thread(self._walk)
-        return _Plain(
+        return _OtherUse(
             written=dict(zip(sandboxes, found, strict=False)),
             volumes=dict(zip(volumes, found[len(sandboxes) :], strict=False)),
             stock=found[-1],
@@ -158,7 +162,7 @@ class Disk:
         )
 
     def _walk(self) -> tuple[tuple[int, int], tuple[int, int], int]:
-        """What belongs to the engine itself; blocking."""
+        """Measure what belongs to the engine itself: blobs, uploads and the rest. Blocking."""
         other = 0
         for entry in os.scandir(self._folder):
             if entry.name not in _MEASURED_APART:
@@ -166,7 +170,7 @@ class Disk:
         return _size_of(self._folder / "blobs"), _size_of(self._folder / "uploads"), other
 
     def _templates(
-        self, stacks: dict[str, set[str]], sizes: Mapping[str, Size], shares: dict[str, _Share]
+        self, stacks: dict[str, set[str]], sizes: Mapping[str, Size], shares: dict[str, _StackUse]
     ) -> list[TemplateUse]:
         merges = list(self._store.merges)
         templates = {row.template_id: row for row in self._store.templates}
@@ -200,10 +204,10 @@ class Disk:
             for row in templates.values()
         ]
 
-    def _sandboxes(self, shares: dict[str, _Share], written: dict[str, int]) -> list[SandboxUse]:
+    def _sandboxes(self, shares: dict[str, _StackUse], written: dict[str, int]) -> list[SandboxUse]:
         found: list[SandboxUse] = []
         for row in self._store.sandboxes:
-            share = shares.get(row.sandbox_id, _Share(0, 0, 0))
+            share = shares.get(row.sandbox_id, _StackUse(0, 0, 0))
             by_itself = written.get(row.sandbox_id, 0)
             use = SandboxUse(
                 sandbox_id=row.sandbox_id,
@@ -217,18 +221,18 @@ class Disk:
         return found
 
 
-def _shares(stacks: Mapping[str, set[str]], sizes: Mapping[str, Size]) -> dict[str, _Share]:
-    """What of each stack nobody else has, and what others have as well."""
+def _shares(stacks: Mapping[str, set[str]], sizes: Mapping[str, Size]) -> dict[str, _StackUse]:
+    """How much of each stack is its own, and how much is shared with others."""
     users = Counter(name for stack in stacks.values() for name in stack)
-    found: dict[str, _Share] = {}
+    found: dict[str, _StackUse] = {}
     for key, stack in stacks.items():
         own = sum(sizes[name].bytes for name in stack if users[name] == 1)
         total = sum(sizes[name].bytes for name in stack)
-        found[key] = _Share(own, total - own, len(stack))
+        found[key] = _StackUse(own, total - own, len(stack))
     return found
 
 
-def _cache(share: _Share, count: int) -> CacheUse:
+def _cache(share: _StackUse, count: int) -> CacheUse:
     return CacheUse(own_bytes=share.own, shared_bytes=share.shared, count=count)
 
 
@@ -237,7 +241,7 @@ def _tags(template: TemplateRow, build_id: str) -> list[str]:
 
 
 def _size_of(path: Path) -> tuple[int, int]:
-    """Bytes on the disk and number of the files of the engine's own at a path; blocking."""
+    """Bytes on the disk and number of the files at a path; blocking."""
     size = count = 0
     for status in _files(path):
         size += status.st_blocks * _BLOCK

@@ -1,8 +1,8 @@
-"""Keeps stacks of layers short: many become one that shows the same.
+"""Keeps stacks of layers short by merging several layers into one with the same content.
 
-A snapshot of a sandbox made from a snapshot adds a layer, and so does a fork of a fork; every layer
-makes looking up a path dearer, and the kernel takes only so many. Sandboxes that run go on with the
-layers that they have; what starts from them later gets the merged one.
+Each snapshot of a sandbox made from a snapshot adds a layer, and so does each fork of a fork. Every
+layer makes path lookups slower, and the kernel limits their number. Running sandboxes keep their
+layers; sandboxes that start later get the merged one.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Flattener:
         self._one = asyncio.Lock()
 
     def consider(self, stack: Stack) -> None:
-        """Make a stack shorter soon if it has too many layers."""
+        """Merge layers of a stack in the background if it has too many."""
         if len(self._context.layers.shorten(stack)) >= TOO_MANY:
             self._context.tasks.spawn(self._try_flatten(stack), "sbx-flatten")
 
     def consider_all(self) -> None:
-        """Take up what an engine before did not finish."""
+        """Continue the merges that an earlier engine did not finish."""
         rows = (*self._context.store.builds, *self._context.store.sandboxes)
         for stack in {row.layers for row in rows}:
             self.consider(stack)
 
     async def flatten(self, stack: Stack) -> Stack:
-        """The stack with fewer than ``TOO_MANY`` layers; raises ``SbxError``, ``OSError``.
+        """Merge until the stack has fewer than ``TOO_MANY`` layers; returns the new stack.
 
-        A stack that no row names any more stays as it is.
+        A stack that no row names any more stays as it is. Raises ``SbxError``, ``OSError``.
         """
         layers = self._context.layers
         async with self._one:
@@ -64,11 +64,11 @@ class Flattener:
         try:
             await self.flatten(stack)
         except (SbxError, OSError) as error:
-            # What stands on them works as it is; the next snapshot or start tries again.
+            # The long stack still works; the next snapshot or start tries again.
             _log.warning("%d layers could not be made fewer: %s", len(stack), error)
 
     async def _merge(self, stack: Stack) -> Stack:
-        """Make one layer of some, and say of which."""
+        """Merge some layers into one; returns the layers that it replaces."""
         layers = self._context.layers
         sizes = await layers.sizes(stack)
         run = choose_run(stack, [sizes[name].bytes for name in stack])
@@ -90,7 +90,7 @@ class Flattener:
         return run
 
     async def _forget_removed(self, builds: list[BuildRow]) -> None:
-        """Remove the builds whose template was removed while they were stored anew."""
+        """Remove the builds whose template was removed while they were stored again."""
         batch = Batch()
         for build in builds:
             if build.template_id not in self._context.store.templates:

@@ -1,4 +1,4 @@
-"""Stacks of layers, topmost first, and the merged layers that stand for parts of them."""
+"""Stacks of layers, topmost first, and the merged layers that replace parts of them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 Stack = tuple[str, ...]
 
 TOO_MANY: Final = 20
-"""Layers from which on a stack is made shorter."""
+"""A stack with this many layers or more is shortened."""
 
 _LEAST: Final = 8
-"""Layers that are merged at least, so that not every other snapshot makes it necessary again."""
+"""The least number of layers in a merge, so that merges are rare."""
 
 _FEW_BYTES: Final = 1 << 20
-"""What is copied without a thought, however little lies on it."""
+"""A layer up to this size is always worth copying."""
 
 
 def find_run(stack: Stack, run: Stack) -> int:
-    """Where a stack has a run of layers; -1 where it does not."""
+    """The index of a run of layers in a stack; -1 if it is not there."""
     start = -1
     while run[0] in stack[start + 1 :]:
         start = stack.index(run[0], start + 1)
@@ -33,7 +33,7 @@ def find_run(stack: Stack, run: Stack) -> int:
 
 
 def replace_run(stack: Stack, merge: MergeRow) -> Stack:
-    """The stack with a merged layer instead of what it was made of."""
+    """The stack with a merged layer in place of the layers that it was made of."""
     start = find_run(stack, merge.layers)
     if start < 0:
         return stack
@@ -41,7 +41,7 @@ def replace_run(stack: Stack, merge: MergeRow) -> Stack:
 
 
 def shorten(stack: Stack, merges: Iterable[MergeRow]) -> Stack:
-    """A stack that shows the same with as few layers as are known."""
+    """Replace as many layers as possible by merged ones."""
     return _shorten(stack, _longest_first(merges), set())
 
 
@@ -62,10 +62,10 @@ def _longest_first(merges: Iterable[MergeRow]) -> list[MergeRow]:
 
 
 def choose_run(stack: Stack, sizes: Sequence[int]) -> Stack:
-    """Which layers of a long stack to make one: from the top, as long as it is worth the copying.
+    """Choose the layers of a long stack to merge: from the top down to the first large one.
 
-    A layer that is much larger than all above it stays as it is. So every byte is copied a number
-    of times that grows with the logarithm of how many layers there ever were, and no more.
+    A layer more than twice as large as all above it is not copied. So the number of times that a
+    byte is copied grows only with the logarithm of the number of layers ever made.
     """
     count = min(_LEAST, len(stack))
     above = sum(sizes[:count])
@@ -76,7 +76,7 @@ def choose_run(stack: Stack, sizes: Sequence[int]) -> Stack:
 
 
 def used_merges(store: Store) -> set[str]:
-    """The merged layers that stand for layers of some row."""
+    """The merged layers that replace layers of some row."""
     merges = _longest_first(store.merges)
     firsts = {merge.layers[0] for merge in merges}
     used: set[str] = set()
@@ -87,13 +87,13 @@ def used_merges(store: Store) -> set[str]:
 
 
 def with_merges(stack: Stack, merges: Iterable[MergeRow]) -> set[str]:
-    """The layers of a stack, and those that stand for some of them."""
+    """The layers of a stack, and the merged layers that replace some of them."""
     applied: set[str] = set()
     _shorten(stack, _longest_first(merges), applied)
     return applied.union(stack)
 
 
 def stacks_of(store: Store) -> list[Stack]:
-    """The layers that some row stands on."""
+    """The stacks of all rows."""
     rows = (*store.sandboxes, *store.builds, *store.images)
     return [row.layers for row in rows] + [(*row.layers, *row.below) for row in store.steps]

@@ -1,4 +1,4 @@
-"""Removes what is only kept because it may be of use again."""
+"""Removes cached data that nothing uses now: steps, images, uploads and unused layers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _PULLED: Final = "pulled "
 _FRESH_SECONDS: Final = 3600.0
-"""A build may be about to use what was used so short a time ago."""
+"""Files that were used this recently stay: a build may be about to use them."""
 
 _BLOCK: Final = 512
 
 
-class Prune:
-    """Looks for what is of no use now, and removes it."""
+class Pruner:
+    """Finds and removes unused cached data."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -34,10 +34,10 @@ class Prune:
         self._folder = context.data_dir.path
 
     async def run(self, request: PruneRequest) -> PruneAnswer:
-        """Remove what the request names, or say what that would be; raises ``SbxError``.
+        """Remove the requested kinds, or only report them on a dry run; raises ``SbxError``.
 
-        What a template, a sandbox or a build that runs stands on stays, and so do images that were
-        imported: no registry could give them again. Goes on when the caller is cancelled.
+        Layers of templates, sandboxes and running builds stay, and so do imported images, which
+        no registry could provide again. Goes on when the caller is cancelled.
         """
         return await self._context.tasks.complete(self._run(request), "sbx-prune")
 
@@ -109,7 +109,7 @@ class Prune:
         return sum(size.bytes for size in sizes.values())
 
     async def _unused_layers(self, request: PruneRequest) -> Pruned:
-        """Layers that no row names: a removal failed, or a restored store knows less."""
+        """Remove layers that no row names, after a failed removal or a restored store."""
         layers = self._context.layers
         names = await layers.unused()
         sizes = await layers.sizes(names)
@@ -133,7 +133,7 @@ def _names(rows: Iterable[Row]) -> set[str]:
 
 
 def _prune_files(folder: Path, dry_run: bool) -> tuple[int, int]:
-    """Number and bytes of the files that nobody used of late; blocking."""
+    """Remove the files that were not used recently; returns their number and bytes. Blocking."""
     count = freed = 0
     for path in folder.iterdir() if folder.is_dir() else ():
         try:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
-    from sbx_jupyter.engine.storage.disk import Disk
-    from sbx_jupyter.engine.storage.prune import Prune
+    from sbx_jupyter.engine.storage.disk import DiskReporter
+    from sbx_jupyter.engine.storage.prune import Pruner
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
     """Disk use, its reduction, and what sandboxes changed."""
 
-    disk: Disk
-    prune: Prune
+    disk: DiskReporter
+    prune: Pruner
     diffs: Diffs

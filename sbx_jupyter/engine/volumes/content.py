@@ -1,8 +1,8 @@
-"""Files of one volume, reached from outside of any sandbox (interface 1.6.2).
+"""Reads and changes the files of one volume from outside of sandboxes (interface 1.6.2).
 
-A volume is written by hostile code too, so every path is resolved by the kernel inside the
-volume's own root (``openat2`` with ``RESOLVE_IN_ROOT``): no link and no ``..`` leads out of it.
-All calls here may block on the disk; callers run them in threads.
+Hostile code writes to volumes too, so the kernel resolves every path inside the root of the volume
+(``openat2`` with ``RESOLVE_IN_ROOT``): no link and no ``..`` leads out of it. All calls here may
+block on the disk; callers run them in threads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sbx_jupyter.isolation.kernel.syscalls import RESOLVE_IN_ROOT, openat2
 from sbx_jupyter.protocol.volumes import VolumeEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 MAX_DEPTH: Final = 10
@@ -42,7 +42,7 @@ _MAX_PATH: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Owner and mode that a call asks for; ``None`` means the interface's default."""
+    """The owner and mode for an entry; ``None`` means the default of the interface."""
 
     uid: int | None = None
     gid: int | None = None
@@ -50,7 +50,7 @@ class Ownership:
 
 
 def clean_path(path: str) -> PurePosixPath:
-    """The absolute path without ``.`` and ``..``; raises ``InvalidArgumentError``."""
+    """Make a path absolute, without ``.`` and ``..``; raises ``InvalidArgumentError``."""
     if not path or "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
         raise InvalidArgumentError("path must have 1 to 4096 bytes and no NUL")
     parts: list[str] = []
@@ -71,16 +71,16 @@ class VolumeContent:
         self._real_ids = real_ids
 
     def stat(self, path: str) -> VolumeEntry:
-        """The entry at a path, not following a link in its last part."""
+        """The entry at a path; a link in its last part is not followed."""
         cleaned = clean_path(path)
         with self._parent(cleaned) as (parent, name):
             return _entry(parent, name, cleaned)
 
     def change(self, path: str, ownership: Ownership) -> VolumeEntry:
-        """Set owner and mode; what is ``None`` or negative stays."""
+        """Set owner and mode, except those that are ``None`` or negative."""
         cleaned = clean_path(path)
         with self._parent(cleaned) as (parent, name), _open(parent, name, os.O_PATH) as entry:
-            self._own(entry, _keep(ownership.uid), _keep(ownership.gid))
+            self._set_owner(entry, _keep(ownership.uid), _keep(ownership.gid))
             if ownership.mode is not None and ownership.mode >= 0:
                 if stat.S_ISLNK(os.fstat(entry).st_mode):
                     raise InvalidArgumentError("a symbolic link has no mode of its own")
@@ -100,7 +100,7 @@ class VolumeContent:
                 os.unlink(name, dir_fd=parent)
 
     def list_dir(self, path: str, depth: int = 1) -> list[VolumeEntry]:
-        """What is below a directory, at most ``depth`` levels: parents first, names sorted."""
+        """The entries below a directory, ``depth`` levels deep: parents first, names sorted."""
         if not 0 <= depth <= MAX_DEPTH:
             raise InvalidArgumentError(f"depth must be between 0 and {MAX_DEPTH}")
         cleaned = clean_path(path)
@@ -108,7 +108,7 @@ class VolumeContent:
             return list(_walk(folder, cleaned, depth or 1))
 
     def make_dir(self, path: str, ownership: Ownership, *, force: bool) -> VolumeEntry:
-        """Make a directory; with ``force`` its parents too, and an existing one is fine."""
+        """Make a directory; with ``force`` also its parents, and it may exist already."""
         cleaned = clean_path(path)
         if force:
             self._make_parents(cleaned)
@@ -124,9 +124,9 @@ class VolumeContent:
             return _entry(parent, name, cleaned)
 
     def open_read(self, path: str) -> tuple[int, int]:
-        """A descriptor of a regular file, and its size; the caller closes it."""
+        """Open a regular file; returns a descriptor, which the caller closes, and the size."""
         cleaned = clean_path(path)
-        with _translated(cleaned), self._opened_root() as root:
+        with _converted_errors(cleaned), self._opened_root() as root:
             flags = os.O_RDONLY | os.O_NONBLOCK
             descriptor = openat2(root, str(cleaned), flags, resolve=RESOLVE_IN_ROOT)
         found = os.fstat(descriptor)
@@ -137,10 +137,10 @@ class VolumeContent:
         return descriptor, found.st_size
 
     def open_write(self, path: str, ownership: Ownership, *, force: bool) -> int:
-        """A descriptor of a new, empty file; the caller closes it.
+        """Create an empty file; returns a descriptor, which the caller closes.
 
-        Without ``force`` the file must not exist and its parent must; with it, parents are made
-        and an existing file is emptied and given the owner and mode anew.
+        Without ``force`` the file must not exist and its parent must exist. With ``force``, parents
+        are made, and an existing file is truncated and gets the owner and mode.
         """
         cleaned = clean_path(path)
         if cleaned.name == "":
@@ -155,7 +155,7 @@ class VolumeContent:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise InvalidArgumentError(f"path '{cleaned}' is not a regular file")
                 os.ftruncate(descriptor, 0)
-                self._own(descriptor, _or_default(ownership.uid), _or_default(ownership.gid))
+                self._set_owner(descriptor, _or_default(ownership.uid), _or_default(ownership.gid))
                 os.fchmod(descriptor, _mode(ownership, DEFAULT_FILE_MODE))
             except BaseException:
                 os.close(descriptor)
@@ -170,16 +170,16 @@ class VolumeContent:
     def _make_one(self, parent: int, name: str, ownership: Ownership) -> None:
         os.mkdir(name, 0o700, dir_fd=parent)
         with _open(parent, name, os.O_RDONLY | os.O_DIRECTORY) as made:
-            self._own(made, _or_default(ownership.uid), _or_default(ownership.gid))
+            self._set_owner(made, _or_default(ownership.uid), _or_default(ownership.gid))
             os.fchmod(made, _mode(ownership, DEFAULT_DIRECTORY_MODE))
 
-    def _own(self, descriptor: int, uid: int, gid: int) -> None:
-        # Where all ids of a sandbox are one id of the host, an owner is only a name.
+    def _set_owner(self, descriptor: int, uid: int, gid: int) -> None:
+        # Without real ids, all users of a sandbox are one user of the host.
         if self._real_ids and (uid, gid) != (-1, -1):
             os.chown(f"/proc/self/fd/{descriptor}", uid, gid)
 
     @contextlib.contextmanager
-    def _opened_root(self) -> Iterator[int]:
+    def _opened_root(self) -> Generator[int]:
         root = os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield root
@@ -187,9 +187,9 @@ class VolumeContent:
             os.close(root)
 
     @contextlib.contextmanager
-    def _parent(self, path: PurePosixPath) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder that holds the path's last part, and that part's name."""
-        with _translated(path):
+    def _parent(self, path: PurePosixPath) -> Generator[tuple[int, str]]:
+        """Open the parent folder of a path; yields its descriptor and the last part's name."""
+        with _converted_errors(path):
             with self._opened_root() as root:
                 flags = os.O_PATH | os.O_DIRECTORY
                 parent = openat2(root, str(path.parent), flags, resolve=RESOLVE_IN_ROOT)
@@ -200,8 +200,8 @@ class VolumeContent:
 
 
 @contextlib.contextmanager
-def _open(parent: int, name: str, flags: int) -> Iterator[int]:
-    """The entry itself, never what a link of that name leads to."""
+def _open(parent: int, name: str, flags: int) -> Generator[int]:
+    """Open an entry itself, never the target of a link."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(name, flags, dir_fd=parent)
     try:
@@ -211,8 +211,8 @@ def _open(parent: int, name: str, flags: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _translated(path: PurePosixPath) -> Iterator[None]:
-    """Turn the system's errors into ours."""
+def _converted_errors(path: PurePosixPath) -> Generator[None]:
+    """Convert ``OSError`` to the errors of ``sbx_jupyter.errors``."""
     try:
         yield
     except OSError as error:
@@ -237,7 +237,8 @@ def _error_for(error: OSError, path: PurePosixPath) -> SbxError:
             return NoSpaceError("no space left for the volume")
         case errno.EACCES | errno.EPERM:
             return PermissionDeniedError(f"path '{path}': {error.strerror}")
-    return InternalError(f"path '{path}': {error.strerror}")
+        case _:
+            return InternalError(f"path '{path}': {error.strerror}")
 
 
 def _walk(folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]:
@@ -248,7 +249,7 @@ def _walk(folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]
             continue
         yield entry
         if entry.type == "directory" and depth > 1:
-            # It may have been removed, or swapped for a link, since it was listed.
+            # It may have been removed, or replaced by a link, since it was listed.
             with (
                 contextlib.suppress(FileNotFoundError, NotADirectoryError),
                 _open(folder, name, os.O_RDONLY | os.O_DIRECTORY) as inner,
@@ -281,7 +282,7 @@ def _entry(parent: int, name: str, path: PurePosixPath) -> VolumeEntry:
 
 
 def _text(name: str) -> str:
-    """A name as JSON can carry it: bytes that are not UTF-8 become replacement characters."""
+    """The name as valid UTF-8: other bytes become U+FFFD."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Volumes as rows, their directories, and the tokens that open them (interface 1.6.1)."""
+"""Creates, lists, mounts and removes volumes, and issues their tokens (interface 1.6.1)."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Volumes:
         self._removals = BackgroundTasks()
 
     async def recover(self) -> None:
-        """Make the directories, and finish removals that a crash cut short."""
+        """Make the directories, and finish removals that a crash interrupted."""
         for folder in (self._root, self._removed):
             folder.mkdir(mode=0o700, exist_ok=True)
         for path in self._root.iterdir():
             if path.name not in self._store.volumes:
                 os.rename(path, self._removed / path.name)
-        self._sweep()
+        self._remove_in_background()
 
     async def aclose(self) -> None:
-        """Wait for removals that run."""
+        """Wait for running removals."""
         await self._removals.drain()
 
     async def create(self, name: str) -> VolumeAndToken:
@@ -65,11 +65,11 @@ class Volumes:
             raise InvalidArgumentError(
                 "Volume name must have only letters, digits, underscores and dashes"
             )
-        if self._named(name) is not None:
+        if self._find_by_name(name) is not None:
             raise InvalidArgumentError(f"Volume with name '{name}' already exists")
         row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
         self._directory(row).mkdir(mode=0o777)
-        # The umask must not keep the sandboxes' users out of a volume that they may mount.
+        # mkdir applies the umask, but all users of sandboxes must have access.
         self._directory(row).chmod(0o777)
         reached("volume.made")
         await self._store.commit(Batch().put(row))
@@ -86,9 +86,9 @@ class Volumes:
         return self._with_token(self._row(volume_id))
 
     async def remove(self, volume_id: str) -> None:
-        """Forget a volume at once and remove its data in the background.
+        """Remove a volume at once, and its data in the background.
 
-        A sandbox that has it mounted keeps an emptying directory, and no other volume ever gets
+        A sandbox that has it mounted sees the directory being emptied; no other volume ever uses
         that directory.
         """
         row = self._row(volume_id)
@@ -96,10 +96,13 @@ class Volumes:
         reached("volume.forgotten")
         os.rename(self._directory(row), self._removed / row.volume_id)
         reached("volume.moved")
-        self._sweep()
+        self._remove_in_background()
 
     def open(self, volume_id: str, token: str) -> VolumeContent:
-        """The content that a token opens; raises ``UnauthenticatedError``, ``NotFoundError``."""
+        """Open the content of a volume with its token.
+
+        Raises ``UnauthenticatedError``, ``NotFoundError``.
+        """
         row = self._row(volume_id)
         try:
             claims = jwt.decode(
@@ -112,14 +115,14 @@ class Volumes:
         return VolumeContent(self._directory(row), real_ids=self._real_ids)
 
     def mounts(self, mounts: Sequence[VolumeMount]) -> tuple[tuple[Path, str], ...]:
-        """Directory and mount point of each mount.
+        """The directory and mount point of each mount.
 
         Raises ``InvalidArgumentError`` with a line per bad mount (interface 1.6.3).
         """
         problems: list[str] = []
         found: list[tuple[Path, str]] = []
         for index, mount in enumerate(mounts):
-            row = self._named(mount.name)
+            row = self._find_by_name(mount.name)
             if row is None:
                 problems.append(f"- volume mount #{index}: volume '{mount.name}' not found")
             elif problem := _path_problem(mount.path):
@@ -145,7 +148,7 @@ class Volumes:
             raise NotFoundError(f"Volume '{volume_id}' not found")
         return row
 
-    def _named(self, name: str) -> VolumeRow | None:
+    def _find_by_name(self, name: str) -> VolumeRow | None:
         return next((row for row in self._store.volumes if row.name == name), None)
 
     def _with_token(self, row: VolumeRow) -> VolumeAndToken:
@@ -162,13 +165,13 @@ class Volumes:
         token = jwt.encode(claims, self._key, algorithm="HS256")
         return VolumeAndToken(volume_id=row.volume_id, name=row.name, token=token)
 
-    def _sweep(self) -> None:
+    def _remove_in_background(self) -> None:
         self._removals.spawn(asyncio.to_thread(_remove_all, self._removed), "sbx-volume-removal")
 
 
 def _remove_all(folder: Path) -> None:
     for path in folder.iterdir():
-        # A sandbox that still has it mounted may add files meanwhile: the next sweep takes them.
+        # A sandbox that still has it mounted may add files; the next removal gets those.
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Watching sandboxes and the engine: limits the kernel does not hold, samples and meters.
+"""Monitoring: limits that the kernel does not enforce, readings, meters and gauges.
 
-``checkpoints.py`` names the steps at which fault tests stop the engine; keep its names in use.
+``checkpoints.py`` names the points at which fault tests stop the engine; keep its names in use.
 """

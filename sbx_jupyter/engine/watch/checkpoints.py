@@ -1,8 +1,8 @@
-"""Named steps of the engine's work, at which a test may stop it as a crash would.
+"""Named points in the engine's work at which a test can crash or pause it.
 
-Without ``SBX_FAULT`` a step costs one comparison. With it, the variable names a directory: each
-step that is passed is written to ``reached`` there, and when ``armed`` holds the name of the step
-and an action, the engine kills itself (``kill``) or stands still until the file is gone
+Without ``SBX_FAULT`` a point costs one comparison. With it, the variable names a directory. Each
+point that is reached is appended to the file ``reached`` there. When the file ``armed`` has the
+name of the point and an action, the engine kills itself (``kill``) or waits until the file is gone
 (``pause``), so that the test can kill something else meanwhile.
 """
 
@@ -75,14 +75,14 @@ POINTS: Final[dict[str, str]] = {
     "stop.drained": "the engine stops, the sandboxes run",
     "stop.ended": "the sandboxes are ended, the engine is not",
 }
-"""Every step, and how things stand at it."""
+"""Every point, and what is done and not done when it is reached."""
 
-_PATIENCE: Final = 30.0
+_MAX_PAUSE: Final = 30.0
 _folder: Final = os.environ.get("SBX_FAULT")
 
 
 def reached(point: str) -> None:
-    """Say that a step of ``POINTS`` is reached."""
+    """Note that a point of ``POINTS`` is reached."""
     if _folder is not None:
         _stop_at(Path(_folder), point)
 
@@ -100,7 +100,7 @@ def _stop_at(folder: Path, point: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     (folder / "standing").touch()
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _MAX_PAUSE
     while armed.exists() and time.monotonic() < end:
         time.sleep(0.005)
     (folder / "standing").unlink(missing_ok=True)

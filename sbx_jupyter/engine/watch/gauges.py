@@ -20,11 +20,11 @@ class Gauges:
     """The counts of one moment."""
 
     sandboxes: dict[str, int]
-    """By state; those that are paused with their memory are told apart."""
+    """By state; paused ones are split by whether their memory is kept."""
     ready: int
-    """Sandboxes that wait in the pool."""
+    """Sandboxes that are ready in the pool."""
     processes: int
-    """Processes in sandboxes that were started by clients and run."""
+    """Running processes that clients started."""
     watchers: int
 
 

@@ -1,4 +1,4 @@
-"""What the engine counts and times of its own work, for Prometheus to collect."""
+"""Counters and timers of the engine's operations, for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Owner = TypeVar("Owner", bound="_Owner")
 
-# A second series for each counter that says when it began helps nobody here.
+# Nobody needs the second series of each counter, with its creation time.
 prometheus_client.disable_created_metrics()
 
 OPERATIONS: Final = ("create", "resume", "pause", "kill", "snapshot", "fork", "build")
@@ -29,7 +29,7 @@ _SHORT: Final = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 
 
 class Meters:
-    """The counters and histograms of one engine, in a registry of their own."""
+    """The counters and histograms of one engine, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -75,10 +75,10 @@ class Meters:
             ["reason"],
             registry=self.registry,
         )
-        self._begin()
+        self._create_series()
 
-    def _begin(self) -> None:
-        """Show what has not happened yet as 0: a rate needs a first value."""
+    def _create_series(self) -> None:
+        """Create all series with 0: a rate needs a first value."""
         for operation in OPERATIONS:
             self._seconds.labels(operation)
         for limit in ("disk", "memory"):
@@ -89,7 +89,7 @@ class Meters:
             self._ended.labels(reason)
 
     @contextlib.contextmanager
-    def operation(self, name: str) -> Iterator[None]:
+    def operation(self, name: str) -> Generator[None]:
         """Time the block as one operation, or count its failure."""
         started = time.perf_counter()
         try:
@@ -108,7 +108,7 @@ class Meters:
         self._failures.labels(name, reason).inc()
 
     def killed_by_watchdog(self, limit: str) -> None:
-        """Note that processes were killed for ``disk`` or ``memory``."""
+        """Note that processes were killed for the limit ``disk`` or ``memory``."""
         self._watchdog_kills.labels(limit).inc()
 
     def egress(self, decision: str) -> None:
@@ -143,7 +143,8 @@ def metered(
     ) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, R]]:
         @functools.wraps(method)
         async def timed(self: Owner, *args: P.args, **kwargs: P.kwargs) -> R:
-            with self._context.meters.operation(name):
+            # The decorator runs inside the class that it decorates.
+            with self._context.meters.operation(name):  # pyright: ignore[reportPrivateUsage]
                 return await method(self, *args, **kwargs)
 
         return timed

@@ -1,4 +1,4 @@
-"""The engine's slow heartbeat: readings, out-of-memory kills, and what may be written late."""
+"""Takes the readings of all sandboxes at an interval, and stores changes that are not urgent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 8
 
 
 class Sampler:
-    """Reads every running sandbox at an interval and keeps what it read."""
+    """Takes a reading of every running sandbox at an interval, and keeps the readings."""
 
     def __init__(self, context: Context, uses: TemplateUses) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class Sampler:
         self._task = asyncio.create_task(self._run(), name="sbx-sampler")
 
     async def stop(self) -> None:
-        """Stop reading, and write what was read."""
+        """Stop, and store the last readings."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -60,7 +60,7 @@ class Sampler:
             await self._write()
 
     async def sample(self) -> None:
-        """Read all running sandboxes once."""
+        """Take a reading of each running sandbox."""
         running = [slot for slot in self._context.slots if slot.state is State.RUNNING]
         await asyncio.gather(*(self._read(slot) for slot in running))
 
@@ -99,7 +99,7 @@ class Sampler:
             _log.warning("readings and counters could not be written: %s", error)
 
     def _late_changes(self) -> Batch:
-        """Counters, and what is too old: the changes that nobody waits for."""
+        """Collect the changes that nobody waits for: spawn counts and the removal of old logs."""
         batch = Batch()
         for template_id, (count, at) in self._uses.counts.items():
             template = self._context.store.templates.get(template_id)

@@ -1,4 +1,4 @@
-"""The changed files of a sandbox as a tar stream, read below its layers' roots."""
+"""Writes the changed files of a sandbox as a tar stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 import tarfile
 from typing import IO, TYPE_CHECKING
 
-from sbx_jupyter.engine.storage.diff.merged_tree import opened
+from sbx_jupyter.engine.storage.diff.merged_tree import open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def write_archive(target: IO[bytes], layers: Sequence[Layer], changes: Iterable[Change]) -> None:
-    """Write what was added or changed as an uncompressed tar; blocking.
+    """Write added and changed entries as an uncompressed tar; blocking.
 
-    Names are relative. A file that changes while it is read is cut or padded to the size that its
-    header says, as ``tar`` does; one that vanished is left out.
+    Names are relative. A file that changes while it is read is cut or padded to the size in its
+    header, as ``tar`` does; one that is gone is left out.
     """
     with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for change in changes:
@@ -34,7 +34,7 @@ def _add(archive: tarfile.TarFile, layers: Sequence[Layer], path: str) -> None:
     folder, _, name = path.rpartition("/")
     for layer in layers:
         try:
-            with opened(layer.root, folder) as parent:
+            with open_directory(layer.root, folder) as parent:
                 _add_entry(archive, parent, name, path)
         except OSError:
             continue
@@ -55,11 +55,11 @@ def _add_entry(archive: tarfile.TarFile, parent: int, name: str, path: str) -> N
     elif stat.S_ISREG(status.st_mode):
         member.size = status.st_size
         with os.fdopen(os.open(name, _FLAGS, dir_fd=parent), "rb") as file:
-            archive.addfile(member, _Padded(file, status.st_size))
+            archive.addfile(member, _FixedSizeReader(file, status.st_size))
 
 
-class _Padded:
-    """Exactly ``size`` bytes of a file, zeros after its end."""
+class _FixedSizeReader:
+    """Reads exactly ``size`` bytes of a file, with zeros after its end."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file = file

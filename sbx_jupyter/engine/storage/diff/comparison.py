@@ -7,7 +7,13 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.storage.diff.merged_tree import Layer, children, entries, lookup, opened
+from sbx_jupyter.engine.storage.diff.merged_tree import (
+    Layer,
+    children,
+    entries,
+    lookup,
+    open_directory,
+)
 from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
 if TYPE_CHECKING:
@@ -19,16 +25,16 @@ _MAX_VISITED: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``ours`` and ``theirs`` stand on the same ``common`` layers; all topmost first."""
+    """Two stacks of layers above the same ``common`` layers; all topmost first."""
 
     ours: tuple[Layer, ...]
     theirs: tuple[Layer, ...]
     common: tuple[Layer, ...]
 
     def changes(self) -> Iterator[Change]:
-        """What is added, changed or deleted in ours against theirs: by path, parents first.
+        """What ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
 
-        A deleted directory is one change; what was in it is not listed.
+        A deleted directory is one change; its contents are not listed.
         """
         yield from self._compare("", [0])
 
@@ -46,12 +52,12 @@ class Comparison:
                 yield from self._compare(path, visited)
 
     def _touched(self, folder: str) -> set[str]:
-        """The names in a directory that one of the differing layers says anything about."""
+        """The names in a directory that one of the differing layers contains or hides."""
         names: set[str] = set()
         for layers, others in ((self.ours, self.theirs), (self.theirs, self.ours)):
             for layer in layers:
                 try:
-                    with opened(layer.root, folder) as descriptor:
+                    with open_directory(layer.root, folder) as descriptor:
                         names.update(name for name, _ in entries(descriptor))
                 except OSError:
                     continue
@@ -60,13 +66,13 @@ class Comparison:
         return names
 
     def _replaced(self, layers: Sequence[Layer], folder: str) -> bool:
-        """Whether a directory was deleted and made anew, which hides all that was in it."""
+        """Whether a directory was deleted and created again, which hides its earlier contents."""
         if not folder:
             return False
         parent, _, name = folder.rpartition("/")
         for layer in layers:
             try:
-                with opened(layer.root, parent) as descriptor:
+                with open_directory(layer.root, parent) as descriptor:
                     if any(item == name and found.is_opaque for item, found in entries(descriptor)):
                         return True
             except OSError:
@@ -99,7 +105,7 @@ def _differs(mine: os.stat_result, other: os.stat_result) -> bool:
 
 
 def entry_kind(status: os.stat_result) -> EntryKind:
-    """What kind of entry a status describes."""
+    """The kind of the entry that a status describes."""
     if stat.S_ISREG(status.st_mode):
         return "file"
     if stat.S_ISDIR(status.st_mode):

@@ -1,7 +1,7 @@
-"""Layers seen as one tree, the way overlayfs stacks them, without mounting anything.
+"""Reads layers as one tree, as overlayfs would show them, without mounting anything.
 
-The layers hold what hostile code wrote, and the topmost may change while it is read: no link is
-followed below a layer's root.
+Hostile code wrote the layers, and the topmost may change while it is read, so no link is followed
+below the root of a layer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,15 +22,15 @@ _OPAQUE: Final = "user.overlay.opaque"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A directory that is seen at ``prefix`` of the tree (``""``: the whole of it)."""
+    """A directory that appears at ``prefix`` of the tree (``""``: at its root)."""
 
     root: Path
     prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What one layer has at a path."""
+class LayerEntry:
+    """The entry that one layer has at a path."""
 
     status: os.stat_result
     is_whiteout: bool
@@ -38,17 +38,17 @@ class Found:
 
 
 def is_whiteout(status: os.stat_result) -> bool:
-    """Whether an entry of a layer says that the path is deleted."""
+    """Whether an entry of a layer marks the path as deleted."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def lookup(layers: Sequence[Layer], path: str) -> os.stat_result | None:
-    """What the stacked layers (topmost first) show at a relative path; ``None`` if nothing."""
+    """The entry at a relative path of the stacked layers (topmost first), if there is one."""
     for layer in layers:
         below = _below(layer.prefix, path)
         if below is None:
             continue
-        found, hides_rest = _look(layer.root, below.split("/") if below else [])
+        found, hides_rest = _lookup_in_layer(layer.root, below.split("/") if below else [])
         if found is not None:
             return found
         if hides_rest:
@@ -57,20 +57,20 @@ def lookup(layers: Sequence[Layer], path: str) -> os.stat_result | None:
 
 
 def children(layers: Sequence[Layer], path: str) -> set[str]:
-    """The names that the stacked layers show in a directory."""
+    """The names in a directory of the stacked layers."""
     names: set[str] = set()
     for layer in layers:
         below = _below(layer.prefix, path)
         if below is None:
             continue
-        with contextlib.suppress(OSError), opened(layer.root, below) as folder:
+        with contextlib.suppress(OSError), open_directory(layer.root, below) as folder:
             names.update(os.listdir(folder))
     return {name for name in names if lookup(layers, f"{path}/{name}" if path else name)}
 
 
 @contextlib.contextmanager
-def opened(root: Path, path: str) -> Iterator[int]:
-    """A directory below a layer's root, no link followed; raises ``OSError``."""
+def open_directory(root: Path, path: str) -> Generator[int]:
+    """Open a directory below a layer's root, following no link; raises ``OSError``."""
     folder = os.open(root, _FOLDER)
     try:
         for part in path.split("/") if path else ():
@@ -82,8 +82,8 @@ def opened(root: Path, path: str) -> Iterator[int]:
         os.close(folder)
 
 
-def entries(folder: int) -> Iterator[tuple[str, Found]]:
-    """What one layer has in a directory, names in byte order; what vanishes is left out."""
+def entries(folder: int) -> Iterator[tuple[str, LayerEntry]]:
+    """The entries that one layer has in a directory, by name; those gone meanwhile are left out."""
     for name in sorted(os.listdir(folder), key=os.fsencode):
         try:
             yield name, _describe(folder, name)
@@ -92,7 +92,7 @@ def entries(folder: int) -> Iterator[tuple[str, Found]]:
 
 
 def _below(prefix: str, path: str) -> str | None:
-    """The part of a path below a prefix; ``None`` when it is elsewhere."""
+    """The part of a path below a prefix; ``None`` when it is not below."""
     if not prefix:
         return path
     if path == prefix:
@@ -100,8 +100,8 @@ def _below(prefix: str, path: str) -> str | None:
     return path.removeprefix(f"{prefix}/") if path.startswith(f"{prefix}/") else None
 
 
-def _look(root: Path, parts: list[str]) -> tuple[os.stat_result | None, bool]:
-    """What a layer has at a path, and whether it hides what is below it."""
+def _lookup_in_layer(root: Path, parts: list[str]) -> tuple[os.stat_result | None, bool]:
+    """The entry of a layer at a path, and whether the layer hides those of lower layers."""
     folder = os.open(root, _FOLDER)
     hides = False
     try:
@@ -129,7 +129,7 @@ def _look(root: Path, parts: list[str]) -> tuple[os.stat_result | None, bool]:
         os.close(folder)
 
 
-def _describe(folder: int, name: str) -> Found:
+def _describe(folder: int, name: str) -> LayerEntry:
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     is_opaque = False
     if stat.S_ISDIR(status.st_mode):
@@ -139,4 +139,4 @@ def _describe(folder: int, name: str) -> Found:
                 is_opaque = os.getxattr(descriptor, _OPAQUE) == b"y"
             finally:
                 os.close(descriptor)
-    return Found(status, is_whiteout(status), is_opaque)
+    return LayerEntry(status, is_whiteout(status), is_opaque)

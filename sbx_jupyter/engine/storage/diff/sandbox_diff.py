@@ -1,4 +1,4 @@
-"""Which layers to compare for a sandbox, and the comparison in a thread."""
+"""Chooses the layers to compare for a sandbox, and compares them in a thread."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Diffs:
         """The first 100,000 changes of a sandbox against its template, or against ``since``.
 
         Raises ``NotFoundError`` for an unknown sandbox or snapshot and ``InvalidArgumentError``
-        for a snapshot that stands on another base.
+        for a snapshot with another base.
         """
         comparison = self._comparison(sandbox_id, since)
         return await asyncio.to_thread(_collect, comparison)
 
     def archive(self, sandbox_id: str, since: str | None) -> int:
-        """The changed files as a tar: a pipe to read from, which the caller closes.
+        """Write the changed files as a tar to a pipe; returns its reading end.
 
-        Closing it early ends the work. Raises as ``diff`` does.
+        The caller closes it; closing it early ends the work. Raises as ``diff`` does.
         """
         comparison = self._comparison(sandbox_id, since)
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        # A thread of its own: it writes as slowly as the client reads, and pools are small.
+        # Its own thread: it writes as slowly as the client reads, which would block a pool.
         threading.Thread(
             target=_write, args=(comparison, writer), name="sbx-diff-archive", daemon=True
         ).start()
@@ -64,7 +64,7 @@ class Diffs:
         if base.base != row.base:
             raise InvalidArgumentError(f"'{since}' stands on another base than the sandbox")
         upper = context.data_dir.writable(sandbox_id) / "upper"
-        # What was merged since shows the same under another name.
+        # Layers merged meanwhile have the same content under another name.
         stacks = (context.layers.shorten(row.layers), context.layers.shorten(base.layers))
         ours, theirs = (list(layer_paths(context.data_dir.path, stack)) for stack in stacks)
         ours.insert(0, upper)

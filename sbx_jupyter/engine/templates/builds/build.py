@@ -93,7 +93,7 @@ class BuildRun:
     request: BuildStart
     log: BuildLog
     held: contextlib.AsyncExitStack
-    used: list[StepRow] = field(default_factory=list)
+    used: list[StepRow] = field(default_factory=list[StepRow])
     """Steps to keep in the cache, whether or not the build succeeds."""
 
     _root: RootFilesystem = field(default_factory=lambda: RootFilesystem("host", ()))
@@ -271,7 +271,7 @@ class BuildRun:
             workdir=state.workdir,
             envs=state.envs,
         ) as sandbox:
-            before = set() if seconds is None else await self._read_listening_ports(sandbox)
+            before = set[int]() if seconds is None else await self._read_listening_ports(sandbox)
             await run_start_command(
                 start,
                 ready or readiness.until_something_listens(before),

@@ -24,7 +24,7 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInput, StartRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
@@ -167,7 +167,7 @@ async def open_build_sandbox(
     user: str = "root",
     workdir: str = "",
     envs: dict[str, str] | None = None,
-) -> AsyncIterator[BuildSandbox]:
+) -> AsyncGenerator[BuildSandbox]:
     """Start a sandbox on ``root``, and remove it when the context ends.
 
     No row names it, so after a crash the next engine removes it with its writable layer.

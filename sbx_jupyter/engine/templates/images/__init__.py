@@ -1,4 +1,5 @@
-"""Container images as the base of builds: registries, archives, blobs and their layers.
+"""Container images as the base of builds.
 
-Image contents are hostile: sizes, names and headers are checked before anything is unpacked.
+``image_store.py`` is the entry. Image contents are hostile: sizes, names and headers are checked
+before anything is unpacked.
 """

@@ -1,6 +1,6 @@
-"""Asks Amazon's registry service for the password of its registries; blocking.
+"""Gets passwords for the registries of Amazon ECR; blocking.
 
-Signed by hand: the official package brings a hundred megabytes for this one request.
+The request is signed here: the official package is a hundred megabytes for this one request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_ANSWER: Final = 256 * 1024
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d{1,2}\Z")
 _KEY_ID: Final = re.compile(r"\w{16,128}\Z", re.ASCII)
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_ECR", "AWS_ENDPOINT_URL")
-"""Variables that name another address of the service, as every client of Amazon's has them."""
+"""Variables that set another address of the service, as in the official clients."""
 
 
 class _Authorization(msgspec.Struct):
@@ -43,13 +43,13 @@ class _Answer(msgspec.Struct):
     data: list[_Authorization] = msgspec.field(name="authorizationData")
 
 
-class _Refusal(msgspec.Struct):
+class _ErrorAnswer(msgspec.Struct):
     kind: str = msgspec.field(name="__type", default="")
     message: str = ""
 
 
 def registry_login(host: str, key_id: str, secret: str, region: str) -> tuple[str, str]:
-    """User and password for the registry at ``host``, good for some hours.
+    """Get user and password for the registry at ``host``; valid for some hours.
 
     Raises ``InvalidArgumentError``, ``PermissionDeniedError`` and ``UnavailableError``.
     """
@@ -58,7 +58,7 @@ def registry_login(host: str, key_id: str, secret: str, region: str) -> tuple[st
     if not _KEY_ID.match(key_id):
         raise InvalidArgumentError("the id of the AWS access key has a wrong form")
     found = _ask(_endpoint(region), key_id, secret, region)
-    if not _is_theirs(host, region, found.endpoint):
+    if not _is_registry_of(host, region, found.endpoint):
         raise InvalidArgumentError(
             f"{host} is no registry of AWS in {region}: its password is not sent there"
         )
@@ -104,7 +104,7 @@ def signed(
     region: str,
     at: dt.datetime,
 ) -> dict[str, str]:
-    """The headers of a POST with those of Signature Version 4, over all that are given."""
+    """Add the headers of Signature Version 4 to those of a POST, signing all of them."""
     date = at.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{date[:8]}/{region}/{_SERVICE}/aws4_request"
     given = {**headers, "X-Amz-Date": date}
@@ -134,15 +134,15 @@ def _endpoint(region: str) -> str:
     return f"https://api.ecr.{region}.{end}/"
 
 
-def _is_theirs(host: str, region: str, endpoint: str) -> bool:
-    """Whether a host is a registry of the region: the answer names only the caller's own."""
+def _is_registry_of(host: str, region: str, endpoint: str) -> bool:
+    """Whether a host is an ECR registry of the region, or the one that the answer names."""
     pattern = rf"\d{{12}}\.dkr[.-]ecr(-fips)?\.{region}\.(amazonaws\.com(\.cn)?|on\.aws)"
     return re.fullmatch(pattern, host) is not None or host == urlsplit(endpoint).netloc
 
 
 def _reason(raw: bytes, status: int) -> str:
     try:
-        found = msgspec.json.decode(raw, type=_Refusal)
+        found = msgspec.json.decode(raw, type=_ErrorAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return f"status {status}"
     return f"{found.kind.rpartition('#')[2] or status} {found.message}".strip()[:300]

@@ -1,4 +1,4 @@
-"""Opens the layers of images, whatever they are compressed with."""
+"""Opens image layers that are uncompressed or compressed by gzip or zstd."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
 MAX_WINDOW: Final = 27
-"""Two to this power is the memory that one frame may ask for: what the tool ``zstd`` allows too."""
+"""The largest window of a zstd frame, as a power of two bytes: the default limit of ``zstd``."""
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -36,7 +36,7 @@ def is_zstd(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def open_plain(path: Path) -> Iterator[IO[bytes]]:
+def open_uncompressed(path: Path) -> Generator[IO[bytes]]:
     """The uncompressed content of a layer as a stream; blocking.
 
     Raises ``DataLossError`` for a layer that is damaged or asks for too much memory.

@@ -1,4 +1,4 @@
-"""Container images as ground of builds: found, imported or pulled, and unpacked once."""
+"""The container images that builds start from: imported or pulled, and unpacked once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.rows import ImageRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layers import sync_filesystem
-from sbx_jupyter.engine.templates.images.oci import read_archive
+from sbx_jupyter.engine.templates.images.image_archives import read_archive
 from sbx_jupyter.engine.templates.images.registry import ImageName, ImagePuller, parse_image_name
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import (
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.engine.templates.images.blobs import Blobs, Image
+    from sbx_jupyter.engine.templates.images.blobs import Blobs
+    from sbx_jupyter.engine.templates.images.oci import Image
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.protocol.templates import Registry
 
@@ -41,7 +42,7 @@ _STOCK: Final = {
 
 
 class ImageStore:
-    """Container images on this machine."""
+    """Finds, imports, pulls and unpacks container images."""
 
     def __init__(self, context: Context, fence: Fence, blobs: Blobs, *, can_unpack: bool) -> None:
         self._context = context
@@ -52,7 +53,7 @@ class ImageStore:
 
     @staticmethod
     def stock_for(name: str) -> str | None:
-        """The stock template that stands for an image that clients take when told nothing."""
+        """The stock template that is used instead of a default image of clients."""
         return _STOCK.get(name.strip().removeprefix("docker.io/").partition(":")[0])
 
     async def find(
@@ -63,25 +64,25 @@ class ImageStore:
         force: bool,
         say: Callable[[str], None],
     ) -> ImageRow:
-        """The unpacked image of a name: imported under it, or pulled.
+        """The unpacked image of a name: imported under this name, or pulled.
 
-        When the registry cannot be reached, what it gave before is taken. Raises ``SbxError``.
+        When the registry cannot be reached, the image pulled before is used. Raises ``SbxError``.
         """
         self._check_tier()
         reference = parse_image_name(name)
-        imported = self._named(str(reference))
+        imported = self._find_by_name(str(reference))
         if imported is not None:
             return await self._touch(imported)
         async with self._lock:
             loop = asyncio.get_running_loop()
 
-            def say_here(text: str) -> None:
+            def say_on_loop(text: str) -> None:
                 loop.call_soon_threadsafe(say, text)
 
             try:
-                image = await asyncio.to_thread(self._pull, reference, credentials, say_here)
+                image = await asyncio.to_thread(self._pull, reference, credentials, say_on_loop)
             except UnavailableError as error:
-                known = self._named(f"pulled {reference}")
+                known = self._find_by_name(f"pulled {reference}")
                 if known is None or force:
                     raise
                 say(f"{error.message}: the image that was pulled before is used")
@@ -107,7 +108,7 @@ class ImageStore:
                 "container images need isolation by namespaces, which this machine does not give"
             )
 
-    def _named(self, name: str) -> ImageRow | None:
+    def _find_by_name(self, name: str) -> ImageRow | None:
         for row in self._context.store.images:
             if name in row.names:
                 return row
@@ -133,7 +134,7 @@ class ImageStore:
                 )
                 row = await self._store(row, name)
         finally:
-            await asyncio.to_thread(self._blobs.forget_plain, image.layers)
+            await asyncio.to_thread(self._blobs.remove_copies, image.layers)
         await asyncio.to_thread(self._blobs.prune)
         return row
 
@@ -161,7 +162,7 @@ class ImageStore:
         return row
 
     async def _store(self, row: ImageRow, name: str) -> ImageRow:
-        """Keep an image under a name, which no other has any more; evict the least used."""
+        """Store an image under a name, taking it from others; evict the least recently used."""
         row = replace(row, names=tuple(dict.fromkeys(row.names)), used_at=now())
         batch = Batch().put(row)
         others = [other for other in self._context.store.images if other.key != row.key]

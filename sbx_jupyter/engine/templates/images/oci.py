@@ -1,33 +1,37 @@
-"""Reads images out of tars: what ``docker save`` writes, and OCI layouts."""
+"""The JSON documents of container images: manifests, indexes and configurations (OCI)."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
-import posixpath
-import tarfile
-import zlib
-from typing import TYPE_CHECKING, Final
+import re
+from typing import Final, TypeVar
 
 import msgspec
 
-from sbx_jupyter.engine.templates.images.blobs import (
-    MAX_JSON,
-    assemble,
-    check_digest,
-    decode,
-    pieces,
-)
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
 
-if TYPE_CHECKING:
-    from pathlib import Path
+T = TypeVar("T")
 
-    from sbx_jupyter.engine.templates.images.blobs import Blobs, Image
-
-_MAX_ENTRIES: Final = 10_000
-_MAX_LAYERS: Final = 200
+MAX_JSON: Final = 8 * 1024 * 1024
+MAX_LAYERS: Final = 200
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class ImageLayer(msgspec.Struct, frozen=True):
+    """One layer: the digest of its blob, and the digest of its uncompressed content."""
+
+    blob: str
+    diff_id: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """What builds need of an image: its digest, its layers from the lowest, its variables."""
+
+    digest: str
+    layers: list[ImageLayer]
+    envs: dict[str, str]
 
 
 class Platform(msgspec.Struct):
@@ -36,7 +40,7 @@ class Platform(msgspec.Struct):
 
 
 class Descriptor(msgspec.Struct):
-    """How one document of an image names another."""
+    """A reference from one document of an image to another."""
 
     digest: str
     size: int = 0
@@ -53,18 +57,13 @@ class Index(msgspec.Struct):
     manifests: list[Descriptor] = []
 
 
-class _Saved(msgspec.Struct):
-    config: str = msgspec.field(name="Config")
-    layers: list[str] = msgspec.field(name="Layers")
-
-
 def is_index(raw: bytes) -> bool:
     """Whether a document lists images of several platforms."""
     return bool(decode(raw, Index, "the manifest of the image").manifests)
 
 
 def choose(index: Index) -> Descriptor:
-    """The image for this machine; raises ``InvalidArgumentError``."""
+    """Choose the image for this machine; raises ``InvalidArgumentError``."""
     wanted = _ARCHITECTURES.get(platform.machine(), platform.machine())
     for found in index.manifests:
         target = found.platform
@@ -73,83 +72,52 @@ def choose(index: Index) -> Descriptor:
     raise InvalidArgumentError(f"there is no image for linux/{wanted}")
 
 
-def read_archive(path: Path, blobs: Blobs) -> Image:
-    """Take the image of a tar into ``blobs``; blocking.
+def check_digest(text: str) -> str:
+    """Check a sha256 digest; raises ``InvalidArgumentError``."""
+    if not _DIGEST.match(text):
+        raise InvalidArgumentError(f"'{text[:100]}' is no sha256 digest")
+    return text
 
-    Raises ``InvalidArgumentError`` for what is no image, ``DataLossError`` for a damaged one.
-    """
+
+class _RootFs(msgspec.Struct):
+    diff_ids: list[str]
+
+
+class _RuntimeConfig(msgspec.Struct):
+    Env: list[str] | None = None
+
+
+class ImageConfig(msgspec.Struct):
+    """The parts of an image's configuration that builds need."""
+
+    rootfs: _RootFs
+    config: _RuntimeConfig | None = None
+    architecture: str = ""
+
+
+def read_config(raw: bytes) -> ImageConfig:
+    """Decode the configuration of an image; raises ``InvalidArgumentError``."""
+    return decode(raw, ImageConfig, "the configuration of the image")
+
+
+def decode(raw: bytes, kind: type[T], what: str) -> T:
+    """Decode a JSON document of an image; raises ``InvalidArgumentError``."""
     try:
-        with tarfile.open(path, "r:*", tarinfo=CarefulTarInfo) as tar:
-            return _Archive(tar, blobs).read()
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise InvalidArgumentError(f"the file is not a complete tar: {error}") from error
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{what} cannot be read: {error}") from error
 
 
-class _Archive:
-    def __init__(self, tar: tarfile.TarFile, blobs: Blobs) -> None:
-        self._tar = tar
-        self._blobs = blobs
-        self._members: dict[str, tarfile.TarInfo] = {}
-        for member in tar:
-            self._members[posixpath.normpath(member.name)] = member
-            if len(self._members) > _MAX_ENTRIES:
-                raise InvalidArgumentError("this is not an image: it has too many entries")
-
-    def read(self) -> Image:
-        if "manifest.json" in self._members:
-            return self._read_saved()
-        if "index.json" in self._members:
-            return self._read_layout()
-        raise InvalidArgumentError(
-            "this is not an image: neither manifest.json nor index.json is in it"
-        )
-
-    def _read_saved(self) -> Image:
-        saved = decode(self._json("manifest.json"), list[_Saved], "manifest.json")
-        if len(saved) != 1:
-            raise InvalidArgumentError(f"the archive has {len(saved)} images: save one alone")
-        if len(saved[0].layers) > _MAX_LAYERS:
-            raise InvalidArgumentError("the image has too many layers")
-        blobs = [self._blob(name, None) for name in saved[0].layers]
-        return assemble(self._json(saved[0].config), blobs)
-
-    def _read_layout(self) -> Image:
-        raw = self._json("index.json")
-        for _ in range(3):
-            if not is_index(raw):
-                break
-            index = decode(raw, Index, "index.json")
-            raw = self._json(_blob_name(choose(index).digest))
-        manifest = decode(raw, Manifest, "the manifest of the image")
-        if len(manifest.layers) > _MAX_LAYERS:
-            raise InvalidArgumentError("the image has too many layers")
-        blobs = [self._blob(_blob_name(layer.digest), layer.digest) for layer in manifest.layers]
-        return assemble(self._json(_blob_name(manifest.config.digest)), blobs)
-
-    def _json(self, name: str) -> bytes:
-        member = self._member(name)
-        if member.size > MAX_JSON:
-            raise InvalidArgumentError(f"'{name}' in the archive is too long")
-        file = self._tar.extractfile(member)
-        return b"" if file is None else file.read()
-
-    def _blob(self, name: str, digest: str | None) -> str:
-        file = self._tar.extractfile(self._member(name))
-        if file is None:
-            raise InvalidArgumentError(f"'{name[:200]}' in the archive is no file")
-        return self._blobs.put(pieces(file), digest)
-
-    def _member(self, name: str) -> tarfile.TarInfo:
-        path = posixpath.normpath(name)
-        for _ in range(8):  # old archives link equal layers to each other
-            member = self._members.get(path)
-            if member is None:
-                break
-            if member.isreg():
-                return member
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
-        raise InvalidArgumentError(f"'{name[:200]}' is not in the archive")
-
-
-def _blob_name(digest: str) -> str:
-    return "blobs/" + check_digest(digest).replace(":", "/")
+def assemble(config_raw: bytes, blobs: list[str]) -> Image:
+    """Make an image from its configuration and the blobs of its layers, the lowest first."""
+    config = read_config(config_raw)
+    diff_ids = [check_digest(diff_id) for diff_id in config.rootfs.diff_ids]
+    if len(diff_ids) != len(blobs) or not blobs:
+        raise InvalidArgumentError("the image does not have the layers that it names")
+    variables = (config.config.Env if config.config is not None else None) or []
+    pairs = (text.partition("=") for text in variables)
+    return Image(
+        digest=f"sha256:{hashlib.sha256(config_raw).hexdigest()}",
+        layers=[ImageLayer(*pair) for pair in zip(blobs, diff_ids, strict=True)],
+        envs={name: value for name, equals, value in pairs if name and equals},
+    )

@@ -1,6 +1,6 @@
-"""Pulls images from container registries, by ``oras``; blocking.
+"""Pulls images from container registries with ``oras``; blocking.
 
-Every document and layer is compared with the digest that names it.
+Every document and layer is checked against its digest.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbx_jupyter.engine.templates.images.aws import registry_login
-from sbx_jupyter.engine.templates.images.blobs import MAX_JSON, assemble, check_digest, decode
-from sbx_jupyter.engine.templates.images.oci import Index, Manifest, choose, is_index
+from sbx_jupyter.engine.templates.images.oci import (
+    MAX_JSON,
+    MAX_LAYERS,
+    Index,
+    Manifest,
+    assemble,
+    check_digest,
+    choose,
+    decode,
+    is_index,
+)
 from sbx_jupyter.errors import (
     DataLossError,
     FailedPreconditionError,
@@ -26,18 +35,18 @@ from sbx_jupyter.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from oras.provider import Registry
+    # oras has no type stubs.
+    from oras.provider import Registry  # pyright: ignore[reportMissingTypeStubs]
 
-    from sbx_jupyter.engine.templates.images.blobs import Blobs, Image
-    from sbx_jupyter.engine.templates.images.oci import Descriptor
+    from sbx_jupyter.engine.templates.images.blobs import Blobs
+    from sbx_jupyter.engine.templates.images.oci import Descriptor, Image
     from sbx_jupyter.protocol.templates import Registry as Credentials
 
 _HUB: Final = "registry-1.docker.io"
 _TIMEOUT: Final = (10, 120)
 _LIMIT: Final = 3600
-"""Seconds for a whole image, since a registry may send it as slowly as it likes."""
+"""Seconds for a whole image, however slowly the registry sends it."""
 
-_MAX_LAYERS: Final = 200
 _CHUNK: Final = 1024 * 1024
 _ACCEPT: Final = ", ".join(
     (
@@ -56,7 +65,7 @@ _LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?\Z")
 
 
 class ImageName(NamedTuple):
-    """An image reference, taken apart as ``docker pull`` would."""
+    """A parsed image reference, with the defaults of ``docker pull``."""
 
     host: str
     name: str
@@ -68,7 +77,7 @@ class ImageName(NamedTuple):
 
 
 def parse_image_name(text: str) -> ImageName:
-    """Raises ``InvalidArgumentError``."""
+    """Parse an image reference; raises ``InvalidArgumentError``."""
     found = _REFERENCE.match(text.strip())
     if found is None:
         raise InvalidArgumentError(f"'{text[:200]}' is no name of a container image")
@@ -80,7 +89,7 @@ def parse_image_name(text: str) -> ImageName:
 
 
 class ImagePuller:
-    """Speaks to one registry about one image."""
+    """Pulls one image from one registry."""
 
     def __init__(self, name: ImageName, credentials: Credentials | None) -> None:
         self._name = name
@@ -90,7 +99,7 @@ class ImagePuller:
         self._base = f"{scheme}://{name.host}/v2/{name.name}"
 
     def pull(self, blobs: Blobs, say: Callable[[str], None]) -> Image:
-        """Bring an image into ``blobs``.
+        """Pull the image into ``blobs``.
 
         Raises ``UnavailableError``, ``NotFoundError``, ``PermissionDeniedError``,
         ``NoSpaceError`` and ``DataLossError``.
@@ -100,7 +109,7 @@ class ImagePuller:
             digest = choose(decode(raw, Index, "the index of the image")).digest
             raw = self._document(f"manifests/{check_digest(digest)}", digest)
         manifest = decode(raw, Manifest, "the manifest of the image")
-        if len(manifest.layers) > _MAX_LAYERS:
+        if len(manifest.layers) > MAX_LAYERS:
             raise InvalidArgumentError("the image has too many layers")
         digest = check_digest(manifest.config.digest)
         config = self._document(f"blobs/{digest}", digest)
@@ -129,11 +138,11 @@ class ImagePuller:
         digest = layer.digest
         with self._get(f"blobs/{digest}", {}) as response:
             try:
-                blobs.put(self._in_time(response.iter_content(_CHUNK)), digest, layer.size)
+                blobs.put(self._check_deadline(response.iter_content(_CHUNK)), digest, layer.size)
             except requests.RequestException as error:
                 raise UnavailableError(f"the layer {digest} did not arrive: {error}") from error
 
-    def _in_time(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
+    def _check_deadline(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
         for chunk in chunks:
             if time.monotonic() > self._end:
                 raise UnavailableError(
@@ -145,8 +154,10 @@ class ImagePuller:
         import requests
 
         try:
-            # Without the client's own retries: they take minutes, also over a wrong password.
-            request = inspect.unwrap(type(self._client).do_request)
+            # Unwrapped, to skip the client's retries: they take minutes even for a wrong password.
+            # oras annotates its parameters with a bare dict, which is partially unknown.
+            method = type(self._client).do_request  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            request = inspect.unwrap(method)  # pyright: ignore[reportUnknownArgumentType]
             response = request(self._client, f"{self._base}/{path}", headers=headers, stream=True)
         except requests.RequestException as error:
             raise UnavailableError(f"the registry {self._name.host} failed: {error}") from error
@@ -165,10 +176,12 @@ class ImagePuller:
 
 
 def _client(name: ImageName, credentials: Credentials | None) -> Registry:
-    """A client of the registry that knows how it wants to be asked."""
+    """Make a client with the kind of authentication that the registry asks for."""
     try:
         import requests
-        from oras.provider import Registry
+
+        # oras has no type stubs.
+        from oras.provider import Registry  # pyright: ignore[reportMissingTypeStubs]
         from requests.adapters import HTTPAdapter
     except ImportError as error:
         raise FailedPreconditionError(
@@ -176,11 +189,11 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
         ) from error
 
     class TimeoutAdapter(HTTPAdapter):
-        """Sets the time limit that the client does not."""
+        """Sets a timeout on each request, and refuses plain HTTP to other machines."""
 
         def send(self, request: Any, *args: Any, **options: Any) -> Any:
             options["timeout"] = options.get("timeout") or _TIMEOUT
-            # A registry says where tokens are given out; no password goes there in the clear.
+            # A registry names its token server: no password is sent there unencrypted.
             if not is_local and not str(request.url).startswith("https://"):
                 raise requests.exceptions.InvalidSchema("the registry leads to plain HTTP")
             return super().send(request, *args, **options)
@@ -212,7 +225,7 @@ def _login(name: ImageName, credentials: Credentials | None) -> tuple[str, str] 
     if credentials.type == "registry" and credentials.username and credentials.password:
         return credentials.username, credentials.password
     if credentials.type == "gcp" and credentials.service_account_json:
-        return "_json_key", _account(credentials.service_account_json)
+        return "_json_key", _check_service_account(credentials.service_account_json)
     if credentials.type == "aws":
         key_id, secret = credentials.aws_access_key_id, credentials.aws_secret_access_key
         if key_id and secret and credentials.aws_region:
@@ -220,8 +233,8 @@ def _login(name: ImageName, credentials: Credentials | None) -> tuple[str, str] 
     raise InvalidArgumentError("the credentials of the registry are not complete")
 
 
-def _account(text: str) -> str:
-    """The key of a service account of Google's, which is itself the password."""
+def _check_service_account(text: str) -> str:
+    """Check the JSON key of a Google service account, which is the password as a whole."""
     found = decode(text.encode(), dict[str, Any], "the JSON of the service account")
     if found.get("type") != "service_account" or not found.get("private_key"):
         raise InvalidArgumentError("the JSON is not the key of a service account")
