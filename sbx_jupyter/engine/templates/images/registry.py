@@ -215,7 +215,8 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
     client.session.mount("http://", TimeoutAdapter())
     client.session.mount("https://", TimeoutAdapter())
     if login is not None:
-        client.auth.set_basic_auth(*login)
+        # oras does not annotate ``auth``.
+        client.auth.set_basic_auth(*login)  # pyright: ignore[reportUnknownMemberType]
     return client
 
 
