@@ -1,4 +1,4 @@
-"""Who may reach what: routing headers, host names, tokens and signatures (interface 2 and 4.2)."""
+"""Routes and credentials: headers, host names, tokens and signatures (interface 2 and 4.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRAFFIC_TOKEN_HEADER: Final = "E2B-Traffic-Access-Token"
 SANDBOX_ID_HEADER: Final = "E2b-Sandbox-Id"
 SANDBOX_PORT_HEADER: Final = "E2b-Sandbox-Port"
 REPLAY_FROM_HEADER: Final = "Sbx-Replay-From"
-"""Our addition: replay a terminal's output from this sequence number, and number what follows."""
+"""An addition: replay the output of a terminal from this sequence number, and number it."""
 
 _TOKEN_NAMES: Final = {
     ACCESS_TOKEN_HEADER: "access token",

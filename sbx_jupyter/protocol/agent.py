@@ -1,4 +1,4 @@
-"""What is said on the channel between the engine and the agent of one sandbox.
+"""The messages on the channel between the engine and the agent of one sandbox.
 
 The channel is a Unix SEQPACKET socket; each datagram is one JSON object and up to
 ``MAX_DESCRIPTORS`` descriptors. A message above ``INLINE_LIMIT`` bytes travels in a memfd: the
@@ -7,9 +7,9 @@ datagram is then ``{"memfd": <size>}`` and the memfd is the first descriptor.
 Request    {"id": n, "op": "<name>", ...}
 Response   {"id": n, "ok": {...}}                       and its descriptors
 Failure    {"id": n, "error": {"code": "<Connect code>", "message": "...", "errno": n?}}
-Event      {"event": "<name>", ...}                     unasked, without an id
+Event      {"event": "<name>", ...}                     not a response, without an id
 
-This module is imported by the agent, so it stands on the standard library alone.
+The agent imports this module, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Final
 INLINE_LIMIT: Final = 48 * 1024
 MAX_MESSAGE_SIZE: Final = 64 * 1024 * 1024
 LISTING_PIECE: Final = 4096
-"""Entries in one piece of the answer to ``LIST_DIR``: ``sizes`` says how many bytes of the text of
-``entries`` each piece has, so that it can be read piece by piece."""
+"""Entries in one piece of the response to ``LIST_DIR``. ``sizes`` has the length of each piece in
+bytes of the text of ``entries``, so that it can be decoded piece by piece."""
 MAX_DESCRIPTORS: Final = 64
 
 EVENT_EXIT: Final = "exit"
@@ -56,12 +56,12 @@ REMOVE: Final = "remove"
 """``{"path", "user"}`` -> ``{}``."""
 
 RESOLVE: Final = "resolve"
-"""``{"path", "user"}`` -> ``{"path": absolute}`` without looking whether it exists."""
+"""``{"path", "user"}`` -> ``{"path": absolute}`` without checking that it exists."""
 
 OPEN: Final = "open"
 """``{"path", "user"}`` -> ``{"path", "name", "size", "mtime_ns", "mode", "streamed": bool}`` and a
-descriptor open for reading. Regular files only; ``streamed`` for procfs and sysfs files whose size
-says nothing. A directory gives ``invalid_argument`` ``path '<p>' is a directory``, a missing path
+descriptor open for reading. Regular files only; ``streamed`` for procfs and sysfs files, whose size
+is not known. A directory gives ``invalid_argument`` ``path '<p>' is a directory``, a missing path
 ``not_found`` ``path '<p>' does not exist``, anything else ``invalid_argument``."""
 
 CREATE: Final = "create"
@@ -76,8 +76,8 @@ START: Final = "start"
 """``{"cmd", "args", "envs", "cwd", "user", "tag", "stdin": bool, "pty": [cols, rows] | null,
 "deadline": s | null}`` -> ``{"pid"}`` and descriptors: ``[master]`` for a pty, else
 ``[stdout, stderr]`` or ``[stdout, stderr, stdin]``. The agent keeps duplicates until
-``release``, and ``deadline``, the moment (CLOCK_MONOTONIC) at which an engine must kill it, for the
-engine after this one."""
+``release``. It also keeps ``deadline``, the time (CLOCK_MONOTONIC) at which an engine must kill the
+process, for the next engine."""
 
 ADOPT: Final = "adopt"
 """``{"pid"}`` -> ``{}`` and the same descriptors again, for a new engine."""
@@ -89,7 +89,7 @@ RELEASE: Final = "release"
 """``{"pid"}`` -> ``{}``; forgets an ended process and drops its descriptors."""
 
 SIGNAL: Final = "signal"
-"""``{"pid", "signal": n, "group": bool}`` -> ``{}``; ``not_found`` when it is gone."""
+"""``{"pid", "signal": n, "group": bool}`` -> ``{}``; ``not_found`` when it has ended."""
 
 WATCH: Final = "watch"
 """``{"path", "user", "recursive", "allow_network_mounts"}`` -> ``{"watch": id, "path": absolute,
@@ -97,7 +97,7 @@ WATCH: Final = "watch"
 
 WATCH_ADD: Final = "watch_add"
 """``{"watch", "folder": relative}`` -> ``{"wds": {"<wd>": "<relative folder>"}, "found":
-[relative path]}``: arms a folder that appeared, and all below it; ``found`` is what was inside
+[relative path]}``: watches a new folder and all below it; ``found`` are the entries that it had
 already, parents first."""
 
 UNWATCH: Final = "unwatch"

@@ -73,7 +73,7 @@ def envelope_header(size: int, flags: int = MESSAGE_FLAG) -> bytes:
 
 
 def encode_end_of_stream(error: SbxError | None = None) -> bytes:
-    """The envelope that must close every stream, with the error if there was one."""
+    """The envelope that ends every stream, with the error if there was one."""
     body: dict[str, object] = {} if error is None else {"error": error_to_json(error)}
     return encode_envelope(msgspec.json.encode(body), END_STREAM_FLAG)
 
@@ -84,7 +84,7 @@ def error_to_json(error: SbxError) -> dict[str, str]:
 
 
 def error_from_json(raw: bytes, status: int) -> SbxError:
-    """The error in a response body: Connect's string code, or any body judged by its status.
+    """The error in a response body: by its Connect code, else by the HTTP status.
 
     Accepts ``{"code": "not_found", ...}``, ``{"code": 404, ...}`` and text.
     """
@@ -101,10 +101,10 @@ def error_from_json(raw: bytes, status: int) -> SbxError:
 
 
 class EnvelopeDecoder:
-    """Cuts a byte stream into envelopes, whatever the chunks it arrives in.
+    """Splits a byte stream, in chunks of any size, into envelopes.
 
     Raises ``ResourceExhaustedError`` for a message above ``limit`` bytes as soon as its header is
-    read, and ``InvalidArgumentError`` for flags that are not offered (compression).
+    read, and ``InvalidArgumentError`` for flags that are not supported (compression).
     """
 
     def __init__(self, limit: int = MAX_MESSAGE_SIZE) -> None:
@@ -129,7 +129,7 @@ class EnvelopeDecoder:
             del self._buffer[:position]
 
     def finish(self) -> None:
-        """Say that the stream ended; raises ``InvalidArgumentError`` inside an envelope."""
+        """Check that the stream ended after an envelope; raises ``InvalidArgumentError``."""
         if self._buffer:
             raise InvalidArgumentError("the stream ended inside an envelope")
 

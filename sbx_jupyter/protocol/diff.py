@@ -20,7 +20,7 @@ class Change(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Diff(msgspec.Struct, kw_only=True, frozen=True):
-    """What a sandbox changed; ``truncated`` when there is more than was listed."""
+    """The changes of a sandbox; ``truncated`` when not all are listed."""
 
     changes: list[Change]
     truncated: bool

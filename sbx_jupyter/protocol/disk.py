@@ -13,30 +13,30 @@ OperationPhase = Literal["copying", "finishing", "storing", "starting"]
 
 
 class SandboxOperation(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """Work on a sandbox that may take long."""
+    """A long operation on a sandbox."""
 
     operation_id: str = field(name="operationID")
     kind: OperationKind
     phase: OperationPhase
-    """``copying``: the sandbox runs; ``finishing``: it stands still; ``storing``: what was copied
-    is brought to the disk; ``starting``: the forks are started."""
+    """``copying``: the sandbox runs; ``finishing``: it is frozen; ``storing``: the copy is written
+    to the disk; ``starting``: the forks are started."""
 
     started_at: dt.datetime
     done_bytes: int
     total_bytes: int | None
-    """Not known in the first second."""
+    """``None`` in the first second, when it is not known."""
 
     cancellable: bool
 
 
 class StackUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """What layers take on the disk."""
+    """The disk space of layers."""
 
     own_bytes: int
-    """Of layers that nothing else stands on: what removing it frees."""
+    """Of layers that nothing else uses: what its removal frees."""
 
     shared_bytes: int
-    """Of layers that others stand on as well."""
+    """Of layers that others use too."""
 
     layers: int
 
@@ -58,7 +58,7 @@ class TemplateUse(StackUse, kw_only=True, frozen=True, rename="camel"):
 
 
 class SandboxUse(StackUse, kw_only=True, frozen=True, rename="camel"):
-    """A sandbox; what it has written is among its own bytes."""
+    """A sandbox; ``own_bytes`` include ``written_bytes``."""
 
     sandbox_id: str = field(name="sandboxID")
     state: str
@@ -74,22 +74,22 @@ class VolumeUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
 
 
 class CacheUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """Things that are kept because they may be of use again."""
+    """Cached items of one kind."""
 
     own_bytes: int
     shared_bytes: int
-    """Of layers that templates or sandboxes stand on as well."""
+    """Of layers that templates or sandboxes use too."""
 
     count: int
 
 
 class DiskUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """What ``GET /engine/disk`` answers."""
+    """The response of ``GET /engine/disk``."""
 
     measured_at: dt.datetime
     age_seconds: float
     total_bytes: int
-    """All of the below together, each byte once."""
+    """The sum of all items below; shared bytes count once."""
 
     disk_bytes: int
     """The size of the file system that the data directory is on."""
@@ -103,13 +103,13 @@ class DiskUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     """Container images, unpacked."""
 
     blobs: CacheUse
-    """Container images as they came."""
+    """Container images as downloaded."""
 
     uploads: CacheUse
     """Files that builds copied."""
 
     stock_bytes: int
-    """The root file system that all sandboxes show."""
+    """The root file system that all sandboxes use."""
 
     other_bytes: int
     """The engine's database, logs and metrics, and layers that are being made or removed."""
@@ -119,14 +119,14 @@ PruneKind = Literal["steps", "images", "uploads", "layers"]
 
 
 class PruneRequest(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """What to remove; everything that is of no use now where nothing is named."""
+    """The kinds of unused items to remove, by default all."""
 
     kinds: tuple[PruneKind, ...] = ("steps", "images", "uploads", "layers")
     dry_run: bool = False
 
 
 class Pruned(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """What was removed of one kind, or would be."""
+    """The removed items of one kind, or those that a dry run would remove."""
 
     kind: PruneKind
     count: int
@@ -134,7 +134,7 @@ class Pruned(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
 
 
 class PruneAnswer(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """What ``POST /engine/prune`` answers."""
+    """The response of ``POST /engine/prune``."""
 
     dry_run: bool
     freed_bytes: int

@@ -1,7 +1,7 @@
 """Turns a Dockerfile into the steps of a template build (interface 7.5).
 
-Every instruction is carried out, named among what means nothing for a template, or refused with
-the number of its line; ``docs/templates.md`` has the list.
+Every instruction is converted, listed as ignored (it has no meaning for a template), or rejected
+with the number of its line; ``docs/templates.md`` has the list.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.dockerfile_text import Instruction, Refused, is_heredoc_mark, read, split
+from sbx_jupyter.protocol.dockerfile_text import (
+    DockerfileError,
+    Instruction,
+    is_heredoc_mark,
+    read,
+    split,
+)
 from sbx_jupyter.protocol.dockerfile_variables import Variables
 from sbx_jupyter.protocol.templates import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_MEANINGLESS: Final = {
+_IGNORED: Final = {
     "EXPOSE": "every port of a sandbox can be reached",
     "LABEL": "templates have no labels",
     "MAINTAINER": "templates have no labels",
@@ -47,51 +53,51 @@ _CHECK_FLAGS: Final = frozenset(
 )
 _SHELL: Final = ("/bin/sh", "-c")
 INLINE: Final = ".sbx-inline/"
-"""Where the files stand that a Dockerfile has in itself."""
+"""The folder of the files whose content is in the Dockerfile."""
 
 
 class Files(Protocol):
-    """The files beside a Dockerfile, as far as it says something about them."""
+    """The files of the build context that a Dockerfile can copy."""
 
     def matches(self, source: str) -> list[tuple[str, str]]:
-        """Names that a source or pattern means, each with ``file``, ``archive`` or ``directory``.
+        """The names that match a source or pattern, each as ``file``, ``archive`` or ``directory``.
 
-        Raises ``InvalidArgumentError`` for a source that is not there.
+        Raises ``InvalidArgumentError`` when nothing matches.
         """
         ...
 
 
 @dataclass(slots=True)
 class DockerfileSteps:
-    """What a Dockerfile says, as a build takes it."""
+    """A Dockerfile in the form of a build's parameters."""
 
     image: str = ""
     steps: list[Step] = field(default_factory=list[Step])
     start_command: str | None = None
     ready_command: str | None = None
-    """What HEALTHCHECK runs."""
+    """The command of HEALTHCHECK."""
 
     inline: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """Files for COPY whose content stands in the Dockerfile, by their source."""
+    """Files for COPY whose content is in the Dockerfile, by their source."""
 
     left_out: list[str] = field(default_factory=list[str])
-    """Instructions that mean nothing for a template, each with its line and the reason."""
+    """Ignored instructions, each with its line and the reason."""
 
 
 def parse_dockerfile(
     text: str, build_args: Mapping[str, str] | None = None, files: Files | None = None
 ) -> DockerfileSteps:
-    """Read a Dockerfile of one stage; raises ``InvalidArgumentError`` with the line's number."""
+    """Parse a Dockerfile of one stage; raises ``InvalidArgumentError``, which names the line."""
     document = read(text)
     parser = _Parser(build_args or {}, files)
     parser.variables.escape = document.escape
     for instruction in document.instructions:
         try:
             parser.take(instruction)
-        except Refused:
+        except DockerfileError:
             raise
         except InvalidArgumentError as error:
-            raise Refused(instruction.line, error.message) from None
+            raise DockerfileError(instruction.line, error.message) from None
     return parser.finish(build_args or {})
 
 
@@ -108,7 +114,7 @@ class _Parser:
         self._has_user = False
         self._has_workdir = False
         self._now = Instruction(0, "", "")
-        self._verbs: dict[str, Callable[[str], None]] = {
+        self._handlers: dict[str, Callable[[str], None]] = {
             "FROM": self._from,
             "RUN": self._run,
             "COPY": self._copy,
@@ -128,16 +134,16 @@ class _Parser:
     def take(self, instruction: Instruction) -> None:
         self._now = instruction
         word = instruction.word
-        if word not in self._verbs and word not in _MEANINGLESS:
+        if word not in self._handlers and word not in _IGNORED:
             raise InvalidArgumentError(f"unknown instruction {word[:50]}")
         if word not in ("FROM", "ARG") and not self._found.image:
             raise InvalidArgumentError(f"{word} before FROM")
         if not instruction.rest:
             raise InvalidArgumentError(f"{word} says nothing")
-        if word in _MEANINGLESS:
-            self._found.left_out.append(f"line {instruction.line}: {word}: {_MEANINGLESS[word]}")
+        if word in _IGNORED:
+            self._found.left_out.append(f"line {instruction.line}: {word}: {_IGNORED[word]}")
             return
-        self._verbs[word](instruction.rest)
+        self._handlers[word](instruction.rest)
 
     def finish(self, build_args: Mapping[str, str]) -> DockerfileSteps:
         found = self._found
@@ -163,7 +169,7 @@ class _Parser:
     def _words(self, text: str) -> list[str]:
         return [self.variables.expand(word) for word in split(text, self.variables.escape)]
 
-    # Where it begins
+    # The beginning of the stage
 
     def _from(self, rest: str) -> None:
         if self._found.image:
@@ -210,7 +216,7 @@ class _Parser:
         self._add("RUN", (f"export{given}\n" if given else "") + self._shell_text(text))
 
     def _shell_text(self, text: str) -> str:
-        """The command of either form for the shell that runs steps."""
+        """A command in shell or JSON form, as text for the shell that runs steps."""
         words = _json_list(text)
         if words is not None:
             return shlex.join(words)
@@ -304,7 +310,7 @@ class _Parser:
             raise InvalidArgumentError("SHELL takes a list in JSON")
         self._shell = words
 
-    # What runs in sandboxes
+    # Commands of sandboxes
 
     def _cmd(self, rest: str) -> None:
         words = _json_list(rest)
@@ -313,13 +319,13 @@ class _Parser:
 
     def _set_entrypoint(self, rest: str) -> None:
         words = _json_list(rest)
-        # As with Docker, the text of a shell takes no arguments from CMD.
+        # As with Docker, the shell form ignores the arguments of CMD.
         self._takes_arguments = words is not None
         self._entrypoint = self._shell_text(rest)
 
     def _healthcheck(self, rest: str) -> None:
         flags, rest = _take_flags(rest, _CHECK_FLAGS)
-        del flags  # how often and how long is the engine's business
+        del flags  # the engine decides on the interval and the timeout
         kind, _, command = rest.partition(" ")
         if kind.upper() == "NONE":
             self._found.ready_command = None
@@ -343,7 +349,7 @@ def _take_flags(rest: str, known: frozenset[str] | set[str]) -> tuple[dict[str, 
 
 
 def _script(content: str) -> str:
-    """What runs the lines of a here-document: the program of their first line, or the shell."""
+    """A shell command that runs a here-document, with the program of its ``#!`` line if any."""
     if not content.startswith("#!"):
         return content
     return (

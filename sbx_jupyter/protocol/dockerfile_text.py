@@ -1,4 +1,4 @@
-"""Takes the text of a Dockerfile apart: instructions, here-documents, words and variables."""
+"""Parses the text of a Dockerfile: instructions, here-documents, words and variables."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _QUOTED_ESCAPES: Final = '"$\\'
 
 @dataclass(frozen=True, slots=True)
 class Heredoc:
-    """A file whose content stands in the Dockerfile."""
+    """A here-document: a file whose content is in the Dockerfile."""
 
     name: str
     content: str
     is_literal: bool
-    """Its name was quoted, so that no variable in it is replaced."""
+    """Its name was quoted, so that its variables are not replaced."""
 
     raw: str
-    """The lines as they stand there, with the one that ends them."""
+    """The unchanged lines, including the last one, which ends the here-document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction; ``line`` is where it begins."""
+    """One instruction; ``line`` is the number of its first line."""
 
     line: int
     word: str
@@ -41,8 +41,8 @@ class Instruction:
     heredocs: tuple[Heredoc, ...] = ()
 
 
-class Refused(InvalidArgumentError):
-    """What a template cannot be built of; the message names the line."""
+class DockerfileError(InvalidArgumentError):
+    """A Dockerfile that cannot be built; the message names the line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"Dockerfile, line {line}: {message}")
@@ -52,11 +52,11 @@ class Refused(InvalidArgumentError):
 class Document:
     instructions: list[Instruction]
     escape: str
-    """The character that continues lines and takes a meaning away: a backslash or a backtick."""
+    """The escape character, which also continues lines: a backslash or a backtick."""
 
 
 def read(text: str) -> Document:
-    """The instructions of a Dockerfile; raises ``Refused``."""
+    """The instructions of a Dockerfile; raises ``DockerfileError``."""
     lines = text.removeprefix("\ufeff").splitlines()
     escape = _escape(lines)
     return Document(list(_instructions(lines, escape)), escape)
@@ -69,7 +69,7 @@ def _escape(lines: list[str]) -> str:
             break
         if found[1].lower() == "escape":
             if found[2] not in ("\\", "`"):
-                raise Refused(number, "the escape character is a backslash or a backtick")
+                raise DockerfileError(number, "the escape character is a backslash or a backtick")
             return found[2]
     return "\\"
 
@@ -115,16 +115,16 @@ def _heredoc(lines: list[str], place: int, mark: re.Match[str], begun: int) -> t
             content = "".join(f"{item}\n" for item in body)
             raw = "".join(f"{item}\n" for item in lines[start:place])
             return Heredoc(name, content, bool(quote), raw), place
-    raise Refused(begun, f"the here-document '{name}' has no end")
+    raise DockerfileError(begun, f"the here-document '{name}' has no end")
 
 
 def is_heredoc_mark(word: str) -> bool:
-    """Whether a word stands for a here-document."""
+    """Whether a word, such as ``<<EOF``, announces a here-document."""
     return _HEREDOC.match(word) is not None
 
 
 def split(text: str, escape: str = "\\") -> list[str]:
-    """The words of a line as they stand there, with their quotes."""
+    """The words of a line, unchanged and with their quotes."""
     words: list[str] = []
     word, quote = "", ""
     characters = iter(text)
@@ -147,19 +147,19 @@ def split(text: str, escape: str = "\\") -> list[str]:
 
 @dataclass(slots=True)
 class Expander:
-    """Takes quotes off a word and puts the values of variables in.
+    """Removes the quotes of a word and replaces variables by their values.
 
-    ``lookup`` is told the name and what stands after it in braces, and gives the text that takes
-    its place.
+    ``lookup`` receives the name of a variable and what follows it in the braces, such as ``:-x``,
+    and returns the text to insert.
     """
 
     lookup: Callable[[str, str], str]
     escape: str = "\\"
     literal: Callable[[str], str] = lambda text: text
-    """What becomes of text that is no variable."""
+    """Converts the text between variables."""
 
     def expand(self, text: str) -> str:
-        """Raises ``InvalidArgumentError`` for what has no end."""
+        """Expand a word; raises ``InvalidArgumentError`` for a quote or brace without an end."""
         made, place, quote = "", 0, ""
         while place < len(text):
             character = text[place]
@@ -188,7 +188,7 @@ class Expander:
         return made
 
     def expand_plain(self, text: str) -> str:
-        """Put values in and leave quotes alone, as in here-documents."""
+        """Replace variables and keep quotes, as in here-documents."""
         made, place = "", 0
         while place < len(text):
             character = text[place]

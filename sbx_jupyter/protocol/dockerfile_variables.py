@@ -1,4 +1,4 @@
-"""The variables of a Dockerfile: ARG and ENV, and what stands for each (interface 7.5)."""
+"""The variables of a Dockerfile, set by ARG and ENV, and their values (interface 7.5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODIFIERS: Final = (":-", ":+", ":?", "-", "+", "?")
 
 
 class Variables:
-    """What is known of variables at one place of a Dockerfile."""
+    """The variables and their values at one line of a Dockerfile."""
 
     def __init__(self, given: Mapping[str, str], predefined: Mapping[str, str]) -> None:
         """``given`` are the values of ``--build-arg``."""
@@ -28,12 +28,12 @@ class Variables:
         self.declared: set[str] = set()
 
     def enter_stage(self) -> None:
-        """What was declared before FROM is forgotten, unless it is declared again."""
+        """Process FROM: an earlier ARG has no value after it, unless it is declared again."""
         self._global, self._args = self._args, {}
         self._has_image = True
 
     def declare(self, name: str, default: str | None) -> None:
-        """An ARG."""
+        """Process an ARG."""
         self.declared.add(name)
         known = {**self._predefined, **self._global, **({} if default is None else {name: default})}
         value = self._given.get(name, known.get(name))
@@ -41,7 +41,7 @@ class Variables:
             self._args[name] = value
 
     def set(self, name: str, text: str) -> str:
-        """An ENV; gives its value as the step of that name takes it."""
+        """Process an ENV; returns the value for the build step."""
         is_known = True
 
         def lookup(name: str, modifier: str) -> str:
@@ -52,20 +52,20 @@ class Variables:
             return _for_engine(name, modifier)
 
         value = Expander(lookup, self.escape, _protect).expand(text)
-        # A variable of the image itself is known to the engine only.
+        # Only the engine knows the variables of the image.
         self._envs[name] = value.replace("\\$", "$") if is_known else None
         return value
 
     def expand(self, text: str) -> str:
-        """A word of any other instruction; raises ``InvalidArgumentError``."""
+        """Expand a word of any other instruction; raises ``InvalidArgumentError``."""
         return Expander(self._value, self.escape).expand(text)
 
     def expand_plain(self, text: str) -> str:
-        """The content of a here-document; raises ``InvalidArgumentError``."""
+        """Expand a here-document; raises ``InvalidArgumentError``."""
         return Expander(self._value, self.escape).expand_plain(text)
 
     def for_commands(self) -> dict[str, str]:
-        """The ARGs that a RUN finds in its environment, beside what ENV has set."""
+        """The values of ARG that RUN gets as environment variables, unless ENV sets them."""
         return {name: value for name, value in self._args.items() if name not in self._envs}
 
     def _is_known(self, name: str) -> bool:
@@ -92,12 +92,12 @@ class Variables:
 
 
 def _protect(text: str) -> str:
-    """Text in which the engine replaces nothing."""
+    """Escape ``$``, so that the engine replaces no variable in the text."""
     return text.replace("$", "\\$")
 
 
 def _for_engine(name: str, modifier: str) -> str:
-    """A variable of the image, left to the engine, in a form that it knows."""
+    """A reference to a variable of the image, in a form that the engine can replace."""
     if not modifier:
         return f"${{{name}}}"
     if modifier.startswith(":-") and not set(modifier) & set("${}\\'\""):

@@ -1,4 +1,4 @@
-"""Where the user's shared engine keeps its state, agreed on by the engine and its clients."""
+"""The paths of the user's shared engine, which the engine and its clients use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 
 DATA_DIR_VARIABLE: Final = "SBX_DATA_DIR"
 API_KEY_VARIABLE: Final = "SBX_API_KEY"
-"""The key that an engine started with this variable accepts; else it makes one and keeps it."""
+"""The API key that an engine accepts; without this variable it generates one and stores it."""
 
 
 class ConnectionFile(msgspec.Struct, kw_only=True, frozen=True):
-    """What an engine writes, mode 0600 and atomically, once it listens."""
+    """The file that an engine writes when it listens; atomically and with mode 0600."""
 
     url: str
     api_key: str
@@ -39,5 +39,5 @@ def connection_file_of(data_dir: Path) -> Path:
 
 
 def log_file_of(data_dir: Path) -> Path:
-    """Where an engine that was started on demand writes its log."""
+    """The log of an engine that was started on demand."""
     return data_dir / "engine.log"

@@ -1,4 +1,4 @@
-"""The records of the platform API: sandboxes and what hangs on them (interface 1.2 to 1.4, 8)."""
+"""The records of the platform API about sandboxes (interface 1.2 to 1.4, 8)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import field
 
 RUNTIME_VERSION: Final = "0.6.13"
-"""Reported as ``envdVersion``; gates features in clients (interface 6)."""
+"""Reported as ``envdVersion``; clients enable features by it (interface 6)."""
 
 CLIENT_ID: Final = "local"
 DEFAULT_TIMEOUT: Final = 300
@@ -23,7 +23,7 @@ class Record(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
     """Base of the platform API's records: fields that are ``None`` are left out."""
 
     def __repr__(self) -> str:
-        """Like any record's, but never with a token or a password."""
+        """All fields except tokens and passwords."""
         shown = (
             f"{name}={getattr(self, name)!r}"
             for name in self.__struct_fields__
@@ -98,7 +98,7 @@ class NewSandbox(Record, frozen=True):
 
 
 class Sandbox(Record, frozen=True):
-    """What create, connect, resume and fork answer."""
+    """The response of create, connect, resume and fork."""
 
     template_id: str = field(name="templateID")
     sandbox_id: str = field(name="sandboxID")

@@ -199,8 +199,8 @@ class EndEvent(Message, frozen=True):
 class ProcessEvent(Message, frozen=True):
     """Exactly one member is set, and ``sequence`` beside ``data`` of a replayed terminal.
 
-    ``sequence`` is the number of bytes that the terminal had produced before this piece; it is sent
-    only to those who ask with ``Sbx-Replay-From``.
+    ``sequence`` is the number of bytes of output before this piece. It is sent only to clients that
+    ask for it with ``Sbx-Replay-From``.
     """
 
     start: StartEvent | None = None

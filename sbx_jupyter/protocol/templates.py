@@ -66,7 +66,7 @@ class TemplateWithBuilds(Template, frozen=True, kw_only=True):
 
 
 class TemplateRequest(Record, frozen=True):
-    """The body of T1; the bounds are checked by the engine, whose texts clients know."""
+    """The body of T1; the engine checks the bounds, since clients know its messages."""
 
     name: str | None = None
     tags: list[str] | None = None
@@ -78,7 +78,7 @@ class TemplateRequest(Record, frozen=True):
 
 
 class DockerfileRequest(Record, frozen=True):
-    """The body of the older announcements (T19)."""
+    """The body of the older build request (T19)."""
 
     dockerfile: str
     alias: str | None = None
@@ -89,12 +89,12 @@ class DockerfileRequest(Record, frozen=True):
     memory_mb: int | None = field(name="memoryMB", default=None)
 
     def to_request(self) -> TemplateRequest:
-        """The same as a request of today."""
+        """The same request in the form of T1."""
         return TemplateRequest(alias=self.alias, cpu_count=self.cpu_count, memory_mb=self.memory_mb)
 
 
 class TemplateAnswer(msgspec.Struct, kw_only=True, frozen=True):
-    """What T1 answers."""
+    """The response of T1."""
 
     template_id: str = field(name="templateID")
     build_id: str = field(name="buildID")
@@ -105,7 +105,7 @@ class TemplateAnswer(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class FileUpload(Record, frozen=True):
-    """What T2 answers."""
+    """The response of T2."""
 
     present: bool
     url: str | None = None
@@ -161,7 +161,7 @@ class BuildReason(Record, frozen=True):
 
 
 class BuildInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """What T5 answers; ``reason`` is absent unless the build failed."""
+    """The response of T5; ``reason`` is absent unless the build failed."""
 
     template_id: str = field(name="templateID")
     build_id: str = field(name="buildID")
@@ -172,7 +172,7 @@ class BuildInfo(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class BuildLogs(msgspec.Struct, kw_only=True, frozen=True):
-    """What T6 answers."""
+    """The response of T6."""
 
     logs: list[BuildLogEntry]
 
@@ -245,7 +245,7 @@ class TemplateNames(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ImportedImage(msgspec.Struct, kw_only=True, frozen=True):
-    """What the import of an image answers: the name that ``fromImage`` finds it by."""
+    """The response of an image import; ``name`` is the value for ``fromImage``."""
 
     name: str
     digest: str
