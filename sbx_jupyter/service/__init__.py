@@ -1,1 +1,1 @@
-"""The HTTP face of the engine: platform API, gateway and runtime API on one address."""
+"""The HTTP server of the engine: platform API, gateway and runtime API on one address."""

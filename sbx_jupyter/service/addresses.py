@@ -1,4 +1,4 @@
-"""The address that an engine listens on, the same one after a restart."""
+"""Binds the address of an engine, which stays the same after a restart."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _BACKLOG: Final = 512
 
 @dataclass(slots=True)
 class Listener:
-    """Bound sockets and where to find them."""
+    """Bound sockets and their address."""
 
     sockets: list[socket.socket]
     ip: str
     port: int
-    memory: Path
+    port_file: Path
 
     @classmethod
     def bind(cls, ip: str, port: int, data_dir: Path) -> Listener:
-        """Bind ``port``; for 0 the port of the last time if it is free, else any.
+        """Bind ``port``; for 0, the last port of this data directory if it is free, else any port.
 
-        Raises ``InvalidArgumentError`` when the address cannot be had.
+        Raises ``InvalidArgumentError`` when the address cannot be bound.
         """
-        memory = data_dir / "port"
-        for candidate in [port] if port else [*_remembered(memory), 0]:
+        port_file = data_dir / "port"
+        for candidate in [port] if port else [*_last_port(port_file), 0]:
             try:
                 sockets = _bind(ip, candidate)
             except OSError as error:
                 if port == 0 and candidate:
                     continue
                 raise InvalidArgumentError(_explain(ip, candidate, error)) from None
-            return cls(sockets, ip, sockets[0].getsockname()[1], memory)
+            return cls(sockets, ip, sockets[0].getsockname()[1], port_file)
         raise InvalidArgumentError(f"no port of {ip} is free")
 
     @property
@@ -50,10 +50,10 @@ class Listener:
             name = f"[{name}]"
         return f"http://{name}:{self.port}"
 
-    def remember(self) -> None:
-        """Note the port for the next start."""
+    def store_port(self) -> None:
+        """Store the port for the next start."""
         with contextlib.suppress(OSError):
-            self.memory.write_text(f"{self.port}\n")
+            self.port_file.write_text(f"{self.port}\n")
 
     def close(self) -> None:
         for sock in self.sockets:
@@ -67,9 +67,9 @@ def _bind(ip: str, port: int) -> list[socket.socket]:
     return [sock]
 
 
-def _remembered(memory: Path) -> list[int]:
+def _last_port(port_file: Path) -> list[int]:
     try:
-        port = int(memory.read_text()[:16])
+        port = int(port_file.read_text()[:16])
     except (OSError, ValueError):
         return []
     return [port] if 0 < port < 65536 else []

@@ -1,4 +1,4 @@
-"""How an error becomes an answer on each surface: status, body, or a reset connection."""
+"""Converts errors to HTTP responses on each surface: status, body, or a connection reset."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RUNTIME_STATUS: Final[dict[str, int]] = {
 
 
 class HttpError(SbxError):
-    """An answer whose status says more than a Connect code can (405, 406, 413, 415, 422)."""
+    """An error whose HTTP status has no Connect code (405, 406, 413, 415, 422)."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ def platform_status(error: SbxError) -> int:
 
 
 def runtime_status(error: SbxError) -> int:
-    """The HTTP status of an error of the runtime's plain HTTP routes (interface 4.1)."""
+    """The HTTP status of an error of the runtime's routes that are not RPCs (interface 4.1)."""
     if isinstance(error, HttpError):
         return error.status
     if isinstance(error, NoSpaceError):
@@ -72,7 +72,7 @@ def error_body(status: int, message: str) -> bytes:
 
 
 def reset(stream: IOStream | None) -> None:
-    """Close a connection with a TCP reset, so that a half-sent stream cannot look complete."""
+    """Close a connection with a TCP reset, so that a partial stream does not look complete."""
     if stream is None or stream.closed() or stream.socket is None:
         return
     linger = struct.pack("ii", 1, 0)

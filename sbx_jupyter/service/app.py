@@ -1,4 +1,4 @@
-"""The engine as an application: its configuration, its start, its signals and its end."""
+"""The engine as an application: configuration, start, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sbx_jupyter.service")
 
-_KEEPING: Final = frozenset({signal.SIGHUP})
-"""Signals that end the engine and leave its sandboxes running for the next one."""
+_KEEP_SANDBOXES_SIGNALS: Final = frozenset({signal.SIGHUP})
+"""Signals that end the engine but leave its sandboxes running, for the next engine to adopt."""
 
 
 class SbxEngine(Application):
@@ -156,25 +156,25 @@ class SbxEngine(Application):
 
     @classmethod
     def launch(cls, argv: Sequence[str] | None = None) -> int:
-        """Run an engine until it is told to end; the exit code."""
+        """Run an engine until a signal ends it; returns the exit code."""
         app = cls()
         app.initialize(argv)
         return app.run()
 
     def run(self) -> int:
-        """Serve until a signal; 1 after one line on standard error when that cannot be."""
+        """Serve until a signal and return 0; on failure, print one line on stderr and return 1."""
         try:
             asyncio.run(self._serve())
         except SbxError as error:
-            return self._give_up(error.message)
+            return self._fail(error.message)
         except OSError as error:
-            return self._give_up(str(error))
+            return self._fail(str(error))
         finally:
             logging.shutdown()
         return 0
 
-    def _give_up(self, reason: str) -> int:
-        if self._has_log:  # else logging itself would print it once more
+    def _fail(self, reason: str) -> int:
+        if self._has_log:  # without a handler, logging would print the message too
             _log.error("cannot run: %s", reason)
         print(f"jupyter sbx engine: {' '.join(reason.split())}", file=sys.stderr)
         return 1
@@ -182,7 +182,7 @@ class SbxEngine(Application):
     async def _serve(self) -> None:
         from sbx_jupyter.engine.engine import Engine
 
-        wanted = self._catch_signals()
+        stop_signal = self._catch_signals()
         self._make_data_dir()
         _prepare_process()
         listener = Listener.bind(self.ip, self.port, self.data_path)
@@ -194,19 +194,19 @@ class SbxEngine(Application):
             raise
         keep_sandboxes = True
         try:
-            keep_sandboxes = await self._serve_engine(engine, listener, wanted)
+            keep_sandboxes = await self._serve_engine(engine, listener, stop_signal)
         finally:
             listener.close()
             await engine.stop(kill_sandboxes=not keep_sandboxes)
 
     async def _serve_engine(
-        self, engine: Engine, listener: Listener, wanted: asyncio.Future[signal.Signals]
+        self, engine: Engine, listener: Listener, stop_signal: asyncio.Future[signal.Signals]
     ) -> bool:
-        """Serve until a signal arrives; whether sandboxes are to go on without us."""
+        """Serve until a signal arrives; returns whether to leave the sandboxes running."""
         from sbx_jupyter.service.server import Server
 
         self._open_log()
-        listener.remember()
+        listener.store_port()
         key = credentials.find_api_key(self.data_path, os.environ.get(API_KEY_VARIABLE))
         server = Server(engine, key, self.settings())
         server.start(listener.sockets)
@@ -218,16 +218,16 @@ class SbxEngine(Application):
         print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
         _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
         try:
-            received = await wanted
+            received = await stop_signal
         finally:
             credentials.remove_connection_file(path, connection)
         _log.info("stopping", extra={"fields": {"signal": received.name}})
-        keep_sandboxes = received in _KEEPING
+        keep_sandboxes = received in _KEEP_SANDBOXES_SIGNALS
         await server.stop()
         return keep_sandboxes
 
     def settings(self) -> Any:
-        """What concerns HTTP."""
+        """The settings of the HTTP service."""
         from sbx_jupyter.service.context import ServiceSettings
 
         return ServiceSettings(
@@ -287,20 +287,20 @@ class SbxEngine(Application):
 
     def _catch_signals(self) -> asyncio.Future[signal.Signals]:
         loop = asyncio.get_running_loop()
-        wanted: asyncio.Future[signal.Signals] = loop.create_future()
+        stop_signal: asyncio.Future[signal.Signals] = loop.create_future()
 
         def receive(number: signal.Signals) -> None:
-            if not wanted.done():
-                wanted.set_result(number)
+            if not stop_signal.done():
+                stop_signal.set_result(number)
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, receive, number)
-        return wanted
+        return stop_signal
 
 
 EngineApp = SbxEngine
-"""The name under which the rest of the package knows it; ``c.SbxEngine`` is for people."""
+"""The name in Python code; ``c.SbxEngine`` is the name in configuration files."""
 
 
 def _version() -> str:
@@ -315,10 +315,10 @@ _LARGE: Final = 16 * 1024 * 1024
 
 
 def _prepare_process() -> None:
-    """Allow as many open files as may be, and keep buffers of streams off mmap.
+    """Raise the limit of open files, and make malloc reuse the memory of stream buffers.
 
-    With glibc's default every chunk above 128 KiB is mapped and unmapped again, which costs half of
-    the throughput of a stream.
+    By default, glibc maps and unmaps every chunk above 128 KiB, which halves the throughput of a
+    stream.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):

@@ -1,4 +1,4 @@
-"""The base of all handlers: bodies that arrive in pieces, and refusals that clients can read."""
+"""The base of all handlers: receives bodies piece by piece, and answers errors."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_SWALLOW_BYTES: Final = 8 * 1024 * 1024
-_SWALLOW_SECONDS: Final = 2.0
+_MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
+_MAX_DISCARD_SECONDS: Final = 2.0
 
 
 @stream_request_body
 class BodyHandler(RequestHandler):
-    """Receives the body piece by piece and answers errors in the form of its surface.
+    """Receives the body piece by piece and answers errors in the format of its surface.
 
-    A request is refused as soon as it is known to be wrong; what the client still sends is then
-    swallowed within bounds, since closing at once would destroy the answer on its way.
+    A request is rejected as soon as an error is found. The rest of its body is then read and
+    discarded, up to a limit, since closing at once could destroy the response on its way.
     """
 
     surface: str = "platform"
-    """Who answers, for the log and the counters."""
+    """The name of the surface, for the log and the counters."""
     max_body_size: ClassVar[int] = 16 * 1024 * 1024
 
     def initialize(self) -> None:
         self.body = bytearray()
-        self.is_refused = False
-        self._swallowed = 0
-        self._swallow_timer: asyncio.TimerHandle | None = None
+        self.is_rejected = False
+        self._discarded_bytes = 0
+        self._discard_timer: asyncio.TimerHandle | None = None
 
     @property
     def service(self) -> Service:
@@ -66,7 +66,7 @@ class BodyHandler(RequestHandler):
     # For subclasses to override.
 
     async def admit(self) -> None:
-        """Look at the head of the request; raises what makes it unacceptable."""
+        """Check the headers of the request; raises an ``SbxError`` to reject it."""
 
     async def receive(self, chunk: bytes) -> None:
         """Take one piece of the body; collects it up to the limit unless overridden."""
@@ -82,7 +82,7 @@ class BodyHandler(RequestHandler):
         if size > self.max_body_size:
             raise HttpError(413, f"the body is larger than {self.max_body_size} bytes")
 
-    # How tornado drives it.
+    # Called by tornado.
 
     async def prepare(self) -> None:
         try:
@@ -93,36 +93,36 @@ class BodyHandler(RequestHandler):
         except StreamClosedError:
             raise
         except SbxError as error:
-            self.refuse(error)
+            self.reject(error)
         except Exception:
-            # A fault of ours, whatever it is. Tornado answers what is raised here before the body
-            # has come and then closes, which may destroy the answer; so we refuse, and log it.
+            # A bug. Tornado would answer before the body has arrived and then close, which may
+            # destroy the response; so the request is rejected here.
             _log.exception("cannot admit a request")
-            self.refuse(InternalError("internal error"))
+            self.reject(InternalError("internal error"))
 
     async def data_received(self, chunk: bytes) -> None:
         self.service.counters.received_bytes += len(chunk)
-        if self.is_refused:
-            self._swallow(len(chunk))
+        if self.is_rejected:
+            self._discard(len(chunk))
             return
         try:
             await self.receive(chunk)
         except SbxError as error:
-            self.refuse(error)
+            self.reject(error)
         except Exception:
-            # As above; raised from here, tornado would close the connection without a word.
+            # A bug. If it were raised, tornado would close the connection without a response.
             _log.exception("cannot take a body")
-            self.refuse(InternalError("internal error"))
+            self.reject(InternalError("internal error"))
 
-    def refuse(self, error: SbxError) -> None:
-        """Answer with ``error`` now, while the body may still be on its way."""
-        if self.is_refused or self._finished:
+    def reject(self, error: SbxError) -> None:
+        """Answer with ``error`` now, even if the body has not arrived yet."""
+        if self.is_rejected or self._finished:
             return
-        self.is_refused = True
+        self.is_rejected = True
         self.body = bytearray()
         self.write_whole(self.write_failure(error))
-        self._swallow_timer = asyncio.get_running_loop().call_later(
-            _SWALLOW_SECONDS, self._stop_swallowing
+        self._discard_timer = asyncio.get_running_loop().call_later(
+            _MAX_DISCARD_SECONDS, self._stop_discarding
         )
 
     def write_whole(self, payload: bytes) -> None:
@@ -131,12 +131,12 @@ class BodyHandler(RequestHandler):
         self.write(payload)
         finish_write(self.service, self.flush())
 
-    def _swallow(self, size: int) -> None:
-        self._swallowed += size
-        if self._swallowed > _SWALLOW_BYTES:
-            self._stop_swallowing()
+    def _discard(self, size: int) -> None:
+        self._discarded_bytes += size
+        if self._discarded_bytes > _MAX_DISCARDED_BYTES:
+            self._stop_discarding()
 
-    def _stop_swallowing(self) -> None:
+    def _stop_discarding(self) -> None:
         if not self._finished:
             self.finish()
 
@@ -151,16 +151,16 @@ class BodyHandler(RequestHandler):
         self.finish(payload)
 
     def clear_for_failure(self) -> None:
-        """Forget headers and body of the answer that did not come about."""
+        """Drop the headers and body of the response that failed."""
         self._write_buffer = []
         for name in ("Content-Encoding", "Last-Modified", "ETag"):
             self.clear_header(name)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
-        """Answer what tornado itself found wrong in the form of the surface."""
-        if self.is_refused or self._headers_written:
+        """Answer an error found by tornado, in the format of the surface."""
+        if self.is_rejected or self._headers_written:
             if not self._finished:
-                self.http1.close() if not self.is_refused else self.finish()
+                self.http1.close() if not self.is_rejected else self.finish()
             return
         raised = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(raised, SbxError):
@@ -176,20 +176,20 @@ class BodyHandler(RequestHandler):
         _log.error("a handler failed", exc_info=(typ, value, tb))
 
     def on_finish(self) -> None:
-        if self._swallow_timer is not None:
-            self._swallow_timer.cancel()
-            self._swallow_timer = None
+        if self._discard_timer is not None:
+            self._discard_timer.cancel()
+            self._discard_timer = None
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
         self.set_header("Access-Control-Allow-Origin", self.service.settings.allow_origin)
 
     def compute_etag(self) -> str | None:
-        """No entity tag of the text of an answer: hashing it costs more than sending it."""
+        """No entity tag: hashing a response takes longer than sending it."""
         return None
 
     async def _run_verb(self, *args: str, **kwargs: str) -> None:
-        if self.is_refused:
+        if self.is_rejected:
             self.finish()
             return
         raise HttpError(405, "method not allowed")

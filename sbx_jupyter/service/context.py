@@ -1,4 +1,4 @@
-"""What every handler needs: the engine, its key, its settings and its counters."""
+"""The context of every handler: the engine, its key, its settings and its counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """The choices of the operator that concern HTTP."""
+    """The operator's settings of the HTTP service."""
 
     version: str
     domain: str | None = None
@@ -31,7 +31,7 @@ class ServiceSettings:
 
 @dataclass(slots=True, kw_only=True)
 class Service:
-    """One engine and how it is served."""
+    """One engine with the settings and state of its HTTP service."""
 
     engine: Engine
     api_key: str = field(repr=False)
@@ -52,10 +52,10 @@ class SbxApplication(tornado.web.Application):
 
 
 class RoutedRequest(HTTPServerRequest):
-    """A request that knows which port of which sandbox it is for, if any, and its own id."""
+    """A request with its id, and its route if it is for a sandbox."""
 
     route: Route | None = None
     by_signature: bool = False
-    """The sandbox was found by the signature of the request, not by an address."""
+    """The sandbox was found by the signature of the request, not by its host or headers."""
 
     request_id: str = ""

@@ -1,4 +1,4 @@
-"""What the service counts of itself, for Prometheus to collect."""
+"""Metrics of the service for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ROUTES: Final = ("platform", "runtime", "rpc", "stream", "port", "gateway")
 class Counters(Collector):
     """Requests, streams and bytes since the start of the service; bounded in size.
 
-    The plain numbers are added to on paths where every microsecond counts, and read only when
-    somebody collects them.
+    The attributes that are plain numbers are updated where every microsecond counts, and read only
+    when Prometheus collects them.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Counters(Collector):
             self._auth_failures.labels(name)
 
     def count_request(self, surface: str, method: str, status: int, seconds: float) -> None:
-        """Note one answered request."""
+        """Count one answered request, which took ``seconds``."""
         key = (surface, method if method in _METHODS else "OTHER", status)
         counter = self._answered.get(key)
         if counter is None:
@@ -76,7 +76,7 @@ class Counters(Collector):
             self._auth_failures.labels(surface).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """The plain numbers."""
+        """The metrics that are plain numbers."""
         yield _gauge("sbx_open_streams", "Server streams that are open.", self.open_streams)
         yield _gauge("sbx_open_tunnels", "Connections to ports of sandboxes.", self.open_tunnels)
         yield CounterMetricFamily(
@@ -88,7 +88,7 @@ class Counters(Collector):
 
 
 class EngineCollector(Collector):
-    """How much there is of everything in an engine at the moment of asking."""
+    """Gauges of an engine, read at each collection."""
 
     def __init__(self, engine: Engine, loop_delay: EventLoopDelay) -> None:
         self._engine = engine
@@ -121,7 +121,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 
 class ConnectionLimits:
-    """How many requests each sandbox's ports are serving."""
+    """Counts the requests that each sandbox's ports are serving."""
 
     def __init__(self) -> None:
         self._open: Tally[str] = Tally()

@@ -1,4 +1,4 @@
-"""The engine's API key and the file that tells clients of the same user about it."""
+"""The engine's API key, and the file with which clients of the same user find it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def find_api_key(data_dir: Path, given: str | None) -> str:
-    """The key that was given, else the one of this data directory, made on first use.
+    """``given``, else the key of this data directory, which is generated on first use.
 
-    Raises ``InvalidArgumentError`` for a key that clients would not accept, ``OSError``.
+    Raises ``InvalidArgumentError`` for a key that clients would reject, ``OSError``.
     """
     if given:
         if not access.is_api_key(given):
@@ -38,20 +38,20 @@ def find_api_key(data_dir: Path, given: str | None) -> str:
 
 
 def write_connection_file(path: Path, connection: ConnectionFile) -> None:
-    """Write the file atomically, readable for its owner alone; raises ``OSError``."""
+    """Write the file atomically, readable only by its owner; raises ``OSError``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, msgspec.json.encode(connection) + b"\n")
 
 
 def remove_connection_file(path: Path, connection: ConnectionFile) -> None:
-    """Remove the file if it is still ours."""
+    """Remove the file if this engine wrote it."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         if msgspec.json.decode(path.read_bytes(), type=ConnectionFile).pid == connection.pid:
             path.unlink()
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file in one step, mode 0600; raises ``OSError``."""
+    """Replace a file atomically, with mode 0600; raises ``OSError``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The engine's log on the disk: whole lines, in files of a bounded size and number."""
+"""Writes the engine's log to files of a limited size and number."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MOST_PENDING: Final = 512
 
 
 class LogFile(logging.Handler):
-    """Appends lines to a file, and begins a new one before it grows over its bound.
+    """Appends lines to a file, and starts a new file before one exceeds ``max_size`` bytes.
 
-    The lines of requests, logger ``deferred``, wait for up to 0.2 seconds and are written together
-    by a thread: formatting and writing them one by one would cost each request a sixth of its time.
-    All other lines are written at once, after those that wait, so the order is kept.
+    The lines of the logger ``deferred``, one per request, are buffered for up to 0.2 seconds and
+    written by a thread, since formatting and writing each one took a sixth of a request's time. All
+    other lines are written at once, after the buffered ones, so that the order is kept.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class LogFile(logging.Handler):
             self._write_pending()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered lines."""
         self._write_pending()
 
     def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write the buffered lines and close the file."""
         self.flush()
         self._is_closed = True
         self._wanted.set()
@@ -102,7 +102,7 @@ class LogFile(logging.Handler):
     def _line(self, record: logging.LogRecord) -> bytes:
         try:
             return self.format(record).encode("utf-8", "backslashreplace") + b"\n"
-        except Exception:  # whatever a record holds, the others are to be written
+        except Exception:  # a record that cannot be formatted must not stop the others
             self.handleError(record)
             return b""
 
@@ -118,13 +118,13 @@ class LogFile(logging.Handler):
                 view = view[os.write(self._fd, view) :]
             self._size += len(text)
         except OSError as error:
-            # The disk is full, most likely. There is nobody to tell but who reads standard error.
+            # The disk is probably full, so that standard error is the only place to report it.
             print(f"{len(lines)} lines of the log are lost: {error}", file=sys.stderr)
             if self._fd >= 0:
-                os.ftruncate(self._fd, self._size)  # no half line
+                os.ftruncate(self._fd, self._size)  # no partial line
 
     def _rotate(self) -> None:
-        """Move each file on by one, the oldest over the end, and begin a new one."""
+        """Rename each file to the next number, which drops the oldest, and start a new one."""
         os.close(self._fd)
         self._fd = -1
         try:
@@ -133,7 +133,7 @@ class LogFile(logging.Handler):
                 if source.exists():
                     source.replace(self._numbered(number))
         finally:
-            self._open()  # it goes on in the old file where that could not be moved
+            self._open()  # the old file again, if it could not be renamed
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

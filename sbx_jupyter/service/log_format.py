@@ -1,4 +1,4 @@
-"""The engine's log: one JSON object per line, with request ids and without credentials."""
+"""Formats the engine's log: one JSON object per line, with request ids, without credentials."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class JsonLines(logging.Formatter):
 
 
 def open_log(directory: Path, level: int) -> logging.Handler:
-    """The log file of an engine; raises ``OSError``."""
+    """Open the log file of an engine; raises ``OSError``."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     handler = LogFile(directory / "engine.jsonl", deferred=_requests.name)
     handler.setFormatter(JsonLines())
@@ -52,14 +52,14 @@ def open_log(directory: Path, level: int) -> logging.Handler:
 
 
 def new_request_id() -> str:
-    """An id that joins the lines of one request."""
+    """An id for the log lines of one request."""
     return secrets.token_hex(8)
 
 
 def note_request(
     service: Service, request: RoutedRequest, surface: str, status: int, started: float
 ) -> None:
-    """Count and log one answered request; the query may hold a signature, so only the path."""
+    """Count and log one answered request; without its query, which may have a signature."""
     seconds = time.monotonic() - started
     service.counters.count_request(surface, request.method or "", status, seconds)
     if not _requests.isEnabledFor(logging.INFO):

@@ -1,4 +1,4 @@
-"""Puts the routes together and serves them on one address."""
+"""Serves all routes of an engine on one address."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
 
 
 class Server:
-    """One engine on one address."""
+    """The HTTP server of one engine."""
 
     def __init__(self, engine: Engine, api_key: str, settings: ServiceSettings) -> None:
         self.version = settings.version
@@ -140,7 +140,7 @@ class Server:
         self._loop_delay.start()
 
     async def stop(self) -> None:
-        """Take no new connections and end those there are."""
+        """Accept no new connections and close the open ones."""
         self._http.stop()
         self._loop_delay.stop()
         await self.service.tasks.aclose()

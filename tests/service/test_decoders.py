@@ -14,7 +14,7 @@ from sbx_jupyter.errors import InternalError, InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import EnvelopeDecoder, encode_envelope
 from sbx_jupyter.service.runtime.multipart import MultipartDecoder, parameters
 from sbx_jupyter.service.runtime.negotiation import content_type, disposition
-from sbx_jupyter.service.runtime.uploads import Inflater
+from sbx_jupyter.service.runtime.uploads import GzipDecoder
 
 CONTENT_TYPE = "multipart/form-data; boundary=B0undary"
 END = b"--B0undary--\r\n"
@@ -48,9 +48,9 @@ def decode(decoder: MultipartDecoder, pieces: list[bytes]) -> list[tuple[bytes, 
 
 
 def unpack(pieces: list[bytes]) -> bytes:
-    inflater = Inflater()
-    plain = b"".join(out for piece in pieces for out in inflater.feed(piece))
-    inflater.finish()
+    decoder = GzipDecoder()
+    plain = b"".join(out for piece in pieces for out in decoder.feed(piece))
+    decoder.finish()
     return plain
 
 

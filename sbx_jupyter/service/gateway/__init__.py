@@ -1,4 +1,4 @@
-"""The gateway: decides for each request which sandbox and port it is for, and forwards it.
+"""The gateway: finds the sandbox and port that a request is for, and forwards it.
 
-``dispatch.py`` sees every request first. It never parses bodies.
+Every request starts in ``dispatch.py``. The gateway does not parse bodies.
 """

@@ -1,4 +1,4 @@
-"""Which port of which sandbox a request is for, by its host or its headers (interface 2.3)."""
+"""Finds the sandbox and port of a request, by its host or its headers (interface 2.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RoutingError(InvalidArgumentError):
-    """The request names no sandbox that could exist; its text is the answer (interface 2.4)."""
+    """The host or headers name no valid sandbox; the message is the response (interface 2.4)."""
 
 
 _RUNTIME_PATHS: Final = ("/filesystem.Filesystem/", "/process.Process/", "/files", "/envs")
@@ -52,12 +52,12 @@ def find_route(headers: HTTPHeaders) -> Route | None:
         return access.parse_route_host(name)
     except InvalidArgumentError as error:
         if headers.get(access.API_KEY_HEADER) or headers.get("Authorization"):
-            return None  # the platform API under a name of its own
+            return None  # the platform API under another host name
         raise RoutingError(error.message) from None
 
 
 def needs_sandbox(path: str) -> bool:
-    """Whether a path means something only inside a sandbox."""
+    """Whether a path exists only in the runtime API of a sandbox."""
     return path == "/metrics" or path.startswith(_RUNTIME_PATHS)
 
 

@@ -62,7 +62,7 @@ def operation(
     def mark(verb: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         @functools.wraps(verb)
         async def run(self: BodyHandler, *args: str, **kwargs: str) -> None:
-            if self.is_refused:
+            if self.is_rejected:
                 self.finish()
                 return
             await verb(self, *args, **kwargs)

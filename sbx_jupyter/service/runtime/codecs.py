@@ -1,4 +1,4 @@
-"""The two forms that a message may have on the wire: JSON, and Protocol Buffers (interface 3.1)."""
+"""The two codecs of messages: JSON and Protocol Buffers (interface 3.1)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SUFFIX: Final = b'"}}}'
 
 
 class Codec(Protocol):
-    """How the messages of one call are written. ``prepare`` comes before all else."""
+    """Encodes and decodes the messages of one call. ``prepare`` must be awaited first."""
 
     unary_type: ClassVar[str]
     stream_type: ClassVar[str]
     can_number: ClassVar[bool]
-    """Whether output can carry the sequence numbers that re-attaching terminals ask for."""
+    """Whether output can have sequence numbers, which terminals need to re-attach."""
 
     async def prepare(self) -> None: ...
 
@@ -39,7 +39,7 @@ class Codec(Protocol):
         ...
 
     def decode_body(self, kind: type[T], raw: bytes) -> T:
-        """The message of a unary call, whose body may be empty."""
+        """Decode the message of a unary call, whose body may be empty."""
         ...
 
     def encode(self, message: Message) -> bytes: ...
@@ -67,7 +67,7 @@ class _JsonCodec:
         return messages.encode(message)
 
     def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
-        """Joined from bytes: ten times as fast as a JSON encoder."""
+        """Join the envelope from bytes, ten times as fast as a JSON encoder does."""
         encoded = b2a_base64(output.chunk, newline=False)
         suffix = b'"},"sequence":"%d"}}' % output.sequence if numbered else _SUFFIX
         prefix = _PREFIX[output.kind]
@@ -84,7 +84,7 @@ class _BinaryCodec:
         self._module: ModuleType | None = None
 
     async def prepare(self) -> None:
-        """Load the library, off the event loop, when the first caller speaks this form."""
+        """Import the library in a thread, at its first use."""
         if self._module is None:
             self._module = await asyncio.to_thread(
                 importlib.import_module, "sbx_jupyter.protocol.binary"
@@ -100,7 +100,7 @@ class _BinaryCodec:
         return self._loaded.encode(message)
 
     def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
-        del numbered  # the interface has no number for it, and nobody gets here who asked
+        del numbered  # always false: the request was rejected, since can_number is false
         data = DataEvent(**{output.kind: output.chunk})
         event = ProcessEventResponse(event=ProcessEvent(data=data))
         return connect.encode_envelope(self.encode(event))
@@ -117,7 +117,7 @@ _CODECS: Final = (JSON_CODEC, BINARY_CODEC)
 
 
 def codec_for(content_type: str, *, is_stream: bool) -> Codec | None:
-    """The codec that a request names in its content type, if there is one."""
+    """The codec for the content type of a request; ``None`` for an unknown one."""
     for codec in _CODECS:
         if content_type == (codec.stream_type if is_stream else codec.unary_type):
             return codec
@@ -125,5 +125,5 @@ def codec_for(content_type: str, *, is_stream: bool) -> Codec | None:
 
 
 def content_types(*, is_stream: bool) -> str:
-    """All that a method takes, for ``Accept-Post``."""
+    """All content types of a method, for ``Accept-Post``."""
     return ", ".join(codec.stream_type if is_stream else codec.unary_type for codec in _CODECS)

@@ -1,4 +1,4 @@
-"""Serves Connect RPCs: unary calls, server streams, the client stream (interface 3.1)."""
+"""Serves Connect RPCs: unary calls, server streams and client streams (interface 3.1)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ServerStream:
 
 @dataclass(frozen=True, slots=True)
 class ClientStream:
-    """A method that takes a stream; ``run`` gives what takes its messages."""
+    """A method that receives a stream; ``run`` returns the function for each message."""
 
     request: type[Any]
     run: Callable[[Call], Callable[[Any], Awaitable[None]]]
@@ -82,7 +82,7 @@ class StreamCall(Call):
     writer: StreamWriter = field(kw_only=True)
 
     async def send(self, message: Any) -> None:
-        """Send one message; raises ``StreamClosedError`` when the client is gone."""
+        """Send one message; raises ``StreamClosedError`` when the client has disconnected."""
         await self.writer.send(self.codec.encode(message))
 
 
@@ -106,7 +106,7 @@ class RpcHandler(RuntimeHandler):
     def is_stream(self) -> bool:
         return isinstance(self._method, ServerStream | ClientStream)
 
-    # The head.
+    # The request's headers.
 
     async def admit(self) -> None:
         if self.request.method == "OPTIONS":
@@ -152,7 +152,7 @@ class RpcHandler(RuntimeHandler):
             codec=self._codec,
         )
 
-    # The body.
+    # The request's body.
 
     async def receive(self, chunk: bytes) -> None:
         if self._take is None:
@@ -164,7 +164,7 @@ class RpcHandler(RuntimeHandler):
                 await self._take(self._codec.decode(self._method.request, payload))
 
     async def post(self, name: str) -> None:
-        if self.is_refused:
+        if self.is_rejected:
             self.finish()
         elif isinstance(self._method, Unary):
             await self._answer_unary(self._method)
@@ -249,15 +249,15 @@ class RpcHandler(RuntimeHandler):
             self.break_off()
             raise
         except Exception:
-            # A fault of ours, of whatever kind: the answer's head is gone already, so nobody above
-            # can turn it into a status, and without the last envelope a client waits or misreads.
+            # A bug. The headers may be sent already, so that the status cannot be changed; a client
+            # needs the last envelope to see that the stream has ended.
             _log.exception("a stream failed")
             await self._end_stream(InternalError("internal error"))
         else:
             await self._end_stream(None)
 
     def _lose_sandbox(self) -> None:
-        """The sandbox died in the middle: break off what was begun, else say so (G1)."""
+        """The sandbox ended during the stream: reset the connection if headers were sent (G1)."""
         if self._headers_written:
             self.break_off()
         else:

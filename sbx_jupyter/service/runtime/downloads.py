@@ -29,7 +29,7 @@ _readers = ThreadPoolExecutor(max_workers=16, thread_name_prefix="sbx-download")
 
 
 class Download:
-    """One answer of ``GET /files`` or ``HEAD /files``."""
+    """One response to ``GET /files`` or ``HEAD /files``."""
 
     def __init__(self, handler: RuntimeHandler, file: OpenFile) -> None:
         self._handler = handler
@@ -37,10 +37,10 @@ class Download:
         self._tag = negotiation.entity_tag(file.mtime_ns, file.size)
 
     async def send(self) -> None:
-        """Answer; raises ``HttpError`` before anything was sent.
+        """Send the response.
 
-        Raises ``DataLossError`` when the file got shorter meanwhile, and whatever a gone client
-        raises.
+        Raises ``HttpError`` before anything is sent, ``DataLossError`` when the file got shorter,
+        and ``StreamClosedError`` when the client has disconnected.
         """
         handler, file = self._handler, self._file
         headers = handler.request.headers
@@ -54,9 +54,9 @@ class Download:
             handler.set_header("Content-Type", "text/plain; charset=utf-8")
             await self._send_pieces(self._read_to_end())
         else:
-            await self._send_plain()
+            await self._send_identity()
 
-    async def _send_plain(self) -> None:
+    async def _send_identity(self) -> None:
         handler, file = self._handler, self._file
         headers = handler.request.headers
         handler.set_header("Accept-Ranges", "bytes")
@@ -115,7 +115,7 @@ class Download:
         await self._send_pieces(self._compress())
 
     async def _send_pieces(self, pieces: AsyncIterator[bytes]) -> None:
-        """Send the body, each piece when the one before has left."""
+        """Send the body; each piece waits until the last one was sent."""
         handler = self._handler
         if handler.request.method == "HEAD":
             return
@@ -160,7 +160,7 @@ class Download:
 
 
 def _level_for(chunk: bytes) -> int:
-    """Compress fast, and what does not get smaller not at all."""
+    """The fastest level, or 0 if that saves less than 10 % of a sample."""
     sample = chunk[:_SAMPLE]
     return 1 if len(zlib.compress(sample, 1)) < 0.9 * len(sample) else 0
 

@@ -51,7 +51,7 @@ class FilesHandler(RuntimeJsonHandler):
             )
             await self._upload.open()
             length = self.request.headers.get("Content-Length", "")
-            if self._upload.is_plain and length.isascii() and length.isdigit():
+            if self._upload.is_file_content and length.isascii() and length.isdigit():
                 await self._receive_directly(self._upload, int(length))
 
     @operation(
@@ -93,14 +93,14 @@ class FilesHandler(RuntimeJsonHandler):
         try:
             written = await self._upload.finish()
         except BaseException:
-            await self._drop()
+            await self._abort_upload()
             raise
         self.answer(written)
 
     async def _receive_directly(self, upload: Upload, size: int) -> None:
-        """Take the body from the socket, past tornado's buffers: more than twice as fast.
+        """Read the body from the socket without tornado's buffers, more than twice as fast.
 
-        Tornado reads what the header then says is left: nothing, or after a failure the rest.
+        Sets ``Content-Length`` to what is left for tornado to read: 0, or the rest after an error.
         """
         headers, stream = self.request.headers, self.http1.stream
         if stream is None:
@@ -112,27 +112,27 @@ class FilesHandler(RuntimeJsonHandler):
                 self.service.counters.received_bytes += count
                 size -= count
         except SbxError:
-            await self._drop()
+            await self._abort_upload()
             raise
         finally:
             headers["Content-Length"] = str(size)
 
     async def receive(self, chunk: bytes) -> None:
         if self._upload is None:
-            return  # the body of a GET means nothing
+            return  # the body of a GET is ignored
         try:
             await self._upload.receive(chunk)
         except SbxError:
-            await self._drop()
+            await self._abort_upload()
             raise
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
         if self._upload is not None:
-            self.service.tasks.spawn(self._drop())
+            self.service.tasks.spawn(self._abort_upload())
 
-    async def _drop(self) -> None:
-        """Close what is half written; why it is half written is known by others."""
+    async def _abort_upload(self) -> None:
+        """Close the file of an upload that failed; the caller reports the failure."""
         upload, self._upload = self._upload, None
         if upload is None:
             return

@@ -79,7 +79,7 @@ async def remove_watcher(call: Call, request: WatcherRequest) -> Empty:
 
 
 async def watch_dir(call: StreamCall, request: WatchDirRequest) -> None:
-    """``WatchDir``: ``start`` once the watch is armed, then events until the client leaves."""
+    """``WatchDir``: ``start`` when the watch is active, then events until the client leaves."""
     try:
         async with asyncio.timeout(call.timeout):
             watch = await call.sandbox.watchers.watch(request, call.user)

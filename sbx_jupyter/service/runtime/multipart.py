@@ -1,4 +1,4 @@
-"""Cuts a multipart upload into its files while it arrives (interface 4.5)."""
+"""Parses a multipart upload as it arrives (interface 4.5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPED: Final = re.compile(rb"\\(.)", re.S)
 
 
 class Event(NamedTuple):
-    """What a piece of the body contained."""
+    """The beginning, a piece or the end of one file."""
 
     kind: Literal["begin", "data", "end"]
     content: bytes = b""
@@ -54,7 +54,7 @@ class MultipartDecoder:
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events of one chunk; raises ``InternalError``."""
         if self._is_finished:
-            return iter(())  # the epilogue means nothing
+            return iter(())  # the epilogue is ignored
         try:
             self._parser.write(chunk)
         except MultipartParseError as error:
@@ -63,7 +63,7 @@ class MultipartDecoder:
         return iter(events)
 
     def finish(self) -> None:
-        """Say that the body ended; raises ``InternalError`` inside a part."""
+        """Check that the body is complete; raises ``InternalError``."""
         if not self._is_finished:
             raise InternalError("the multipart body is broken: it has no end")
 

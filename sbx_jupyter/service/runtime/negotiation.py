@@ -1,4 +1,4 @@
-"""Which form of a file a client gets: coding, range, or that it is unchanged (interface 4.4)."""
+"""HTTP content negotiation of files: coding, ranges, conditions and types (interface 4.4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _types: Final = mimetypes.MimeTypes()
 
 
 class Span(NamedTuple):
-    """Bytes from ``start`` up to, without, ``end``."""
+    """The bytes from ``start`` to before ``end``."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 
 def choose_coding(headers: HTTPHeaders) -> str:
-    """``identity`` or ``gzip``; raises ``HttpError`` 406 when the client takes neither."""
+    """``identity`` or ``gzip``; raises ``HttpError`` 406 when the client accepts neither."""
     weights = _weights(headers.get("Accept-Encoding", ""))
     if weights is None:
         return "identity"
@@ -48,7 +48,7 @@ def choose_coding(headers: HTTPHeaders) -> str:
 
 
 def accepts_identity(headers: HTTPHeaders) -> bool:
-    """Whether the client takes the plain bytes."""
+    """Whether the client accepts the file without compression."""
     weights = _weights(headers.get("Accept-Encoding", "")) or {}
     return weights.get("identity", weights.get("*", 1.0)) > 0
 
@@ -73,7 +73,7 @@ def _weights(text: str) -> dict[str, float] | None:
 
 
 def entity_tag(mtime_ns: int, size: int) -> str:
-    """The entity tag of a file's plain bytes."""
+    """The entity tag of a file without compression."""
     return f'"{mtime_ns:x}-{size:x}"'
 
 
@@ -82,7 +82,7 @@ def last_modified(mtime_ns: int) -> str:
 
 
 def is_unchanged(headers: HTTPHeaders, tag: str, mtime_ns: int) -> bool:
-    """Whether the client has this state of the file already."""
+    """Whether the client has this version of the file already."""
     if (wanted := headers.get("If-None-Match")) is not None:
         tags = {part.strip().removeprefix("W/") for part in wanted.split(",")}
         return "*" in tags or tag in tags

@@ -53,7 +53,7 @@ async def list_processes(call: Call, _: Empty) -> ListProcessesResponse:
 
 
 async def start(call: StreamCall, request: StartRequest) -> None:
-    """``Start``: the stream follows the process; its time limit kills the process."""
+    """``Start``: streams the output of a new process; its time limit kills the process."""
     process = await call.sandbox.processes.start(request, user=call.user, timeout=call.timeout)
     await _follow(call, process)
 
@@ -69,7 +69,7 @@ async def connect_process(call: StreamCall, request: ConnectRequest) -> None:
 
 
 async def update(call: Call, request: UpdateRequest) -> Empty:
-    """``Update``: gives the terminal another size."""
+    """``Update``: resizes the terminal."""
     process = call.sandbox.processes.select(_named(request.process))
     if request.pty is not None:
         process.resize(request.pty.size)
@@ -117,7 +117,7 @@ def stream_input(call: Call) -> Callable[[StreamInputRequest], Awaitable[None]]:
 
 
 async def _follow(call: StreamCall, process: Process) -> None:
-    """Send a process's start, its output and its end."""
+    """Send the start, output and end of a process."""
     async with process.subscribe(replay_from=call.replay_from) as subscription:
         start = ProcessEvent(start=StartEvent(pid=process.pid))
         await call.send(ProcessEventResponse(event=start))

@@ -1,4 +1,4 @@
-"""Writes the envelopes of a server stream, at the pace of the client (interface 3.1)."""
+"""Writes the envelopes of a server stream as fast as the client reads (interface 3.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_KEEPALIVE: Final = 86400
 
 
 class StreamWriter:
-    """Sends the envelopes of one stream, at the pace of the client, and pings into silence."""
+    """Sends the envelopes of one stream, and keepalives when there is nothing to send."""
 
     def __init__(self, handler: RuntimeHandler, content_type: str, interval: float) -> None:
         self._handler = handler
@@ -32,11 +32,11 @@ class StreamWriter:
         self._timer: asyncio.TimerHandle | None = None
 
     async def send(self, payload: bytes) -> None:
-        """Send one message; raises ``StreamClosedError`` when the client is gone."""
+        """Send one message; raises ``StreamClosedError`` when the client has disconnected."""
         await self.send_raw(connect.envelope_header(len(payload)) + payload)
 
     async def send_raw(self, envelope: bytes) -> None:
-        """Send a ready envelope."""
+        """Send a complete envelope; raises ``StreamClosedError``."""
         self._is_writing = True
         try:
             if not self._is_begun:
@@ -50,7 +50,7 @@ class StreamWriter:
             self._last = self._loop.time()
 
     def ping_with(self, payload: bytes) -> None:
-        """Send ``payload`` whenever nothing else was sent for the interval."""
+        """Send ``payload`` whenever nothing was sent for the interval."""
         self._keepalive = connect.encode_envelope(payload)
         self._timer = self._loop.call_later(self._interval, self._tick)
 

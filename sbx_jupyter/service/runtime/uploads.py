@@ -1,4 +1,4 @@
-"""Writes the files of an upload as their bytes arrive (interface 4.5)."""
+"""Writes the files of an upload as it arrives (interface 4.5)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Upload:
         self._user = user
         self._path = path
         self._metadata = metadata_of(headers)
-        self._inflate = Inflater.for_coding(headers.get("Content-Encoding", ""))
+        self._gzip = GzipDecoder.for_coding(headers.get("Content-Encoding", ""))
         self._decoder: MultipartDecoder | None = None
         self._current: WritableFile | None = None
         self._done: list[WrittenFile] = []
@@ -52,20 +52,20 @@ class Upload:
             raise InvalidArgumentError("path query parameter is required for raw body upload")
 
     async def open(self) -> None:
-        """Get ready for the first bytes; a raw body has its file at once."""
+        """Open the file of a body that is not multipart."""
         if self._decoder is None:
             await self._begin(self._path or "")
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the body is the file, byte by byte."""
-        return self._decoder is None and self._inflate is None
+    def is_file_content(self) -> bool:
+        """Whether the body is the content of the file, neither multipart nor compressed."""
+        return self._decoder is None and self._gzip is None
 
     async def receive_from(self, stream: IOStream, size: int) -> AsyncIterator[int]:
-        """Take the whole plain body from the socket; yields how many bytes came each time.
+        """Read the whole body from the socket; yields the number of bytes of each read.
 
-        One buffer is filled while the other one is written, so the bytes are copied once, by the
-        kernel. Raises what writing raises, and ``StreamClosedError``.
+        One buffer is filled while the other one is written, so that the bytes are copied only once,
+        by the kernel. Raises ``StreamClosedError`` and the errors of writing.
         """
         assert self._current is not None
         file = self._current
@@ -77,7 +77,7 @@ class Upload:
                 # Tornado is annotated for a bytearray, and takes any writable buffer.
                 count = await stream.read_into(room, partial=True)  # pyright: ignore[reportArgumentType]
             except StreamClosedError:
-                await file.write_borrowed(filling[:filled])  # what came, stays
+                await file.write_borrowed(filling[:filled])  # keep the received bytes
                 raise
             filled += count
             size -= count
@@ -87,18 +87,18 @@ class Upload:
             yield count
 
     async def receive(self, chunk: bytes) -> None:
-        """Take bytes of the body; raises what writing raises."""
-        for plain in self._inflate.feed(chunk) if self._inflate else (chunk,):
+        """Write a chunk of the body; raises the errors of writing."""
+        for content in self._gzip.feed(chunk) if self._gzip else (chunk,):
             if self._decoder is None:
                 assert self._current is not None
-                await self._current.write(plain)
+                await self._current.write(content)
             else:
-                await self._receive_parts(self._decoder, plain)
+                await self._receive_parts(self._decoder, content)
 
     async def finish(self) -> list[WrittenFile]:
-        """The whole body has arrived: what was written, in order."""
-        if self._inflate is not None:
-            self._inflate.finish()
+        """End the upload when the whole body has arrived; returns the written files in order."""
+        if self._gzip is not None:
+            self._gzip.finish()
         if self._decoder is not None:
             self._decoder.finish()
         else:
@@ -106,7 +106,7 @@ class Upload:
         return self._done
 
     async def aclose(self) -> None:
-        """Close what is still open; what was written stays."""
+        """Close the open file; the written content stays."""
         file, self._current = self._current, None
         if file is not None:
             await file.close()
@@ -172,16 +172,16 @@ def _is_printable(text: str) -> bool:
     return text.isascii() and (text == "" or text.isprintable())
 
 
-class Inflater:
-    """Unpacks a gzip body piece by piece, in bounded memory whatever it expands to."""
+class GzipDecoder:
+    """Decompresses a gzip body piece by piece, in constant memory."""
 
     def __init__(self) -> None:
-        self._packed = _new_decompressor()
-        self._is_fresh = True
+        self._decompressor = _new_decompressor()
+        self._has_input = False
 
     @classmethod
-    def for_coding(cls, coding: str) -> Inflater | None:
-        """What a ``Content-Encoding`` needs; raises ``InvalidArgumentError``."""
+    def for_coding(cls, coding: str) -> GzipDecoder | None:
+        """The decoder for a ``Content-Encoding``; raises ``InvalidArgumentError``."""
         name = coding.strip().lower()
         if name in ("", "identity"):
             return None
@@ -190,23 +190,27 @@ class Inflater:
         return cls()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The plain bytes, a megabyte at a time; raises ``InvalidArgumentError``."""
+        """Yield up to 1 MiB of content at a time; raises ``InvalidArgumentError``."""
         rest = chunk
         while rest:
-            if self._packed.eof:
-                self._packed = _new_decompressor()
+            if self._decompressor.eof:
+                self._decompressor = _new_decompressor()
             try:
-                plain = self._packed.decompress(rest, _PIECE)
+                content = self._decompressor.decompress(rest, _PIECE)
             except zlib.error as error:
                 raise InvalidArgumentError(f"the gzip body is corrupt: {error}") from None
-            self._is_fresh = False
-            rest = self._packed.unused_data if self._packed.eof else self._packed.unconsumed_tail
-            if plain:
-                yield plain
+            self._has_input = True
+            rest = (
+                self._decompressor.unused_data
+                if self._decompressor.eof
+                else self._decompressor.unconsumed_tail
+            )
+            if content:
+                yield content
 
     def finish(self) -> None:
-        """Say that the body ended; raises ``InvalidArgumentError`` before the end of the gzip."""
-        if self._is_fresh or not self._packed.eof:
+        """Check that the gzip data is complete; raises ``InvalidArgumentError``."""
+        if not self._has_input or not self._decompressor.eof:
             raise InvalidArgumentError("the gzip body is corrupt: it ends too early")
 
 
