@@ -1,1 +1,1 @@
-"""The Jupyter server extension: the browser's only way to sandboxes."""
+"""The Jupyter server extension: the routes through which the browser reaches sandboxes."""

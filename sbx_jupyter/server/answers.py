@@ -1,4 +1,4 @@
-"""How answers look: records as JSON, errors as ``{"code", "message"}`` with a fitting status."""
+"""The base of the JSON routes: records as JSON, errors as ``{"code", "message"}``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ T = TypeVar("T")
 RESOURCE: Final = "sandboxes"
 MAX_JSON_BODY: Final = 1024 * 1024
 
-# The browser is signed in to Jupyter; that the engine refuses our key is not its fault, and a
-# 401 would make front ends ask the person to sign in again.
+# The browser is signed in to Jupyter. When the engine refuses our key, a 401 would make front ends
+# ask the person to sign in again, so they get a 502.
 _STATUS: Final = connect.HTTP_STATUS | {
     "unauthenticated": 502,
     "failed_precondition": 409,
@@ -40,14 +40,14 @@ def status_of(error: SbxError) -> int:
 
 
 def connections_of(handler: JupyterHandler) -> Connections:
-    """The way to sandboxes that the extension of this handler's server holds."""
+    """Return the connections that the extension of this handler's server holds."""
     return handler.settings["sbx_jupyter"].connections
 
 
 async def require(handler: JupyterHandler, action: str) -> None:
-    """Let go on who may do ``action`` to sandboxes: ``read``, ``write`` or ``execute``.
+    """Check that the user may do ``action`` to sandboxes: ``read``, ``write`` or ``execute``.
 
-    For where ``@authorized`` cannot say it: before a body has arrived, on a WebSocket, or when the
+    Use it where ``@authorized`` cannot: before a body has arrived, on a WebSocket, or when the
     action depends on the request. Raises ``HTTPError`` 403.
     """
     user = handler.current_user

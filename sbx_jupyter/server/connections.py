@@ -1,4 +1,4 @@
-"""The server process's way to sandboxes: which deployment, with which key, started when needed."""
+"""Connects the server process to a deployment, and starts the bundled engine when needed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY_START_AFTER: Final = 5.0
-"""A start that failed is not tried again sooner, however often the front end asks."""
+"""Seconds after a failed start before the next try, however often the front end asks."""
 
 MAX_KNOWN_SANDBOXES: Final = 512
 MAX_LISTED_SANDBOXES: Final = 1000
@@ -59,7 +59,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class SandboxDefaults:
-    """What a sandbox gets when the front end does not say."""
+    """The values for a new sandbox that the front end does not give."""
 
     template: str = "base"
     timeout: int = 300
@@ -183,7 +183,7 @@ class Connections:
         return await self.get_sandbox(created.sandbox_id)
 
     async def connect_sandbox(self, sandbox_id: str, timeout: int | None) -> ListedSandbox:
-        """Resume a paused sandbox or prolong a running one."""
+        """Resume a paused sandbox, or extend the time of a running one."""
         sandbox_id = parse_sandbox_id(sandbox_id)
         seconds = self.defaults.timeout if timeout is None else timeout
         await self.call(lambda platform: platform.connect(sandbox_id, timeout=seconds))
@@ -217,7 +217,7 @@ class Connections:
         try:
             return await self.call(lambda platform: platform.set_metadata(sandbox_id, change))
         except NotFoundError:
-            await self.get_sandbox(sandbox_id)  # if it is there, it is the route that is not
+            await self.get_sandbox(sandbox_id)  # if the sandbox exists, the route is missing
             raise UnimplementedError("this deployment cannot rename sandboxes") from None
 
     async def read_history(
@@ -228,22 +228,22 @@ class Connections:
         return await self.call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
 
     def note_failure(self, error: SbxError, sandbox_id: str | None) -> None:
-        """Draw the conclusions of a failed call: what it contradicts is asked again."""
+        """After a failed call, ask again next time for what the error puts in question."""
         if isinstance(error, UnavailableError):
             self.recheck_engine()
         if sandbox_id and isinstance(error, NotFoundError | UnauthenticatedError):
             self.forget_tokens(sandbox_id)
 
     def forget_tokens(self, sandbox_id: str) -> None:
-        """Ask again about this sandbox before the next call to it."""
+        """Ask the platform for this sandbox's tokens again before the next call to it."""
         self._runtimes.pop(sandbox_id, None)
 
     def recheck_engine(self) -> None:
-        """Look again whether the engine is where it was before the next call to it."""
+        """Check before the next call that the engine still runs at the same address."""
         self._must_recheck = True
 
     async def aclose(self) -> None:
-        """Drop every connection; the engine goes on."""
+        """Close every connection; the engine keeps running."""
         waiting: list[asyncio.Task[Any]] = [
             *self._tasks,
             *([self._starting] if self._starting else []),
@@ -255,7 +255,7 @@ class Connections:
             await self._transport.aclose()
 
     async def call(self, use: Callable[[PlatformClient], Awaitable[T]]) -> T:
-        """One platform call, once more with a new engine when the old one is gone."""
+        """Make a platform call; when the engine is gone, find or start one and try once more."""
         try:
             return await use(await self.platform())
         except UnavailableError as e:
@@ -305,7 +305,7 @@ class Connections:
         return ConnectionConfig.from_connection_file(found)
 
     def _is_stopped_on_purpose(self) -> bool:
-        """Whether the engine that we used took its connection file along, as a crash does not."""
+        """Return whether the engine removed its connection file, as it does unless it crashes."""
         data_dir = self._data_dir() or default_data_dir()
         return (
             not self._settings.api_url

@@ -32,11 +32,11 @@ from sbx_jupyter.server.templates_and_forks import (
     TemplatesHandler,
 )
 from sbx_jupyter.server.terminals import (
-    OneTerminalHandler,
     TerminalHandler,
     TerminalsHandler,
+    TerminalSocket,
 )
-from sbx_jupyter.server.watch import WatchHandler
+from sbx_jupyter.server.watch import WatchSocket
 
 _API = r"sbx/api"
 _SANDBOXES = rf"{_API}/sandboxes"
@@ -59,10 +59,10 @@ HANDLERS = [
     (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
     (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),
     (rf"{_SANDBOX}/files", FilesHandler),
-    (rf"{_SANDBOX}/watch", WatchHandler),
+    (rf"{_SANDBOX}/watch", WatchSocket),
     (rf"{_SANDBOX}/terminals", TerminalsHandler),
-    (rf"{_SANDBOX}/terminals/(?P<pid>[0-9]{{1,10}})", OneTerminalHandler),
-    (rf"{_SANDBOX}/terminal", TerminalHandler),
+    (rf"{_SANDBOX}/terminals/(?P<pid>[0-9]{{1,10}})", TerminalHandler),
+    (rf"{_SANDBOX}/terminal", TerminalSocket),
 ]
 
 
@@ -135,7 +135,7 @@ class SbxExtension(ExtensionApp):
         return proposal["value"].rstrip("/")
 
     def initialize_settings(self) -> None:
-        """Make the way to sandboxes; nothing is started or asked yet."""
+        """Create the connections; nothing is started or asked yet."""
         if self.data_dir and not self.api_url:
             os.environ[DATA_DIR_VARIABLE] = self.data_dir
         self.connections = Connections(

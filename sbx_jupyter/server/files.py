@@ -43,7 +43,7 @@ _BODYLESS: Final = (204, 304)
 class FilesHandler(SandboxRoute):
     """``GET`` and ``POST`` of one file; ``path`` as the runtime API takes it.
 
-    What a sandbox holds is hostile, and this is Jupyter's own origin: every answer is a download
+    Files of a sandbox may be hostile, and this is Jupyter's own origin: every answer is a download
     of opaque bytes that no browser runs or shows in place.
     """
 
@@ -52,7 +52,7 @@ class FilesHandler(SandboxRoute):
     _chunks: asyncio.Queue[bytes | None]
 
     async def prepare(self) -> None:
-        """Check who asks before the first byte of an upload is passed on.
+        """Check the user before the first byte of an upload is passed on.
 
         The decorated verb only runs once the whole body has arrived.
         """
@@ -206,7 +206,7 @@ class FilesHandler(SandboxRoute):
             self.finish(set_content_type="application/octet-stream")
 
     def _abort(self, error: SbxError) -> None:
-        """Break the connection: after the head, a cut is the only honest way to say failure."""
+        """Close the connection: after the headers, nothing else shows the browser a failure."""
         if not self._headers_written:
             raise error
         self.log.warning("a download from a sandbox broke off: %s", error.message)

@@ -1,4 +1,4 @@
-"""Routes about sandboxes as a whole: the state of the engine, listing, life and death."""
+"""Routes about the engine and its sandboxes: info, list, create, change, end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every WebSocket route shares: who may open it, how it fails, how it ends."""
+"""The base of the WebSocket routes: authorization, errors and closing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        """Shake hands, if the person may do what this socket does."""
+        """Accept the handshake, if the user may do what this socket does."""
         await require(self, self.action)
         await super().get(*args, **kwargs)
 
@@ -60,7 +60,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
             self._serving.cancel()
 
     async def serve(self, sandbox_id: str) -> None:
-        """What the socket is for; returning closes it, an ``SbxError`` is told first."""
+        """Serve the browser. Returning closes the socket; an ``SbxError`` is sent to it first."""
         raise NotImplementedError
 
     async def send_text(self, record: object) -> None:

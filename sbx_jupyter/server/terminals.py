@@ -56,8 +56,8 @@ class TerminalsHandler(SandboxRoute):
         self.answer([_listed(process) for process in running if process.tag == TAG])
 
 
-class OneTerminalHandler(SandboxRoute):
-    """One live terminal: what runs in it, and how it is ended."""
+class TerminalHandler(SandboxRoute):
+    """``terminals/{pid}``: say what runs in one terminal, and end it."""
 
     @web.authenticated
     @authorized
@@ -68,25 +68,25 @@ class OneTerminalHandler(SandboxRoute):
         """
         runtime = await self.connections.runtime(sandbox_id)
         shell = await self._find(Commands(runtime), int(pid))
-        self.answer({"pid": shell, "running": await _program_in_front(Files(runtime), shell)})
+        self.answer({"pid": shell, "running": await _foreground_program(Files(runtime), shell)})
 
     @web.authenticated
     @authorized
     async def delete(self, sandbox_id: str, pid: str) -> None:
-        """End the shell; the kernel then hangs up on what runs in front of it."""
+        """End the shell; the kernel then sends SIGHUP to the foreground processes."""
         commands = Commands(await self.connections.runtime(sandbox_id))
         await commands.kill(await self._find(commands, int(pid)))
         self.answer_empty()
 
     async def _find(self, commands: Commands, pid: int) -> int:
-        """Only terminals are ended here, whatever number somebody sends."""
+        """Return ``pid`` if it is a terminal; raises ``NotFoundError`` for any other process."""
         for process in await commands.list():
             if process.pid == pid and process.tag == TAG:
                 return pid
         raise NotFoundError(f"no terminal {pid} runs in this sandbox")
 
 
-class TerminalHandler(SandboxSocket):
+class TerminalSocket(SandboxSocket):
     """One view of one terminal; any number of them may show the same one.
 
     To the browser: first the text frame ``{"pid", "sequence"}``, then binary frames of output,
@@ -164,8 +164,8 @@ class TerminalHandler(SandboxSocket):
             self._moved.set()
 
 
-async def _program_in_front(files: Files, shell: int) -> str | None:
-    """The name of what has the terminal now, by the kernel's own tables; a name is untrusted."""
+async def _foreground_program(files: Files, shell: int) -> str | None:
+    """Read the name of the foreground program from the sandbox's /proc; do not trust it."""
     try:
         stat = await files.read(f"/proc/{shell}/stat")
         group, front = _groups(stat)

@@ -7,7 +7,7 @@ from sbx_jupyter.protocol.runtime import WatchDirRequest, WatchDirResponse
 from sbx_jupyter.server.sockets import SandboxSocket
 
 
-class WatchHandler(SandboxSocket):
+class WatchSocket(SandboxSocket):
     """Text frames: ``{"start": {}}`` once the watch is armed, then one event each."""
 
     action = "read"
@@ -27,4 +27,4 @@ class WatchHandler(SandboxSocket):
                     await self.write_message(encode(message.filesystem))
 
     def on_message(self, message: str | bytes) -> None:
-        """Nothing is expected from the browser."""
+        """Ignore what the browser sends."""

@@ -1,4 +1,4 @@
-"""What every widget shares: its front end, its sandbox, and the comm between the two."""
+"""The base of the widgets: front end, sandbox, and the comm between the two."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The kernel's end of a widget's comm: requests in order, answers, terminal output.
+"""Handles a widget's comm in the kernel: requests in order, answers, terminal output.
 
-The rules that keep a widget live while a cell runs:
+These rules let a widget work while a cell runs:
 
 1. All work happens on the portal's thread; ``receive`` only enqueues. It is called by the kernel's
    main thread and by its subshells, by turns.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MAX_QUEUED: Final = 10_000
 MAX_AT_ONCE: Final = 16
 MAX_TERMINALS: Final = 8
-"""Views that vanished without a word still hold theirs; the oldest gives way."""
+"""Views that disappeared without closing still hold theirs, so the oldest is dropped."""
 
 
 class CommHandler:

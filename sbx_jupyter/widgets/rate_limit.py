@@ -1,4 +1,4 @@
-"""How fast output may go to a front end that cannot say that it is full."""
+"""Limits the rate of output to a front end, which has no back-pressure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RateLimit:
         self._at = time.monotonic()
 
     async def spend(self, size: int) -> None:
-        """Count ``size`` bytes as sent, and wait if that is more than the pace allows."""
+        """Count ``size`` bytes as sent, and wait if that exceeds the limit."""
         now = time.monotonic()
         self._debt = max(0.0, self._debt - (now - self._at) * self._rate) + size
         self._at = now
