@@ -1,4 +1,4 @@
-"""What hangs on sandboxes without being one: volumes, secrets, their way out, interpreters."""
+"""The volumes, secrets, egress proxies and warm interpreters that sandboxes use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Attachments:
 
     @classmethod
     async def open(cls, context: Context, *, real_ids: bool, tier: str) -> Attachments:
-        """Take part in the life of the sandboxes of an engine that starts.
+        """Register the hooks of all four with an engine that starts.
 
         Without a network of their own, sandboxes have no use for a proxy: they have the machine's
         network, or none, and their log says so.
@@ -84,7 +84,7 @@ class Attachments:
         return cls(volumes, secrets, egress, warmer)
 
     async def aclose(self) -> None:
-        """Close the ways out and finish what runs."""
+        """Close the proxies and wait for work in progress."""
         await self.warmer.aclose()
         await self.egress.aclose()
         await self.volumes.aclose()

@@ -1,4 +1,4 @@
-"""What the parts of the engine share: configuration, store, slots and the tasks that run."""
+"""What the components of an engine share: configuration, hooks, store, slots and tasks."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ class EngineConfig:
 class Hooks:
     """Where other parts of the engine take part in the life of sandboxes."""
 
-    started: list[StartedHook] = field(default_factory=list)
-    network_changed: list[ChangedHook] = field(default_factory=list)
-    paused: list[StoppedHook] = field(default_factory=list)
+    started: list[StartedHook] = field(default_factory=list[StartedHook])
+    network_changed: list[ChangedHook] = field(default_factory=list[ChangedHook])
+    paused: list[StoppedHook] = field(default_factory=list[StoppedHook])
     """Called when a sandbox stands still with its memory kept."""
-    resumed: list[StoppedHook] = field(default_factory=list)
+    resumed: list[StoppedHook] = field(default_factory=list[StoppedHook])
     """Called when it goes on; also when a pause failed."""
-    stopped: list[StoppedHook] = field(default_factory=list)
+    stopped: list[StoppedHook] = field(default_factory=list[StoppedHook])
     """Called when a sandbox has no processes any more; repeated calls must do no harm."""
     mounts: MountLookup | None = None
-    envs: dict[str, str] = field(default_factory=dict)
+    envs: dict[str, str] = field(default_factory=dict[str, str])
     """Environment of every process in every sandbox, below what the sandbox's own says."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -140,11 +140,11 @@ def _check_rules(rules: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[
 
 
 def _check_rule(domain: str, rule: dict[str, Any]) -> None:
-    transform = rule.get("transform") or {}
-    if set(rule) - {"transform"} or not isinstance(transform, dict):
+    transform = _as_object(rule.get("transform"))
+    if set(rule) - {"transform"} or transform is None:
         raise InvalidArgumentError(f"rules: '{domain}': a rule has only a transform")
-    headers = transform.get("headers") or {}
-    if set(transform) - {"headers"} or not isinstance(headers, dict):
+    headers = _as_object(transform.get("headers"))
+    if set(transform) - {"headers"} or headers is None:
         raise InvalidArgumentError(f"rules: '{domain}': a transform has only headers")
     if len(headers) > _MAX_HEADERS:
         raise InvalidArgumentError(f"rules: '{domain}' has more than {_MAX_HEADERS} headers")
@@ -157,6 +157,13 @@ def _check_rule(domain: str, rule: dict[str, Any]) -> None:
             raise InvalidArgumentError(
                 f"rules: '{domain}': the value of '{name}' is longer than {_MAX_HEADER_VALUE}"
             )
+
+
+def _as_object(value: object) -> dict[str, Any] | None:
+    """A JSON object, empty where there is no value; ``None`` for a value of another kind."""
+    if not value:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _is_network(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How an engine stops: what was begun is finished, then the sandboxes are ended or left alone."""
+"""Stops an engine: finishes work in progress, then ends the sandboxes or lets go of them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CASES = [(name, point) for name, scenario in SCENARIOS.items() for point in scen
 
 
 def test_the_table_and_the_code_name_the_same_steps():
-    folder = Path(checkpoints.__file__).parent
+    folder = Path(checkpoints.__file__).parent.parent
     named = {
         point
         for path in folder.rglob("*.py")

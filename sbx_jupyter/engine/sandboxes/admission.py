@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sbx_jupyter.engine.networks import check_network
 from sbx_jupyter.errors import InvalidArgumentError
@@ -76,13 +76,15 @@ def _check_envs(envs: dict[str, str]) -> None:
 
 
 def _check_identity(iam: dict[str, Any]) -> None:
-    tokens = iam.get("tokens")
-    if not isinstance(tokens, dict):
+    given = iam.get("tokens")
+    if not isinstance(given, dict):
         raise InvalidArgumentError("iam: tokens must be an object")
+    tokens = cast("dict[str, Any]", given)
     if len(tokens) > _MAX_TOKENS:
         raise InvalidArgumentError(f"iam: at most {_MAX_TOKENS} tokens are allowed")
     for name, token in tokens.items():
-        if not isinstance(token, dict) or not isinstance(token.get("audience"), str):
+        fields = cast("dict[str, Any]", token) if isinstance(token, dict) else {}
+        if not isinstance(fields.get("audience"), str):
             raise InvalidArgumentError(f"iam: token '{name}' needs an audience")
-        if token.get("tokenType") != "JWT-SVID":
+        if fields.get("tokenType") != "JWT-SVID":
             raise InvalidArgumentError(f"iam: tokenType of '{name}' must be JWT-SVID")

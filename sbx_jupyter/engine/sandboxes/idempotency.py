@@ -12,7 +12,7 @@ from sbx_jupyter.engine.state.rows import RequestRow
 from sbx_jupyter.errors import AbortedError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.protocol.platform import NewSandbox
@@ -49,7 +49,7 @@ class IdempotencyKeys:
         return None if known is None else known.sandbox_id
 
     @contextlib.contextmanager
-    def hold(self, key: str, request: NewSandbox, version: int) -> Iterator[None]:
+    def hold(self, key: str, request: NewSandbox, version: int) -> Generator[None]:
         """Refuse other requests with the key meanwhile."""
         self._running[key] = _fingerprint(request, version)
         try:

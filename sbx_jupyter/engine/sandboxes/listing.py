@@ -28,7 +28,7 @@ class SandboxFilter:
     """Which sandboxes a list shows; ``limit`` of ``None`` is for version 1, which has no pages."""
 
     states: frozenset[Literal["running", "paused"]] = frozenset({"running", "paused"})
-    metadata: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
     template: str | None = None
     started_after: dt.datetime | None = None
     order: Order = "desc"

@@ -14,7 +14,7 @@ from sbx_jupyter.protocol.disk import OperationKind, OperationPhase, SandboxOper
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Operations:
         self._works: dict[str, Work] = {}
 
     @contextlib.contextmanager
-    def begin(self, sandbox_id: str, kind: OperationKind) -> Iterator[Work]:
+    def begin(self, sandbox_id: str, kind: OperationKind) -> Generator[Work]:
         """Show a piece of work until the context ends."""
         work = Work(sandbox_id, kind)
         self._works[work.operation_id] = work

@@ -1,4 +1,4 @@
-"""Where a sandbox runs: one seam, with this machine behind it."""
+"""Starts and ends the processes of sandboxes: the interface, and this machine behind it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir, translate
@@ -40,7 +40,7 @@ class Plan:
     limits: Limits
     base: str = "host"
     layers: tuple[Path, ...] = ()
-    envs: dict[str, str] = field(default_factory=dict)
+    envs: dict[str, str] = field(default_factory=dict[str, str])
     default_user: str = "user"
     default_cwd: str = ""
     volumes: tuple[tuple[Path, str], ...] = ()
@@ -50,7 +50,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Placed:
-    """The processes of a sandbox; ``sandbox`` is ``None`` while they are frozen unopened."""
+    """The processes of one sandbox: their ``Cage``, and the ``Sandbox`` that speaks to its agent.
+
+    A ``Slot`` has one while its ``SandboxRow`` has processes. ``sandbox`` is ``None`` for frozen
+    processes that an engine before this one started, until they are thawed.
+    """
 
     cage: Cage
     sandbox: Sandbox | None
@@ -262,7 +266,7 @@ def connected_sandbox(placed: Placed) -> Sandbox:
 async def wait_dead(placed: Placed) -> str:
     """Wait until PID 1 or the agent's channel is gone; say which."""
     dead = asyncio.ensure_future(placed.cage.wait_dead())
-    waits: set[asyncio.Future] = {dead}
+    waits: set[asyncio.Future[Any]] = {dead}
     if placed.sandbox is not None:
         waits.add(asyncio.ensure_future(placed.sandbox.closed.wait()))
     try:

@@ -27,7 +27,7 @@ _RETRY_DELAY: Final = 5.0
 
 @dataclass(slots=True)
 class ReadySandbox:
-    """A sandbox that waits to be given out, once."""
+    """A sandbox in the pool, for one creation to take."""
 
     sandbox_id: str
     placed: Placed

@@ -1,4 +1,4 @@
-"""The sandboxes that exist, each with its lock and its place in life."""
+"""The sandboxes of an engine at run time, each with its state and its lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import (
 from sbx_jupyter.errors import ResourceExhaustedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Iterator
 
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.state.rows import SandboxRow
@@ -63,7 +63,7 @@ class Slot:
         self.row = row
 
     @contextlib.asynccontextmanager
-    async def operate(self, operation: Operation) -> AsyncIterator[None]:
+    async def operate(self, operation: Operation) -> AsyncGenerator[None]:
         """Hold the sandbox for an operation; raises what its state refuses (interface 9.6).
 
         A snapshot is waited for: it stands still for a moment only, and ends as it began.

@@ -40,7 +40,7 @@ def entry(sandbox_id: str, level: Level, message: str, **fields: str) -> LogRow:
 
 
 class Journal:
-    """The mirror of the log: bounded per sandbox and in the number of sandboxes."""
+    """The newest log entries in memory, bounded per sandbox and in the number of sandboxes."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, deque[LogRow]] = OrderedDict()

@@ -40,7 +40,7 @@ class Row(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 class SandboxRow(Row, frozen=True, kw_only=True):
-    """All that is stored of one sandbox."""
+    """All that is stored of one sandbox; its ``Slot`` has the row and the processes at run time."""
 
     sandbox_id: str
     template_id: str

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -89,14 +89,22 @@ class Table(Generic[R]):
     def get(self, key: str) -> R | None:
         return self._rows.get(key)
 
+    def set(self, key: str, row: R) -> None:
+        """For the store alone: show a row that is committed."""
+        self._rows[key] = row
+
+    def discard(self, key: str) -> None:
+        """For the store alone: stop showing a row whose removal is committed."""
+        self._rows.pop(key, None)
+
 
 @dataclass(slots=True)
 class Batch:
     """Changes that are made together or not at all."""
 
-    puts: list[Row] = field(default_factory=list)
-    removals: list[tuple[type[Row], str]] = field(default_factory=list)
-    logs: list[LogRow] = field(default_factory=list)
+    puts: list[Row] = field(default_factory=list[Row])
+    removals: list[tuple[type[Row], str]] = field(default_factory=list[tuple[type[Row], str]])
+    logs: list[LogRow] = field(default_factory=list[LogRow])
     forget_logs_before: dt.datetime | None = None
     keep_logs: int | None = None
     """How many of the newest log rows of each sandbox are kept."""
@@ -139,7 +147,7 @@ class Store:
         self.steps = Table(StepRow)
         self.images = Table(ImageRow)
         self.merges = Table(MergeRow)
-        self._tables: dict[type[Row], Table] = {
+        self._tables: dict[type[Row], Table[Any]] = {
             table.kind: table
             for table in (
                 self.sandboxes,
@@ -245,7 +253,7 @@ class Store:
             table = self._tables[kind]
             for key, record in connection.execute(f"SELECT key, record FROM {name}"):
                 try:
-                    table._rows[key] = msgspec.json.decode(record, type=kind)
+                    table.set(key, msgspec.json.decode(record, type=kind))
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise DataLossError(
                         f"{self.path} is damaged: row {key!r} of {name}: {error}"
@@ -313,10 +321,9 @@ class Store:
         """On the event loop: show the change and wake who waits for it."""
         if error is None:
             for row in pending.batch.puts:
-                table = self._tables[type(row)]
-                table._rows[getattr(row, _KEYS[type(row)][1])] = row
+                self._tables[type(row)].set(getattr(row, _KEYS[type(row)][1]), row)
             for kind, key in pending.batch.removals:
-                self._tables[kind]._rows.pop(key, None)
+                self._tables[kind].discard(key)
         if pending.done.cancelled():
             return
         if error is None:
