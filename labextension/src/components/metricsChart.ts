@@ -126,7 +126,7 @@ class MeasurePlot {
     this.limits = readings.map(this.measure.limit);
     const times = readings.map(reading => reading.ts);
     this.plot.setData([times, readings.map(this.measure.value)]);
-    this.say(this.plot.cursor.idx ?? null);
+    this.showValue(this.plot.cursor.idx ?? null);
   }
 
   fit(): void {
@@ -147,7 +147,7 @@ class MeasurePlot {
   }
 
   /** Shows the reading under the pointer, else the newest, as text. */
-  private say(index: number | null): void {
+  private showValue(index: number | null): void {
     const [times, values] = this.plot.data;
     const at = index ?? times.length - 1;
     const value = values?.[at];
@@ -174,7 +174,7 @@ class MeasurePlot {
       hooks: {
         setCursor: [
           plot => {
-            this.say(plot.cursor.idx ?? null);
+            this.showValue(plot.cursor.idx ?? null);
           }
         ]
       },

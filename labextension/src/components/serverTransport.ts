@@ -79,15 +79,15 @@ export class ServerTransport implements ISandboxTransport {
         listener({ name: frame.name, type: frame.type });
       }
     });
-    let over = false;
+    let isOver = false;
     socket.addEventListener('close', () => {
-      if (!over) {
-        over = true;
+      if (!isOver) {
+        isOver = true;
         onEnd?.();
       }
     });
     return () => {
-      over = true;
+      isOver = true;
       socket.close();
     };
   }

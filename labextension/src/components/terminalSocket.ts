@@ -6,7 +6,7 @@ import type { ITerminalChannel, ITerminalListener } from './transport';
 /** Milliseconds before received output is acknowledged. */
 const ACK_DELAY = 50;
 /** The most messages that are queued before the socket is open. */
-const MAX_WAITING = 1000;
+const MAX_QUEUED = 1000;
 
 /** Exchanges the frames of a terminal over a WebSocket that is opening. */
 export function openTerminalSocket(socket: WebSocket, listener: ITerminalListener): ITerminalChannel {
@@ -33,27 +33,27 @@ class TerminalSocket implements ITerminalChannel {
   }
 
   dispose(): void {
-    this.over = true;
-    this.waiting.length = 0;
+    this.isClosed = true;
+    this.queue.length = 0;
     this.socket.close();
   }
 
   private post(message: string | Uint8Array<ArrayBuffer>): void {
     if (this.socket.readyState === WebSocket.OPEN) {
       this.socket.send(message);
-    } else if (this.socket.readyState === WebSocket.CONNECTING && this.waiting.length < MAX_WAITING) {
-      this.waiting.push(message);
+    } else if (this.socket.readyState === WebSocket.CONNECTING && this.queue.length < MAX_QUEUED) {
+      this.queue.push(message);
     }
   }
 
   private readonly onOpen = (): void => {
-    for (const message of this.waiting.splice(0)) {
+    for (const message of this.queue.splice(0)) {
       this.socket.send(message);
     }
   };
 
   private readonly onMessage = (event: MessageEvent): void => {
-    if (this.over) {
+    if (this.isClosed) {
       return;
     }
     if (event.data instanceof ArrayBuffer) {
@@ -70,17 +70,17 @@ class TerminalSocket implements ITerminalChannel {
   /** The server sends at most one window beyond this, so that fast output cannot fill the page's memory. */
   private readonly acknowledge = (): void => {
     this.ackTimer = null;
-    if (!this.over) {
+    if (!this.isClosed) {
       this.post(JSON.stringify({ ack: this.received }));
     }
   };
 
   private onFrame(frame: ServerFrame): void {
     if ('exit' in frame) {
-      this.over = true;
+      this.isClosed = true;
       this.listener.onExit(frame.exit);
     } else if ('error' in frame) {
-      this.over = true;
+      this.isClosed = true;
       this.listener.onClose(errorFrom(frame.error, trans.__('The terminal failed.')));
     } else {
       this.sequence = frame.sequence;
@@ -89,16 +89,16 @@ class TerminalSocket implements ITerminalChannel {
   }
 
   private readonly onClose = (event: CloseEvent): void => {
-    if (!this.over) {
-      this.over = true;
+    if (!this.isClosed) {
+      this.isClosed = true;
       const said = event.reason === '' ? null : new SandboxError('unavailable', event.reason);
       this.listener.onClose(said);
     }
   };
 
-  private readonly waiting: (string | Uint8Array<ArrayBuffer>)[] = [];
+  private readonly queue: (string | Uint8Array<ArrayBuffer>)[] = [];
   private ackTimer: number | null = null;
   private received = 0;
   private sequence = 0;
-  private over = false;
+  private isClosed = false;
 }

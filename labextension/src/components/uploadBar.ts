@@ -4,7 +4,7 @@ import { trans } from './translation';
 import type { IUploadOptions } from './upload';
 
 /** Milliseconds before the bar is shown; small files are uploaded before it could be read. */
-const SILENCE = 400;
+const SHOW_DELAY = 400;
 
 /** Shows the progress of an upload and a button that cancels it. */
 export class UploadBar {
@@ -28,7 +28,7 @@ export class UploadBar {
     this.bar.removeAttribute('value');
     const timer = window.setTimeout(() => {
       this.node.hidden = false;
-    }, SILENCE);
+    }, SHOW_DELAY);
     try {
       await send({
         signal: controller.signal,

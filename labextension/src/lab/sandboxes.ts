@@ -43,7 +43,7 @@ export interface IActivity {
 }
 
 /** The engine's operation kind for each activity that has progress. */
-const TOLD: Readonly<Partial<Record<ActivityKind, string>>> = {
+const OPERATION_KINDS: Readonly<Partial<Record<ActivityKind, string>>> = {
   snapshotting: 'snapshot',
   forking: 'fork',
   pausing: 'pause'
@@ -273,8 +273,8 @@ export class Sandboxes {
   private async during<T>(sandboxId: string, kind: ActivityKind, work: () => Promise<T>): Promise<T> {
     this.activities.set(sandboxId, { kind, operation: null });
     this.changedSignal.emit();
-    const told = TOLD[kind];
-    const timer = told === undefined ? 0 : window.setInterval(() => void this.follow(sandboxId, told), PROGRESS_INTERVAL);
+    const operationKind = OPERATION_KINDS[kind];
+    const timer = operationKind === undefined ? 0 : window.setInterval(() => void this.follow(sandboxId, operationKind), PROGRESS_INTERVAL);
     try {
       const result = await work();
       this.changes += 1;
@@ -288,15 +288,15 @@ export class Sandboxes {
   }
 
   /** Updates the progress of an activity; not every deployment reports it. */
-  private async follow(sandboxId: string, told: string): Promise<void> {
+  private async follow(sandboxId: string, operationKind: string): Promise<void> {
     const answer = await this.server.request(['sandboxes', sandboxId, 'operations']).catch(() => null);
     if (answer?.ok !== true) {
       return;
     }
     const { operations } = (await answer.json()) as { operations: IOperation[] };
     const activity = this.activities.get(sandboxId);
-    const operation = operations.find(({ kind }) => kind === told) ?? null;
-    if (activity !== undefined && TOLD[activity.kind] === told) {
+    const operation = operations.find(({ kind }) => kind === operationKind) ?? null;
+    if (activity !== undefined && OPERATION_KINDS[activity.kind] === operationKind) {
       this.activities.set(sandboxId, { ...activity, operation });
       this.changedSignal.emit();
     }

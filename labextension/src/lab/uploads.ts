@@ -12,9 +12,9 @@ import type { SandboxDrive } from './drive';
 import { notifyError } from './notifications';
 
 /** Milliseconds before an upload is shown. */
-const SILENCE = 1000;
+const SHOW_DELAY = 1000;
 /** Milliseconds between two updates of the notification. */
-const RENEWAL = 250;
+const UPDATE_INTERVAL = 250;
 
 /**
  * Makes a browser of sandbox files upload each file in one request.
@@ -84,10 +84,10 @@ class UploadNotification {
 
   readonly update = (done: number, total: number): void => {
     const now = Date.now();
-    if (now - this.started < SILENCE || now - this.told < RENEWAL) {
+    if (now - this.started < SHOW_DELAY || now - this.lastUpdate < UPDATE_INTERVAL) {
       return;
     }
-    this.told = now;
+    this.lastUpdate = now;
     const message = trans.__('Uploading %1: %2 of %3', this.file.name, formatBytes(done), formatBytes(total));
     const progress = total > 0 ? done / total : 0;
     if (this.id === null) {
@@ -123,6 +123,6 @@ class UploadNotification {
 
   private readonly controller = new AbortController();
   private readonly started = Date.now();
-  private told = 0;
+  private lastUpdate = 0;
   private id: string | null = null;
 }
