@@ -141,8 +141,7 @@ def test_freezing_stops_everybody_and_leaves_stopped_ones_stopped(engine: Engine
     script = "sleep 99 & kill -STOP $!; while :; do echo x; sleep 0.01; done"
     _, (out, _err) = engine.ask("start", cmd="/bin/sh", args=["-c", script], stdin=False)
     read_until(out, b"x")
-    while "T" not in engine.shell("cut -d' ' -f3 /proc/[0-9]*/stat").stdout.split():
-        time.sleep(0.01)
+    until(lambda: "T" in engine.shell("cut -d' ' -f3 /proc/[0-9]*/stat").stdout.split())
 
     assert engine.call("freeze", frozen=True)["processes"] >= 1
     time.sleep(0.05)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ import pytest
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, Sandbox, bundled
 from sbx_jupyter.errors import UnauthenticatedError, UnavailableError
 from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of, log_file_of
+from tests.waiting import until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -38,10 +38,10 @@ def stop(data_dir):
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.pid, signal.SIGTERM)
-    deadline = time.monotonic() + 15
-    while bundled.find_engine(data_dir) is not None or is_alive(found.pid):
-        assert time.monotonic() < deadline, "the engine does not stop"
-        time.sleep(0.05)
+    until(
+        lambda: bundled.find_engine(data_dir) is None and not is_alive(found.pid),
+        message="the engine does not stop",
+    )
 
 
 def is_alive(pid):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 
 import httpx
@@ -64,11 +63,15 @@ async def test_a_paused_sandbox_wakes_with_its_files(sandbox, platform):
     assert await again.files.read("kept") == "yes"
 
 
+async def has_ended(sandbox):
+    return not await sandbox.is_running()
+
+
 async def test_a_timeout_ends_the_sandbox(sandbox):
     await sandbox.set_timeout(1)
-    await asyncio.sleep(1.4)
 
-    assert not await sandbox.is_running()
+    await async_until(lambda: has_ended(sandbox))
+
     with pytest.raises(NotFoundError):
         await sandbox.commands.run("true")
 

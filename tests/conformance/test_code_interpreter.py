@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from e2b_code_interpreter import NotFoundException, Sandbox, SandboxException, TimeoutException
@@ -35,15 +34,14 @@ def test_variables_stay_from_one_execution_to_the_next(interpreter):
 
 
 def test_output_is_streamed_to_callbacks(interpreter):
-    times = []
-
+    # The code goes on when its first line was heard, and not before.
     execution = interpreter.run_code(
-        "import time\nprint(1, flush=True)\ntime.sleep(0.6)\nprint(2)",
-        on_stdout=lambda message: times.append((message.line, time.monotonic())),
+        "import os, time\nprint(1, flush=True)\n"
+        "while not os.path.exists('/tmp/heard'): time.sleep(0.05)\nprint(2)",
+        on_stdout=lambda message: interpreter.files.write("/tmp/heard", message.line),
     )
 
     assert "".join(execution.logs.stdout) == "1\n2\n"
-    assert times[-1][1] - times[0][1] > 0.4
 
 
 def test_an_error_tells_name_value_and_traceback(interpreter):
@@ -125,13 +123,11 @@ def test_a_language_without_a_kernel_is_an_honest_error(interpreter):
 def test_a_client_that_gives_up_interrupts_the_code(interpreter):
     context = interpreter.create_code_context()
     with pytest.raises(TimeoutException):
-        interpreter.run_code("import time\ntime.sleep(60)", context=context, timeout=1)
+        interpreter.run_code("import time\ntime.sleep(1000)", context=context, timeout=1)
 
-    started = time.monotonic()
     execution = interpreter.run_code("'free again'", context=context)
 
     assert execution.text == "free again"
-    assert time.monotonic() - started < 5
 
 
 def test_executions_of_one_context_take_turns(interpreter):

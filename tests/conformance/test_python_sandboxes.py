@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import pytest
@@ -15,6 +14,8 @@ from e2b import (
     SandboxQuery,
     SandboxState,
 )
+
+from tests.waiting import until
 
 
 def listed(query):
@@ -99,9 +100,7 @@ def test_a_wrong_key_is_refused():
 def test_the_timeout_can_be_shortened_and_then_ends_the_sandbox(sandbox):
     sandbox.set_timeout(1)
 
-    time.sleep(1.5)
-
-    assert not sandbox.is_running()
+    until(lambda: not sandbox.is_running())
     with pytest.raises(NotFoundException):
         sandbox.get_info()
 
@@ -135,9 +134,7 @@ def test_environment_given_on_creation_reaches_every_command():
 
 
 def test_metrics_are_recorded(sandbox):
-    deadline = time.monotonic() + 15
-    while not (metrics := sandbox.get_metrics()) and time.monotonic() < deadline:
-        time.sleep(0.5)
+    metrics = until(sandbox.get_metrics, step=0.5)
 
     assert metrics[-1].mem_total > 0
     assert metrics[-1].cpu_count >= 1

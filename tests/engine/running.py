@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.live.subscriptions import Ended, Output
-from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessInput, Pty, PtySize, StartRequest
+from sbx_jupyter.errors import NotFoundError
+from sbx_jupyter.protocol.runtime import (
+    ProcessConfig,
+    ProcessInput,
+    ProcessSelector,
+    Pty,
+    PtySize,
+    StartRequest,
+)
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.process import Process
@@ -88,6 +96,24 @@ async def run(sandbox: Sandbox, script: str, *, timeout: float | None = None) ->
 
 async def type_in(process: Process, text: bytes) -> None:
     await process.send_input(ProcessInput(pty=text))
+
+
+def is_forgotten(sandbox: Sandbox, process: Process) -> bool:
+    """Whether even the end of a process can no longer be asked for."""
+    try:
+        sandbox.processes.select(ProcessSelector(pid=process.pid), ended=True)
+    except NotFoundError:
+        return True
+    return False
+
+
+async def exists(sandbox: Sandbox, path: str) -> bool:
+    """Whether a file is there, for a script to tell how far it got."""
+    try:
+        await sandbox.files.stat(path)
+    except NotFoundError:
+        return False
+    return True
 
 
 def count_descriptors() -> int:

@@ -1,7 +1,7 @@
 """Readings of a sandbox that works (interface 4.3)."""
 
-import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from tests.engine.running import bash, run
 from tests.waiting import async_until
@@ -22,24 +22,28 @@ async def test_a_reading_has_the_limits_and_the_time(sandbox):
 
 
 async def test_a_busy_process_shows_in_the_processor_time(sandbox):
-    process = await sandbox.processes.start(bash("while :; do :; done"))
-    await asyncio.sleep(0.3)
-    await sandbox.read_metrics()
-    await asyncio.sleep(0.7)
+    async def used() -> float:
+        """The share since the last reading, which is a step of waiting ago."""
+        return (await sandbox.read_metrics()).cpu_used_pct
 
-    busy = (await sandbox.read_metrics()).cpu_used_pct
-    await process.signal(9)
-    await async_until(lambda: process.has_ended)
-    await sandbox.read_metrics()
-    await asyncio.sleep(0.5)
-    await sandbox.read_metrics()
-    await asyncio.sleep(0.5)
-    idle = (await sandbox.read_metrics()).cpu_used_pct
+    process = await sandbox.processes.start(bash("while :; do :; done"))
 
     # One of two cores, on a machine that others use as well.
-    assert 8 < busy <= 60
+    busy = await async_until(lambda: _above(8, used), step=0.5)
+    assert busy <= 60
     assert busy == round(busy, 2)
-    assert idle < busy / 2
+    await process.signal(9)
+    await async_until(lambda: process.has_ended)
+    await async_until(lambda: _below(busy / 2, used), step=0.5)
+
+
+async def _above(bound: float, read: Callable[[], Awaitable[float]]) -> float | None:
+    found = await read()
+    return found if found > bound else None
+
+
+async def _below(bound: float, read: Callable[[], Awaitable[float]]) -> bool:
+    return await read() < bound
 
 
 async def test_memory_that_a_process_holds_shows(sandbox):
@@ -58,21 +62,18 @@ async def test_what_is_written_shows_in_the_disk_usage(sandbox, monkeypatch):
     before = (await sandbox.read_metrics()).disk_used
     await run(sandbox, "head -c 30M /dev/urandom > /home/user/large")
 
-    reading = await sandbox.read_metrics()
-    async with asyncio.timeout(10):
-        while reading.disk_used - before < 29 * _MIB:
-            await asyncio.sleep(0.1)
-            reading = await sandbox.read_metrics()
+    async def grown() -> int | None:
+        found = (await sandbox.read_metrics()).disk_used - before
+        return found if found >= 29 * _MIB else None
 
-    assert reading.disk_used - before < 40 * _MIB
+    assert await async_until(grown, step=0.1) < 40 * _MIB
 
 
 async def test_a_reading_costs_the_event_loop_almost_nothing(sandbox):
     await sandbox.read_metrics()
-    started, cpu = time.perf_counter(), time.thread_time()
+    started = time.thread_time()
 
     for _ in range(50):
         await sandbox.read_metrics()
 
-    assert (time.thread_time() - cpu) / 50 < 0.001
-    assert (time.perf_counter() - started) / 50 < 0.01
+    assert (time.thread_time() - started) / 50 < 0.001

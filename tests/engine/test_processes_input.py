@@ -7,7 +7,7 @@ import pytest
 
 from sbx_jupyter.errors import InternalError, UnimplementedError, UnknownError
 from sbx_jupyter.protocol.runtime import ProcessInput
-from tests.engine.running import bash, listen, terminal
+from tests.engine.running import bash, listen, run, terminal
 
 
 async def test_input_reaches_the_process_and_closing_ends_it(sandbox):
@@ -43,12 +43,14 @@ async def test_a_process_without_stdin_reads_nothing_and_takes_nothing(sandbox):
 
 async def test_a_large_input_waits_for_the_process_and_arrives_complete(sandbox):
     content = bytes(range(256)) * 16384
-    process = await sandbox.processes.start(bash("sleep 0.5; sha256sum", stdin=True))
+    script = "until [ -e /tmp/read-now ]; do sleep 0.05; done; sha256sum"
+    process = await sandbox.processes.start(bash(script, stdin=True))
     subscription = process.subscribe()
 
     sending = asyncio.create_task(process.send_input(ProcessInput(stdin=content)))
     await asyncio.sleep(0.2)
     assert not sending.done()
+    await run(sandbox, "touch /tmp/read-now")
     await sending
     await process.close_stdin()
 

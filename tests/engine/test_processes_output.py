@@ -7,7 +7,7 @@ import pytest
 
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 from sbx_jupyter.protocol.runtime import ProcessConfig, ProcessSelector, StartRequest
-from tests.engine.running import bash, listen, run
+from tests.engine.running import bash, is_forgotten, listen, run
 from tests.waiting import async_until
 
 
@@ -140,7 +140,7 @@ async def test_a_late_subscriber_hears_only_what_comes_after(sandbox):
 
 
 async def test_an_ended_process_can_be_asked_for_its_end_for_a_while(make_sandbox):
-    sandbox = await make_sandbox(retention=0.5)
+    sandbox = await make_sandbox(retention=3)
     process = await sandbox.processes.start(bash("echo gone; exit 7", tag="job"))
     await listen(process.subscribe())
     by_pid, by_tag = ProcessSelector(pid=process.pid), ProcessSelector(tag="job")
@@ -152,7 +152,7 @@ async def test_an_ended_process_can_be_asked_for_its_end_for_a_while(make_sandbo
         with pytest.raises(NotFoundError):
             sandbox.processes.select(selector)
 
-    await asyncio.sleep(0.6)
+    await async_until(lambda: is_forgotten(sandbox, process))
     with pytest.raises(NotFoundError, match=f"process with pid {process.pid} not found"):
         sandbox.processes.select(by_pid, ended=True)
     with pytest.raises(NotFoundError, match="process with tag job not found"):

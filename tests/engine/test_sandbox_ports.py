@@ -66,7 +66,7 @@ async def test_a_closed_port_is_refused_quickly_and_leaks_nothing(sandbox):
 
     # Sockets come in packs of 16 and 4, so their number goes down and up again.
     assert count_descriptors() <= before + 16
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5  # not by a time limit, which takes longer
 
 
 async def test_a_port_inside_can_be_served_from_outside(sandbox):

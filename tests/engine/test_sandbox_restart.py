@@ -6,7 +6,7 @@ import pytest
 
 from sbx_jupyter.errors import DeadlineExceededError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.runtime import ProcessInput, ProcessSelector
-from tests.engine.running import bash, listen, listen_until, terminal, type_in
+from tests.engine.running import bash, is_forgotten, listen, listen_until, terminal, type_in
 from tests.waiting import async_until
 
 
@@ -61,7 +61,7 @@ async def test_subscriptions_of_the_old_engine_end_when_it_lets_go(make_sandbox)
     first = await make_sandbox()
     process = await first.processes.start(bash("sleep 60"))
     listening = asyncio.create_task(listen(process.subscribe()))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)
 
     first.detach()
 
@@ -134,7 +134,9 @@ async def test_the_scrollback_of_forgotten_processes_is_cleaned_up(make_sandbox,
     first = await make_sandbox(retention=0.05)
     process = await first.processes.start(terminal("true"))
     await listen(process.subscribe())
-    await asyncio.sleep(0.3)
+    await async_until(lambda: is_forgotten(first, process))
+    for _ in range(2):  # the agent is told to forget it, too, and answers what comes after that
+        await first.files.stat("/")
     stale = run_dir / "scrollback" / "31000"
     stale.write_text("")
     first.detach()

@@ -9,6 +9,7 @@ import pytest
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from tests.engine_process import engine_process
 from tests.interpreter.conftest import client_of
+from tests.waiting import until
 
 TAG = "_interpreter"
 
@@ -32,10 +33,7 @@ def tags(sandbox):
 
 
 def wait_for_interpreter(sandbox):
-    deadline = time.monotonic() + 40
-    while TAG not in tags(sandbox):
-        assert time.monotonic() < deadline, "the interpreter was not started"
-        time.sleep(0.1)
+    until(lambda: TAG in tags(sandbox), timeout=40, message="the interpreter was not started")
 
 
 def test_it_starts_by_itself_where_the_template_is_made_for_it(create, shared_engine):

@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import detect
-from tests.isolation.inside import sandbox
+from tests.isolation.inside import Inside, sandbox
+from tests.waiting import async_until
 
 COMMANDS = {
     "id": ("user", "id -u"),
@@ -39,6 +40,12 @@ COMMANDS = {
 HOLD = "cd; exec 3>gone; rm gone; head -c 8M /dev/zero >&3; exec sleep 99"
 
 
+async def _held(fence: Fence, inside: Inside) -> int | None:
+    """The bytes in files without a name, once all are written."""
+    held = (await fence.open_files(inside.cage)).unnamed_bytes
+    return held if held >= 8 << 20 else None
+
+
 async def main(data_dir: Path) -> None:
     """Make a sandbox, run the commands, remove it."""
     report = detect(data_dir)
@@ -50,10 +57,7 @@ async def main(data_dir: Path) -> None:
             ran = await inside.run(command, user=user)
             seen[name] = ran.out.strip() or ran.err.strip()
         await inside.start(HOLD)
-        async with asyncio.timeout(20):
-            while (held := await fence.open_files(inside.cage)).unnamed_bytes < 8 << 20:
-                await asyncio.sleep(0.1)
-        seen["held"] = held.unnamed_bytes
+        seen["held"] = await async_until(lambda: _held(fence, inside), step=0.1)
         writable = inside.cage.writable
     seen["left"] = writable.exists()
     await fence.stop()

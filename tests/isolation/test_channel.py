@@ -13,6 +13,7 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol.agent import INLINE_LIMIT, MAX_DESCRIPTORS
+from tests.waiting import async_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -116,19 +117,23 @@ async def test_a_silent_peer_times_out_and_its_late_descriptors_are_closed(peer:
     wire.send(peer.sock, {"id": 1, "ok": {}}, [reading])
     os.close(reading)
     call = asyncio.create_task(peer.channel.call("next"))
-    await asyncio.sleep(0.01)
-    with pytest.raises(BrokenPipeError):
-        os.write(writing, b"x")
+    await async_until(lambda: _is_broken(writing))
     os.close(writing)
     call.cancel()
+
+
+def _is_broken(pipe: int) -> bool:
+    try:
+        os.write(pipe, b"x")
+    except BrokenPipeError:
+        return True
+    return False
 
 
 async def test_events_are_delivered_in_order(peer: Peer) -> None:
     for number in range(100):
         wire.send(peer.sock, {"event": "exit", "pid": number})
-    async with asyncio.timeout(5):
-        while len(peer.events) < 100:
-            await asyncio.sleep(0)
+    await async_until(lambda: len(peer.events) >= 100)
     assert [body["pid"] for body, _ in peer.events] == list(range(100))
 
 
@@ -186,9 +191,9 @@ async def test_too_many_descriptors_are_refused(peer: Peer) -> None:
 
 async def test_a_peer_that_does_not_read_cannot_fill_the_memory(peer: Peer) -> None:
     calls = [asyncio.create_task(peer.channel.call("x", n=n, timeout=5)) for n in range(3000)]
-    await asyncio.sleep(0.1)
-    refused = [call for call in calls if call.done()]
-    assert len(refused) >= 1500
+    refused = await async_until(
+        lambda: len(done := [call for call in calls if call.done()]) >= 1500 and done, timeout=4
+    )
     assert all(isinstance(call.exception(), UnavailableError) for call in refused)
     for call in calls:
         call.cancel()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import async_until
+
 from .inside import LIMITS, sandbox
 
 if TYPE_CHECKING:
@@ -30,12 +32,12 @@ HOLD = (
 
 async def until_counted(fence: Fence, box: Inside, size: int) -> tuple[int, ...]:
     """Wait for what the count gives; who has files open for writing."""
-    async with asyncio.timeout(240):
-        while True:
-            found = await fence.open_files(box.cage)
-            if found.unnamed_bytes >= size:
-                return found.writers
-            await asyncio.sleep(0.1)
+
+    async def counted() -> tuple[int, ...] | None:
+        found = await fence.open_files(box.cage)
+        return found.writers if found.unnamed_bytes >= size else None
+
+    return await async_until(counted, timeout=240, step=0.1)
 
 
 async def test_a_file_without_a_name_is_counted_once(fence: Fence, box: Inside) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.engine.state.rows import SandboxRow
 from tests.platform.living import create, run, start
+from tests.waiting import async_until
 
 
 async def main(data_dir: Path, tier: str) -> None:
@@ -22,7 +23,7 @@ async def main(data_dir: Path, tier: str) -> None:
     seen["said"] = [entry.message for entry in engine.observations.logs(row.sandbox_id)]
     await run(engine, row.sandbox_id, "echo kept > ~/file")
     await start(engine, row.sandbox_id, "while sleep 0.05; do echo x >> ~/ticks; done")
-    await asyncio.sleep(0.3)
+    await async_until(lambda: run(engine, row.sandbox_id, "cat ~/ticks 2>/dev/null"))
     await engine.sandboxes.pause(row.sandbox_id)
     await engine.stop(kill_sandboxes=False)
     engine = Engine(config)

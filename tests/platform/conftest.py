@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig
+from sbx_jupyter.errors import NotFoundError
 
 MakeEngine = Callable[..., Awaitable[Engine]]
 
@@ -42,10 +44,14 @@ async def make_engine(data_dir: Path) -> AsyncIterator[MakeEngine]:
     if not running and data_dir.exists():
         running = [await make()]
     for engine in running:
-        await asyncio.gather(
-            *(engine.sandboxes.kill(row.sandbox_id) for row in engine.sandboxes.rows())
-        )
+        await asyncio.gather(*(_kill(engine, row.sandbox_id) for row in engine.sandboxes.rows()))
         await engine.stop(kill_sandboxes=True)
+
+
+async def _kill(engine: Engine, sandbox_id: str) -> None:
+    """Kill a sandbox that may be ending by itself."""
+    with contextlib.suppress(NotFoundError):
+        await engine.sandboxes.kill(sandbox_id)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from sbx_jupyter.client import bundled
 from tests.engine_process import engine_process
 from tests.server.test_terminals import Screen
+from tests.waiting import until
 
 
 async def test_info_without_an_engine_says_so_and_starts_nothing(api):
@@ -42,9 +42,9 @@ def stop_engine(data_dir):
     """Stop the engine that this process started, and wait until it has tidied up."""
     if (running := bundled.find_engine(data_dir)) is not None:
         os.kill(running.pid, signal.SIGTERM)
-        while running.pid in bundled._children:
-            bundled.find_engine(data_dir)  # reaps it
-            time.sleep(0.02)
+        until(
+            lambda: bundled.find_engine(data_dir) is None and running.pid not in bundled._children
+        )
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import resource
 import pytest
 from tornado.simple_httpclient import HTTPStreamClosedError
 
+from tests.waiting import async_until
+
 pytestmark = pytest.mark.usefixtures("with_engine")
 
 SIZE = 96 * 1024 * 1024
@@ -154,6 +156,7 @@ async def test_large_files_stream_both_ways_in_constant_memory(files):
 async def test_an_upload_that_breaks_off_leaves_no_transfer_behind(
     files, sandbox, jp_http_port, jp_base_url, jp_auth_header
 ):
+    idle = len(asyncio.all_tasks())
     _reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
     head = (
         f"POST {jp_base_url}sbx/api/sandboxes/{sandbox}/files?path=half HTTP/1.1\r\n"
@@ -163,17 +166,11 @@ async def test_an_upload_that_breaks_off_leaves_no_transfer_behind(
     )
     writer.write(head.encode() + b"x" * 1000)
     await writer.drain()
-    await asyncio.sleep(0.2)
-    before = len(asyncio.all_tasks())
+    await async_until(lambda: len(asyncio.all_tasks()) > idle)
     writer.close()
     await writer.wait_closed()
 
-    for _ in range(100):
-        await asyncio.sleep(0.02)
-        if len(asyncio.all_tasks()) < before:
-            break
-
-    assert len(asyncio.all_tasks()) < before
+    await async_until(lambda: len(asyncio.all_tasks()) <= idle)
 
 
 @pytest.mark.parametrize("size", [0, 1, 1_000_000])

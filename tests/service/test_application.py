@@ -9,13 +9,13 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.engine_process import CHECKOUT, start_engine
+from tests.waiting import until
 
 
 def popen_engine(
@@ -186,5 +186,4 @@ def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
         assert "tier" in json.loads(command(data_dir, "doctor", "--json").stdout)
     finally:
         assert command(data_dir, "stop").returncode == 0
-    time.sleep(0.1)
-    assert not (data_dir / "engine.json").exists()
+    until(lambda: not (data_dir / "engine.json").exists())

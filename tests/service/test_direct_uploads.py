@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.waiting import until
 
 if TYPE_CHECKING:
     import httpx
@@ -78,10 +79,7 @@ def test_a_body_that_trickles_is_written_as_it_comes(
 ) -> None:
     with send_head(engine, shared, "trickle", 6) as sock:
         sock.sendall(b"abc")
-        deadline = time.monotonic() + 10
-        while runtime.get("/files?path=trickle").content != b"abc":
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: runtime.get("/files?path=trickle").content == b"abc")
         sock.sendall(b"def")
         assert read_status(sock) == 200
     assert runtime.get("/files?path=trickle").content == b"abcdef"
@@ -92,10 +90,7 @@ def test_what_came_before_the_client_left_stays(
 ) -> None:
     with send_head(engine, shared, "half", 1 << 30) as sock:
         sock.sendall(bytes(3 << 20))
-    deadline = time.monotonic() + 10
-    while len(runtime.get("/files?path=half").content) != 3 << 20:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: len(runtime.get("/files?path=half").content) == 3 << 20)
 
 
 def test_an_unknown_user_is_named(runtime: httpx.Client) -> None:

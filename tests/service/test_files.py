@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import os
 import socket
 import time
 import zlib
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from sbx_jupyter.protocol.access import sign
 from tests.checks import check_file_error
 from tests.engine_process import EngineProcess
+from tests.waiting import until
 
 from .conftest import SandboxAccess
 from .rpc import run, unary
@@ -226,7 +229,7 @@ def test_special_files_are_refused_and_block_nothing(runtime: httpx.Client) -> N
         check_file_error(answer, answer.status_code)
         if path != "broken":
             check_file_error(again := write(runtime, full, b"x"), again.status_code)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10  # none of them is waited for
     assert runtime.get("/health").status_code == 204
 
 
@@ -515,6 +518,15 @@ def test_300_mb_pass_both_ways_in_constant_memory(
     run(runtime, "rm /tmp/large")
 
 
+def has_open(engine: EngineProcess, name: str) -> bool:
+    folder = Path(f"/proc/{engine.pid}/fd")
+    for descriptor in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(descriptor).endswith(name):
+                return True
+    return False
+
+
 def test_an_upload_that_stops_half_way_leaves_no_open_file(
     engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
 ) -> None:
@@ -525,16 +537,9 @@ def test_an_upload_that_stops_half_way_leaves_no_open_file(
     )
     with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
         sock.sendall(head.encode() + b"x" * 1000)
-        time.sleep(0.2)
-    time.sleep(0.3)
+        until(lambda: has_open(engine, "/half"))
 
-    descriptors = f"/proc/{engine.pid}/fd"
-    targets = [
-        os.readlink(f"{descriptors}/{fd}")
-        for fd in os.listdir(descriptors)
-        if os.path.islink(f"{descriptors}/{fd}")
-    ]
-    assert not [target for target in targets if target.endswith("/half")]
+    until(lambda: not has_open(engine, "/half"))
     assert runtime.get("/health").status_code == 204
 
 

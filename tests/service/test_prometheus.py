@@ -6,7 +6,6 @@ import contextlib
 import socket
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.engine_process import EngineProcess, start_engine
+from tests.waiting import until
 
 from . import rpc
 from .conftest import create_sandbox
@@ -72,11 +72,15 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 
 def wait_for(api: httpx.Client, holds: Callable[[Samples], bool]) -> Samples:
-    deadline = time.monotonic() + PATIENCE
-    while not holds(samples := scrape(api)):
-        assert time.monotonic() < deadline, samples
-        time.sleep(0.1)
-    return samples
+    """The samples, once a condition holds for them."""
+
+    def scraped() -> Samples | None:
+        samples = scrape(api)
+        return samples if holds(samples) else None
+
+    found = until(scraped, timeout=PATIENCE, step=0.1)
+    assert found is not None
+    return found
 
 
 def test_each_operation_is_timed(own: httpx.Client) -> None:

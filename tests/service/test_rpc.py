@@ -14,6 +14,7 @@ import pytest
 
 from tests.checks import check_error
 from tests.engine_process import EngineProcess
+from tests.waiting import until
 
 from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, drain, envelope, envelopes, output_of, run, start_request, stream, unary
@@ -234,16 +235,13 @@ def test_a_message_above_64_mib_is_resource_exhausted(
 
 
 def test_the_timeout_kills_the_process_of_start(runtime: httpx.Client) -> None:
-    began = time.monotonic()
-
     messages = stream(
         runtime,
         "process.Process/Start",
-        start_request("echo $$; sleep 30"),
-        **{"Connect-Timeout-Ms": "400"},
+        start_request("echo $$; sleep 1000"),
+        **{"Connect-Timeout-Ms": "2000"},
     )
 
-    assert time.monotonic() - began < 5
     assert messages[-1]["error"]["code"] == "deadline_exceeded"
     pid = int(output_of(messages, "stdout"))
     assert run(runtime, f"kill -0 {pid}")[0] != 0
@@ -390,10 +388,8 @@ def test_a_client_that_leaves_does_not_end_the_process(runtime: httpx.Client) ->
     ) as answer:
         next(answer.iter_raw())
 
-    time.sleep(1.5)
-
-    stat = unary(runtime, "filesystem.Filesystem/Stat", {"path": "/tmp/after-leaving"})
-    assert stat.status_code == 200
+    left = {"path": "/tmp/after-leaving"}
+    until(lambda: unary(runtime, "filesystem.Filesystem/Stat", left).status_code == 200)
     listed = unary(runtime, "process.Process/List", {}).json()["processes"]
     assert "left" in [each.get("tag") for each in listed]
     unary(runtime, "process.Process/SendSignal", {"process": {"tag": "left"}, "signal": 9})
@@ -531,12 +527,11 @@ def test_watchers_buffer_until_they_are_asked(runtime: httpx.Client) -> None:
     watcher = {"watcherId": made.json()["watcherId"]}
     unary(runtime, "filesystem.Filesystem/MakeDir", {"path": "polled/sub"})
 
-    deadline = time.monotonic() + 5
-    events: list[dict[str, str]] = []
-    while not events and time.monotonic() < deadline:
+    def told() -> list[dict[str, str]]:
         answer = unary(runtime, "filesystem.Filesystem/GetWatcherEvents", watcher)
-        events = answer.json().get("events", [])
+        return answer.json().get("events", [])
 
+    events = until(told)
     assert events[0] == {"name": "sub", "type": "EVENT_TYPE_CREATE"}
     assert unary(runtime, "filesystem.Filesystem/RemoveWatcher", watcher).json() == {}
     gone = unary(runtime, "filesystem.Filesystem/RemoveWatcher", watcher)

@@ -9,7 +9,6 @@ import io
 import json
 import sqlite3
 import tarfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import httpx
 import pytest
 
 from tests.engine_process import engine_process
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,15 +95,16 @@ class Api:
 
     def wait(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The status of a build that has ended, with its whole log."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
+
+        def ended() -> dict[str, Any] | None:
             found = self.status(asked)
-            if found["status"] in ("ready", "error"):
-                while page := self.status(asked, logsOffset=len(found["logEntries"]))["logEntries"]:
-                    found["logEntries"] += page
-                return found
-            time.sleep(0.05)
-        raise AssertionError("the build does not end")
+            return found if found["status"] in ("ready", "error") else None
+
+        found = until(ended, timeout=PATIENCE, message="the build does not end", step=0.05)
+        assert found is not None
+        while page := self.status(asked, logsOffset=len(found["logEntries"]))["logEntries"]:
+            found["logEntries"] += page
+        return found
 
     def build(self, name: str, *steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
         asked = self.request(name)

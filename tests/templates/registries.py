@@ -7,13 +7,14 @@ import json
 import socket
 import subprocess
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+
+from tests.waiting import until
 
 from .images import TinyImage, digest
 
@@ -42,18 +43,19 @@ def serve_registry(folder: Path, auth: str = "") -> Iterator[tuple[str, subproce
         [REGISTRY, "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 20
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                url = f"http://127.0.0.1:{port}/v2/"
-                if httpx.get(url, trust_env=False).status_code in (200, 401):
-                    break
-            assert time.monotonic() < deadline, "the registry does not start"
-            time.sleep(0.05)
+        until(lambda: _serves(port), message="the registry does not start")
         yield f"127.0.0.1:{port}", process
     finally:
         process.terminate()
         process.wait(10)
+
+
+def _serves(port: int) -> bool:
+    try:
+        answer = httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False)
+    except httpx.TransportError:
+        return False
+    return answer.status_code in (200, 401)
 
 
 def htpasswd(folder: Path, user: str, password: str) -> str:

@@ -19,6 +19,8 @@ from e2b import (
 )
 from e2b.exceptions import BuildException
 
+from tests.waiting import until
+
 from .conftest import waits_for_port
 from .images import BUSYBOX, TinyImage
 from .registries import htpasswd, push, serve_registry
@@ -160,15 +162,15 @@ def test_a_start_command_that_fails_ends_the_build() -> None:
 def test_a_build_in_the_background_is_followed_by_its_status() -> None:
     template = Template().from_template("base").run_cmd("echo here")
     built = Template.build_in_background(template, "sdk-background")
-    deadline = time.monotonic() + 30
     seen: list[str] = []
-    while True:
+
+    def ended() -> str | None:
         status = Template.get_build_status(built, logs_offset=len(seen))
-        seen += [entry.message for entry in status.log_entries]
-        if status.status.value in ("ready", "error") and not status.log_entries:
-            break
-        assert time.monotonic() < deadline
-    assert status.status.value == "ready"
+        seen.extend(entry.message for entry in status.log_entries)
+        is_last = status.status.value in ("ready", "error") and not status.log_entries
+        return status.status.value if is_last else None
+
+    assert until(ended) == "ready"
     assert any("[stdout]: here" in line for line in seen)
 
 

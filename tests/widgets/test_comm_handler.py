@@ -11,6 +11,8 @@ import pytest
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.widgets.comm_handler import MAX_TERMINALS, CommHandler
+from sbx_jupyter.widgets.rate_limit import BURST, RATE
+from tests.waiting import until
 
 
 def test_files_are_written_listed_read_moved_and_removed(front_end):
@@ -77,9 +79,9 @@ def test_a_terminal_echoes_resizes_and_ends(front_end):
     front_end.send("terminal_input", b"stty size\n", terminal=terminal)
     front_end.output_until(terminal, b"33 91")
     front_end.send("terminal_resize", terminal=terminal, cols=50, rows=10)
-    time.sleep(0.2)
-    front_end.send("terminal_input", b"stty size\n", terminal=terminal)
-    front_end.output_until(terminal, b"10 50")
+    resized = b"until stty size | grep -q '10 50'; do sleep 0.05; done; echo re''sized\n"
+    front_end.send("terminal_input", resized, terminal=terminal)
+    front_end.output_until(terminal, b"resized")
 
     front_end.send("terminal_input", b"exit 4\n", terminal=terminal)
     assert front_end.event_of(terminal, "terminal_exit")["exit"]["code"] == 4
@@ -94,14 +96,16 @@ def test_keys_that_overtook_the_opening_wait_for_it(front_end):
     front_end.output_until(terminal, b"in-order")
 
 
-def test_a_view_that_comes_back_gets_what_it_missed(front_end):
+def test_a_view_that_comes_back_gets_what_it_missed(front_end, box):
     terminal = front_end.send("terminal_open")
     pid = front_end.next()[0]["ok"]["pid"]
-    front_end.send("terminal_input", b"echo fir''st; sleep 0.5; echo sec''ond\n", terminal=terminal)
+    front_end.send(
+        "terminal_input", b"echo fir''st; sleep 0.5; echo sec''ond; touch said\n", terminal=terminal
+    )
     front_end.output_until(terminal, b"first")
     shown = front_end.sequence
     front_end.send("terminal_close", terminal=terminal)
-    time.sleep(0.8)
+    until(lambda: box.files.exists("said"))
 
     again = front_end.send("terminal_open", pid=pid, since=shown)
 
@@ -133,11 +137,15 @@ def test_endless_output_is_slowed_to_what_a_comm_can_take(front_end):
     front_end.send("terminal_input", b"yes\n", terminal=terminal)
     front_end.output_until(terminal, b"y\r\ny\r\n")
 
-    time.sleep(1.5)
-    size = sum(len(b) for _, buffers in list(front_end.received.queue) for b in buffers)
+    def size() -> int:
+        return sum(len(b) for _, buffers in list(front_end.received.queue) for b in buffers)
+
+    started = time.monotonic()
+    until(lambda: size() > 2 * BURST)
+    passed, seconds = size(), time.monotonic() - started
     front_end.send("terminal_input", b"\x03", terminal=terminal)
 
-    assert 100_000 < size < 12_000_000
+    assert passed < 2 * (BURST + RATE * seconds)
 
 
 def test_a_slow_operation_does_not_hold_up_the_keys(front_end, box):

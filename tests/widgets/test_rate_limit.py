@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from sbx_jupyter.widgets.rate_limit import RateLimit
@@ -9,12 +10,13 @@ from sbx_jupyter.widgets.rate_limit import RateLimit
 
 async def test_a_burst_goes_at_once():
     limit = RateLimit(rate=1000, burst=10_000)
-    start = time.monotonic()
+    turns_of_others: list[bool] = []
+    asyncio.get_running_loop().call_soon(turns_of_others.append, True)
 
     for _ in range(10):
         await limit.spend(1000)
 
-    assert time.monotonic() - start < 0.05
+    assert not turns_of_others
 
 
 async def test_more_than_a_burst_is_slowed_to_the_rate():
@@ -24,4 +26,4 @@ async def test_more_than_a_burst_is_slowed_to_the_rate():
     for _ in range(40):
         await limit.spend(1000)
 
-    assert 0.25 < time.monotonic() - start < 0.6
+    assert 0.25 < time.monotonic() - start < 1.5
