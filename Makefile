@@ -26,7 +26,7 @@ UNIT_TESTS := tests/docs tests/protocol tests/client/test_public_face.py tests/d
   tests/templates/test_dockerfile.py tests/volumes/test_content.py tests/volumes/test_secrets.py \
   tests/volumes/test_volumes.py tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-faults test-browser check lint format bench screenshots build clean
+.PHONY: lab test test-python test-second-python test-faults test-browser check lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -39,6 +39,10 @@ test: $(VENV)/.test
 
 test-python: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+## The unit tests that need no browser, under another Python version, where the machine has one.
+test-second-python: $(BUILT)
+	sh tests/second_python.sh $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.test
 	$(BIN)/python -m pytest tests/faults --confcutdir=tests/faults $(PYTEST_ARGS)
