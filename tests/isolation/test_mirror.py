@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners and whiteouts: root only")
@@ -167,3 +168,16 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
 
     assert not list(tmp_path.glob("copy*/**/secret"))
     assert os.listdir(outside) == ["secret"]
+
+
+def test_a_link_of_two_names_stays_a_link(source: Path, target: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+    (source / "one").symlink_to(secret)
+    os.link(source / "one", source / "two", follow_symlinks=False)
+    for copy in (Mirror(str(source), str(target), still=True), Merge([str(source)], f"{target}2")):
+        copy.run()
+    assert secret.stat().st_nlink == 1
+    for made in (target, Path(f"{target}2")):
+        assert [os.readlink(made / name) for name in ("one", "two")] == [str(secret)] * 2
+        assert (made / "one").lstat().st_nlink == 2

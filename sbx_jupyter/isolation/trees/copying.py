@@ -43,7 +43,9 @@ class Copier:
         """
         key = (found.st_dev, found.st_ino)
         if found.st_nlink > 1 and key in self._links:
-            os.link(f"{self._target}{self._links[key]}", name, dst_dir_fd=target)
+            first = f"{self._target}{self._links[key]}"
+            # A link may have several names too; what it points to is the host's.
+            os.link(first, name, dst_dir_fd=target, follow_symlinks=False)
             return
         if stat.S_ISREG(found.st_mode):
             self._copy_file(source, target, name)
