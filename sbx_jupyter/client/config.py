@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client import bundled
+from sbx_jupyter.client import bundled, tls
 from sbx_jupyter.errors import InvalidArgumentError, UnauthenticatedError, UnavailableError
 from sbx_jupyter.protocol.access import Route, format_route_host
 
@@ -32,7 +32,12 @@ SHARED_HOST_DOMAINS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """One deployment of the platform API and the key to it; ``repr`` leaves the key out."""
+    """One deployment of the platform API and the key to it; ``repr`` leaves the key out.
+
+    ``ca_file`` holds the certificate authorities to trust, in PEM form; without it, those that
+    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name, else the usual public ones. Raises
+    ``InvalidArgumentError`` for an address or a ``ca_file`` that cannot be used.
+    """
 
     api_url: str
     api_key: str = field(repr=False)
@@ -41,20 +46,24 @@ class ConnectionConfig:
     request_timeout: float = 60.0
     attempts: int = 4
     headers: tuple[tuple[str, str], ...] = ()
+    ca_file: str | None = None
 
     def __post_init__(self) -> None:
         for url in (self.api_url, self.sandbox_url):
             if url is not None and urlsplit(url).scheme not in ("http", "https"):
                 raise InvalidArgumentError(f"{url!r} is not an http or https address")
+        if self.ca_file is not None:
+            tls.check_ca_file(self.ca_file)
 
     @classmethod
     def from_env(cls) -> ConnectionConfig:
         """Return the deployment that the environment names, else the user's running engine.
 
         ``E2B_API_URL``, ``E2B_DOMAIN`` or ``E2B_SANDBOX_URL`` name a deployment, and
-        ``E2B_API_KEY`` is the key to it. A key alone names no deployment, so that it is never sent
-        off this machine. Raises ``UnavailableError`` when nothing is named and no engine runs,
-        ``UnauthenticatedError`` when a deployment is named without a key.
+        ``E2B_API_KEY`` is the key to it; ``SBX_CA_FILE`` is its ``ca_file``. A key alone names no
+        deployment, so that it is never sent off this machine. Raises ``UnavailableError`` when
+        nothing is named and no engine runs, ``UnauthenticatedError`` when a deployment is named
+        without a key.
         """
         if (named := _named_by_environment()) is not None:
             return named
@@ -117,5 +126,9 @@ def _named_by_environment() -> ConnectionConfig | None:
     if api_url is None:
         api_url = f"https://api.{domain}" if domain else sandbox_url
     return ConnectionConfig(
-        api_url=str(api_url), api_key=key, sandbox_url=sandbox_url, domain=domain
+        api_url=str(api_url),
+        api_key=key,
+        sandbox_url=sandbox_url,
+        domain=domain,
+        ca_file=os.environ.get(tls.CA_FILE_VARIABLE) or None,
     )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sbx_jupyter.client.platform import PlatformClient
-from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.client.transport import create_client, raise_for_status
 from sbx_jupyter.errors import FailedPreconditionError, UnavailableError
 from sbx_jupyter.protocol import templates as records
 from sbx_jupyter.protocol.access import API_KEY_HEADER
@@ -97,8 +97,11 @@ class TemplateClient(PlatformClient):
         size = os.fstat(file.fileno()).st_size
         sent = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
         try:
-            async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
-                response = await client.put(url, content=_pieces(file), headers=sent | headers)
+            # The configured headers are for the deployment, which may store uploads elsewhere.
+            async with create_client(self.config, url) as client:
+                response = await client.put(
+                    url, content=_pieces(file), headers=sent | headers, timeout=None
+                )
         except httpx.TransportError as error:
             raise UnavailableError(f"the upload failed: {error}") from error
         return await raise_for_status(response)

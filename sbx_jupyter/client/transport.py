@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from sbx_jupyter.client import tls
 from sbx_jupyter.client.config import is_loopback
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -42,7 +43,7 @@ class Transport:
 
     def __init__(self, config: ConnectionConfig) -> None:
         self.config = config
-        self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
 
     async def request(
         self,
@@ -113,25 +114,37 @@ class Transport:
             await client.aclose()
 
     def _client_for(self, url: str) -> httpx.AsyncClient:
-        """A client that obeys the proxy settings of the environment, but never for loopback."""
-        parts = urlsplit(url)
-        local = is_loopback(parts.hostname or "")
-        if (client := self._clients.get(local)) is None:
-            client = httpx.AsyncClient(
-                trust_env=not local,
-                # A TLS context takes 20 ms to make, and loopback is plain HTTP.
-                verify=not (local and parts.scheme == "http"),
-                headers={"User-Agent": "sbx-jupyter", **dict(self.config.headers)},
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                follow_redirects=False,
+        # A client for HTTP does not verify, so it must never serve an https address.
+        kind = _is_local(url), _is_plain(url)
+        if (client := self._clients.get(kind)) is None:
+            client = self._clients[kind] = create_client(
+                self.config, url, headers=dict(self.config.headers)
             )
-            self._clients[local] = client
         return client
 
     def _timeout(self, timeout: float | None) -> httpx.Timeout:
         if timeout is None:
             timeout = self.config.request_timeout
         return httpx.Timeout(timeout or None, connect=CONNECT_TIMEOUT)
+
+
+def create_client(
+    config: ConnectionConfig, url: str, *, headers: Mapping[str, str] | None = None
+) -> httpx.AsyncClient:
+    """Return a client for addresses with the scheme of ``url`` that are as local as it is.
+
+    It obeys the proxy settings of the environment, but never for loopback. Raises
+    ``InvalidArgumentError`` when the certificate authorities cannot be read.
+    """
+    local = _is_local(url)
+    needs_tls = not (local and _is_plain(url))
+    return httpx.AsyncClient(
+        trust_env=not local,
+        verify=tls.create_context(config.ca_file) if needs_tls else tls.create_refusing_context(),
+        headers={"User-Agent": "sbx-jupyter", **(headers or {})},
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        follow_redirects=False,
+    )
 
 
 @contextmanager
@@ -173,6 +186,14 @@ def status_error(raw: bytes, status: int) -> SbxError:
     if status == 507:
         return NoSpaceError(error.message)
     return error
+
+
+def _is_local(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")
+
+
+def _is_plain(url: str) -> bool:
+    return urlsplit(url).scheme == "http"
 
 
 def _place(error: httpx.RequestError) -> str:

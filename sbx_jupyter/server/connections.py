@@ -52,6 +52,7 @@ class ConnectionSettings:
     sandbox_url: str = ""
     domain: str = ""
     api_key: str = field(default="", repr=False)
+    ca_file: str = ""
     data_dir: str = ""
     auto_start: bool = True
     engine_timeout: float = 30.0
@@ -287,6 +288,7 @@ class Connections:
             api_key=settings.api_key,
             sandbox_url=settings.sandbox_url or None,
             domain=settings.domain or None,
+            ca_file=settings.ca_file or None,
         )
 
     async def _bundled(self) -> ConnectionConfig:

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Dict, Float, Integer, Unicode, default, validate
+from traitlets import Bool, Dict, Float, Integer, TraitError, Unicode, default, validate
 
+from sbx_jupyter.client.tls import CA_FILE_VARIABLE, check_ca_file
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
@@ -93,6 +94,11 @@ class SbxExtension(ExtensionApp):
         help="API key of that deployment; default: `E2B_API_KEY` of the server's environment.",
     ).tag(config=True)
 
+    ca_file = Unicode(
+        help="PEM file of the certificate authorities to trust for that deployment, instead of the"
+        " usual ones; default: `SBX_CA_FILE` of the server's environment.",
+    ).tag(config=True)
+
     data_dir = Unicode(
         "",
         help="Where the bundled engine keeps its state; empty: the user's shared engine. Kernels"
@@ -130,6 +136,19 @@ class SbxExtension(ExtensionApp):
     def _default_api_key(self) -> str:
         return os.environ.get("E2B_API_KEY", "")
 
+    @default("ca_file")
+    def _default_ca_file(self) -> str:
+        return os.environ.get(CA_FILE_VARIABLE, "")
+
+    @validate("ca_file")
+    def _check_ca_file(self, proposal: Any) -> str:
+        if path := proposal["value"]:
+            try:
+                check_ca_file(path)
+            except SbxError as e:
+                raise TraitError(f"c.SbxExtension.ca_file: {e.message}") from None
+        return proposal["value"]
+
     @validate("api_url", "sandbox_url")
     def _strip_slash(self, proposal: Any) -> str:
         return proposal["value"].rstrip("/")
@@ -144,6 +163,7 @@ class SbxExtension(ExtensionApp):
                 sandbox_url=self.sandbox_url,
                 domain=self.domain,
                 api_key=self.api_key,
+                ca_file=self.ca_file,
                 data_dir=self.data_dir,
                 auto_start=self.auto_start,
                 engine_timeout=self.engine_timeout,

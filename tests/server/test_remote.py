@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from traitlets import TraitError
 
+from sbx_jupyter.server.extension import SbxExtension
 from tests.engine_process import engine_process
 
 
@@ -68,3 +70,13 @@ async def test_a_deployment_that_is_down_is_told_without_its_password(with_remot
     assert info["engine"]["state"] == "remote"
     assert info["host"] == "127.0.0.1:1"
     assert "hidden" not in str(body) + str(info)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_authority_file_that_cannot_be_used_is_refused(tmp_path, content):
+    path = tmp_path / "authority.pem"
+    if content is not None:
+        path.write_text(content)
+
+    with pytest.raises(TraitError, match=r"c\.SbxExtension\.ca_file.*authority\.pem"):
+        SbxExtension(ca_file=str(path))
