@@ -30,6 +30,21 @@ _POLL_INTERVAL: Final = 0.02
 _LOST_RACE_PATIENCE: Final = 3.0
 _LOG_TAIL: Final = 2000
 
+_NEEDED: Final = frozenset(
+    {
+        # people and places
+        "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP",
+        # Python and its libraries
+        "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONUTF8",
+        "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH",
+        # certificate authorities and addresses of registries
+        "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+        "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_ECR",
+    }
+)  # fmt: skip
+_NEEDED_PREFIXES: Final = ("LC_", "SBX_", "XDG_")
+_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+
 _children: set[int] = set()
 """Engines that this process started and must reap when they end."""
 
@@ -110,13 +125,20 @@ def _spawn(data_dir: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Our environment, with the place that this package was imported from."""
-    environment = dict(os.environ)
+    """What the engine needs of our environment, and the place of this package.
+
+    Nothing else: the rest may hold secrets, such as the tokens of Jupyter and JupyterHub.
+    """
+    environment = {name: value for name, value in os.environ.items() if _is_needed(name)}
     home = str(Path(__file__).resolve().parents[2])
     known = environment.get("PYTHONPATH", "").split(os.pathsep)
     if "site-packages" not in home and home not in known:
         environment["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
     return environment
+
+
+def _is_needed(name: str) -> bool:
+    return name in _NEEDED or name.lower() in _PROXIES or name.startswith(_NEEDED_PREFIXES)
 
 
 def _wait_ready(data_dir: Path, pid: int, deadline: float) -> ConnectionFile:

@@ -65,6 +65,27 @@ async def test_the_first_sandbox_starts_the_engine_and_the_second_finds_it(data_
     assert os.getsid(first.pid) == first.pid
 
 
+def test_the_engine_gets_only_what_it_needs_of_the_environment(data_dir, monkeypatch):
+    secrets = ("JUPYTERHUB_API_TOKEN", "JUPYTER_TOKEN", "JPY_API_TOKEN", "E2B_API_KEY")
+    others = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PIP_INDEX_URL", "UNKNOWN")
+    for name in secrets + others:
+        monkeypatch.setenv(name, "hidden-value")
+    needed = {"LC_ALL": "C.UTF-8", "https_proxy": "http://127.0.0.1:9", "NO_PROXY": "localhost"}
+    needed |= {"XDG_CACHE_HOME": str(data_dir / "cache"), "SBX_CA_FILE": "/x", "TZ": "UTC"}
+    for name, value in needed.items():
+        monkeypatch.setenv(name, value)
+
+    engine = bundled.ensure_engine(data_dir)
+
+    content = Path(f"/proc/{engine.pid}/environ").read_bytes()
+    found = dict(item.split("=", 1) for item in content.decode().split("\0") if item)
+    assert b"hidden-value" not in content
+    assert not {*secrets, *others} & found.keys()
+    assert found.items() >= needed.items()
+    assert (found["PATH"], found["HOME"]) == (os.environ["PATH"], os.environ["HOME"])
+    assert found["SBX_DATA_DIR"] == str(data_dir)
+
+
 def test_starters_at_the_same_time_share_one_engine(data_dir):
     code = (
         "from sbx_jupyter.client import bundled; e = bundled.ensure_engine(); print(e.pid, e.url)"
