@@ -1,1 +1,1 @@
-"""Sandboxes on this machine: their life, their files and processes; no HTTP."""
+"""Runs sandboxes on this machine: their life cycle, files and processes. No HTTP here."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Components:
-    """What exists while an engine runs."""
+    """The components of a running engine."""
 
     context: Context
     catalog: Catalog
@@ -58,7 +58,7 @@ class Components:
     storage: Storage
     fence: Fence
     attachments: Attachments = field(init=False)
-    """Set while the engine starts, as ``templates`` is: opening them takes the event loop."""
+    """Set while the engine starts, like ``templates``: opening them needs the event loop."""
 
     templates: Templates = field(init=False)
 
@@ -71,7 +71,7 @@ def assemble(
     store: Store,
     fence: Fence,
 ) -> Components:
-    """Make the components; nothing runs yet."""
+    """Make the components and connect them; none of them runs yet."""
     layers = Layers(data_dir, store, fence)
     placement = LocalPlacement(data_dir, fence)
     slots = Slots(config.max_sandboxes)

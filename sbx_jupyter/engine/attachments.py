@@ -32,10 +32,11 @@ class Attachments:
 
     @classmethod
     async def open(cls, context: Context, *, real_ids: bool, tier: str) -> Attachments:
-        """Register the hooks of all four with an engine that starts.
+        """Make all four and register their hooks with a starting engine.
 
-        Without a network of their own, sandboxes have no use for a proxy: they have the machine's
-        network, or none, and their log says so.
+        Only the namespaces tier gives sandboxes a network of their own, which a proxy can filter.
+        In the other tiers they use the machine's network or none, and their log gets an entry that
+        says which.
         """
         store, folder = context.store, context.data_dir.path
         volumes = Volumes(store, folder, real_ids=real_ids)
@@ -49,7 +50,8 @@ class Attachments:
             context.tasks.spawn(context.commit(Batch().log(entry)), "sbx-egress-log")
 
         async def begin(row: SandboxRow, sandbox: Sandbox) -> None:
-            # A build's way out is the proxy alone: what it writes goes into the template.
+            # A build has network access through the proxy only, because its files become part of
+            # the template.
             is_build = context.slots.get(row.sandbox_id) is None
             await egress.started(row, sandbox, proxy_only=is_build)
 
@@ -91,14 +93,14 @@ class Attachments:
 
 
 def network_of(tier: str, configured: str) -> str:
-    """How sandboxes reach the outside: ``proxy``, ``full``, ``none``, or as the ``host`` does."""
+    """The network of sandboxes: ``proxy``, ``full``, ``none``, or ``host`` for the machine's."""
     if tier == Tier.NAMESPACES:
         return configured
     return "none" if tier == Tier.LANDLOCK else "host"
 
 
 def _without_network(tier: str, row: SandboxRow) -> tuple[logs.Level, str]:
-    """What the log of a sandbox without a network of its own says."""
+    """The level and text of the log entry for a sandbox without a network of its own."""
     if network_of(tier, "") == "none":
         return "info", "The sandbox has no network: Landlock gives it no sockets"
     if row.network is None and row.allow_internet_access is not False:

@@ -1,4 +1,4 @@
-"""What the components of an engine share: configuration, hooks, store, slots and tasks."""
+"""The state that the components of an engine share: configuration, hooks, store, slots, tasks."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ DEFAULT_LIMITS: Final = Limits(
 )
 
 StartedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
-"""Called when a sandbox has new processes or was adopted, before it is given out."""
+"""Called when a sandbox has new processes or was adopted, before clients can use it."""
 
 ChangedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
 StoppedHook = Callable[[str], Awaitable[None]]
 MountLookup = Callable[[Sequence[VolumeMount]], tuple[tuple[Path, str], ...]]
-"""Directory and mount point of each mount; raises ``InvalidArgumentError`` for bad ones."""
+"""Gives the directory and the mount point of each mount; raises ``InvalidArgumentError``."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """How an engine is set up; every default works."""
+    """The settings of an engine; only ``data_dir`` has no default.
+
+    Timeouts and intervals are in seconds.
+    """
 
     data_dir: Path
     isolation: str = "auto"
@@ -52,39 +55,39 @@ class EngineConfig:
     max_timeout: int = 86400
     default_limits: Limits = DEFAULT_LIMITS
     warm_interpreter: bool = True
-    """Whether code interpreters are started ahead, where the template is that of the interpreter;
-    each takes 60 MB."""
+    """Whether sandboxes of the code interpreter's template start an interpreter before the first
+    request for one; each takes 60 MB."""
     metrics_interval: float = 5.0
     domain: str | None = None
     network: str = "proxy"
-    """How sandboxes reach the outside: ``"proxy"``, or ``"full"`` for TCP and UDP as well."""
+    """``"proxy"`` for network access by proxy only, ``"full"`` for TCP and UDP as well."""
     egress_exceptions: tuple[str, ...] = ()
-    """Networks that sandboxes may reach although they are not public, such as a package mirror."""
+    """Non-public networks that sandboxes may reach, for example that of a package mirror."""
     max_builds: int = 20
-    """Template builds that run or wait for their turn."""
+    """The most template builds that may run or wait in the queue."""
     parallel_builds: int = 2
     build_step_timeout: float = 3600.0
     """Seconds that one step of a build may take."""
     max_cached_steps: int = 500
     max_step_cache_bytes: int = 20 * 1024**3
-    """What the layers of build steps may take that only the cache keeps."""
+    """The most disk space for layers of build steps that are kept for the cache only."""
 
 
 @dataclass(slots=True)
 class Hooks:
-    """Where other parts of the engine take part in the life of sandboxes."""
+    """Callbacks by which other parts of the engine react to changes of sandboxes."""
 
     started: list[StartedHook] = field(default_factory=list[StartedHook])
     network_changed: list[ChangedHook] = field(default_factory=list[ChangedHook])
     paused: list[StoppedHook] = field(default_factory=list[StoppedHook])
-    """Called when a sandbox stands still with its memory kept."""
+    """Called when a sandbox was frozen with its memory kept."""
     resumed: list[StoppedHook] = field(default_factory=list[StoppedHook])
-    """Called when it goes on; also when a pause failed."""
+    """Called when it was thawed, also after a pause that failed."""
     stopped: list[StoppedHook] = field(default_factory=list[StoppedHook])
-    """Called when a sandbox has no processes any more; repeated calls must do no harm."""
+    """Called when a sandbox has no processes any more; hooks must accept repeated calls."""
     mounts: MountLookup | None = None
     envs: dict[str, str] = field(default_factory=dict[str, str])
-    """Environment of every process in every sandbox, below what the sandbox's own says."""
+    """Environment of every process in every sandbox; a sandbox's own values override it."""
 
 
 @dataclass(slots=True)
@@ -105,17 +108,20 @@ class Context:
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
-    """Work that outlives the call that began it; awaited when the engine stops."""
+    """Work that may go on after the call that began it; awaited when the engine stops."""
 
     death_tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
-    """Those that wait for the death of a sandbox; they end when it ends or is let go."""
+    """Tasks that wait for the death of a sandbox; they end with it, or when it is detached."""
 
     def envs_of(self, row: SandboxRow) -> dict[str, str]:
         """The environment of every process in a sandbox (interface 3.3)."""
         return {**self.hooks.envs, **row.global_envs()}
 
     async def commit(self, batch: Batch) -> None:
-        """Make changes durable, and the log entries among them visible."""
+        """Commit changes to the store, then add their log entries to the journal and the log.
+
+        Raises what ``Store.commit`` raises.
+        """
         await self.store.commit(batch)
         for row in batch.logs:
             self.journal.add(row)

@@ -1,4 +1,4 @@
-"""The engine: all sandboxes of this machine, and what may be asked of them."""
+"""The engine: starts and stops its components, and gives access to them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class Engine:
-    """Starts and stops all that runs sandboxes on this machine, and gives access to it.
+    """Starts and stops the components that run sandboxes on this machine, and gives access to them.
 
     Its properties raise ``UnavailableError`` while it is not running. ``report``, ``tier`` and
     ``network`` say how sandboxes are isolated; they are set by ``start``.
@@ -61,11 +61,11 @@ class Engine:
         self._exit = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
-        """Take the data directory, adopt what runs, and be ready.
+        """Lock the data directory, recover the stored sandboxes, and start all components.
 
-        Raises ``FailedPreconditionError`` when another engine has the directory or a newer version
+        Raises ``FailedPreconditionError`` when another engine uses the directory or a newer version
         wrote it, ``DataLossError`` when its store is damaged, ``IsolationError`` when this machine
-        does not give the isolation that was asked for.
+        cannot give the configured isolation.
         """
         try:
             await self._start()
@@ -95,7 +95,7 @@ class Engine:
         self._components = components
 
     async def _open(self, components: Components) -> None:
-        """Take up what the engine before left, and start what runs by itself."""
+        """Recover the state that the previous engine left, and start the background components."""
         context, fence = components.context, components.fence
         components.attachments = await Attachments.open(
             context, real_ids=self.report.users != "virtual", tier=self.tier
@@ -123,7 +123,11 @@ class Engine:
         components.watchdog.start()
 
     async def stop(self, *, kill_sandboxes: bool) -> None:
-        """Stop: end all sandboxes but those paused on disk, or leave them for the next engine."""
+        """Stop the engine; does nothing if it does not run.
+
+        With ``kill_sandboxes``, end all sandboxes except those paused on disk; else leave them
+        running for the next engine.
+        """
         if self._components is None:
             return
         components, self._components = self._components, None
@@ -139,7 +143,7 @@ class Engine:
 
     @property
     def observations(self) -> Observations:
-        """Readings, logs and counts of sandboxes."""
+        """Read metrics, logs and counts of sandboxes."""
         return self._running().observations
 
     @property
@@ -164,12 +168,12 @@ class Engine:
 
     @property
     def storage(self) -> Storage:
-        """Disk use, pruning, and what sandboxes changed."""
+        """Report disk use, prune, and compare sandboxes with what they started from."""
         return self._running().storage
 
     @property
     def store(self) -> Store:
-        """The rows of everything that is stored."""
+        """The stored rows."""
         return self._running().context.store
 
     def _running(self) -> Components:

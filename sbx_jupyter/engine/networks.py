@@ -1,4 +1,4 @@
-"""What a network configuration may say, and how an update replaces one (interface 8.1)."""
+"""Checks network configurations, and applies updates to them (interface 8.1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOST: Final = re.compile(r"[\x21-\x7e]{1,512}\Z")
 
 
 def check_network(network: NetworkConfig) -> NetworkConfig:
-    """The configuration of a create, normalised; raises ``InvalidArgumentError``."""
+    """Check and normalise the configuration of a create; raises ``InvalidArgumentError``."""
     network = check_egress(network)
     if network.mask_request_host is not None and not _HOST.match(network.mask_request_host):
         raise InvalidArgumentError("maskRequestHost is not a host name")
@@ -46,7 +46,7 @@ def check_network(network: NetworkConfig) -> NetworkConfig:
 
 
 def check_egress(network: NetworkConfig) -> NetworkConfig:
-    """The outgoing half of a configuration, normalised; raises ``InvalidArgumentError``."""
+    """Check and normalise the egress part; raises ``InvalidArgumentError``."""
     _check_entries(network)
     servers = network.dns_servers or []
     if len(servers) > _MAX_DNS_SERVERS:
@@ -62,9 +62,9 @@ def check_egress(network: NetworkConfig) -> NetworkConfig:
 
 
 def replace_egress(before: NetworkConfig | None, update: NetworkConfig) -> NetworkConfig | None:
-    """The configuration after an update: egress as the update says, ingress as it was.
+    """The configuration after an update: egress of ``update``, ingress of ``before``.
 
-    Raises ``InvalidArgumentError``.
+    Returns ``None`` for one that equals the default. Raises ``InvalidArgumentError``.
     """
     checked = check_egress(update)
     before = before or NetworkConfig()

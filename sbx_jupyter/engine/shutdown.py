@@ -1,4 +1,4 @@
-"""Stops an engine: finishes work in progress, then ends the sandboxes or lets go of them."""
+"""Stops an engine: finishes work in progress, then ends the sandboxes or leaves them running."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _TIMEOUT: Final = 60.0
 
 
 async def shut_down(components: Components, *, kill_sandboxes: bool) -> None:
-    """Stop all components; end all sandboxes but those paused on disk, or let go of them."""
+    """Stop all components.
+
+    With ``kill_sandboxes``, end all sandboxes except those paused on disk; else leave them running.
+    """
     await components.context.expiry.stop()
     await components.sampler.stop()
     await components.watchdog.stop()
     await components.templates.builder.stop()
-    # What was begun is finished first, so that no sandbox appears behind our back.
+    # Finish running operations first, so that no sandbox is added after the others were ended.
     await components.context.tasks.drain(_TIMEOUT)
     await components.pool.stop()
     reached("stop.drained")
@@ -49,7 +52,7 @@ async def _stop(components: Components, slot: Slot) -> None:
 
 
 async def _leave(components: Components, slot: Slot) -> None:
-    """Let go of a sandbox without ending it."""
+    """Close the connection to a sandbox without ending it."""
     async with slot.lock:
         if slot.death_task is not None:
             slot.death_task.cancel()

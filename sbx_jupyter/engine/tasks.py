@@ -1,4 +1,4 @@
-"""Background tasks that somebody owns, and work that must not be left half done."""
+"""Background tasks with an owner, and work that a cancelled caller must not interrupt."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _log = logging.getLogger(__name__)
 class BackgroundTasks:
     """The tasks of one owner: kept until they end, and logged when they fail.
 
-    A failure is an error in the log, with its traceback; an ``SbxError`` is one for debugging only,
-    and what ``complete`` raises to its caller is not logged at all.
+    A failure is logged as an error with its traceback, an ``SbxError`` at debug level. An error
+    that ``complete`` raises to its caller is not logged.
     """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
-        """Run ``work`` in the background."""
+        """Run ``work`` in the background; a failure is logged."""
         task = self._start(work, name)
         task.add_done_callback(_log_failure)
         return task
 
     async def complete(self, work: Coroutine[Any, Any, T], name: str | None = None) -> T:
-        """Await ``work``, which goes on when the caller is cancelled."""
+        """Await ``work``; if the caller is cancelled, ``work`` goes on in the background."""
         task = self._start(work, name)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            # From now on nobody else learns that it failed.
+            # The caller no longer receives the error, so it has to be logged.
             task.add_done_callback(_log_failure)
             raise
 
@@ -54,7 +54,10 @@ class BackgroundTasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Wait for all tasks and for those that they spawn; cancel them after ``timeout``."""
+        """Wait for all tasks and for those that they spawn; cancel them after ``timeout`` seconds.
+
+        ``None`` waits without a limit. The calling task is not waited for.
+        """
         current = asyncio.current_task()
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
@@ -87,21 +90,21 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
 async def finish_or_undo(
     work: Coroutine[Any, Any, T], *, undo: Callable[[T], Awaitable[None]] | None = None
 ) -> T:
-    """Await ``work`` to its end even if the caller is cancelled, then raise the cancellation.
+    """Await ``work`` to its end even if the caller is cancelled, then raise ``CancelledError``.
 
-    The result of ``work``, which the cancelled caller cannot take, is passed to ``undo``.
+    If the caller was cancelled, the result of ``work`` is passed to ``undo``.
     """
     task = asyncio.create_task(work)
     if not await _finish(task):
         return task.result()
-    # Reading the exception keeps asyncio from reporting that nobody did.
+    # Reading the exception keeps asyncio from logging that it was never retrieved.
     if task.exception() is None and undo is not None:
         await _finish(asyncio.ensure_future(undo(task.result())))
     raise asyncio.CancelledError
 
 
 async def _finish(task: asyncio.Future[Any]) -> bool:
-    """Wait for ``task`` to its end; say whether the caller was cancelled meanwhile."""
+    """Wait until ``task`` ends; return whether the caller was cancelled meanwhile."""
     is_cancelled = False
     while not task.done():
         try:

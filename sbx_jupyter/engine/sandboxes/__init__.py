@@ -1,5 +1,5 @@
-"""The life of all sandboxes: admission, creation, pause, resume, expiry, end and recovery.
+"""The life cycle of sandboxes: admission, creation, pause, resume, expiry, end and recovery.
 
 States and transitions are a table in ``lifecycle.py``; ``slots.py`` holds one slot per sandbox,
-whose lock every change takes.
+whose lock every change acquires.
 """

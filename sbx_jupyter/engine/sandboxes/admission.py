@@ -1,4 +1,4 @@
-"""What a request for a new sandbox must satisfy before anything is made (interface 1.2)."""
+"""Checks requests for new sandboxes before anything is made (interface 1.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOUR: Final = 3600
 
 
 def check_timeout(timeout: int, maximum: int) -> int:
-    """A timeout of create, connect, resume or fork; raises ``InvalidArgumentError``."""
+    """Return ``timeout`` (seconds); raise ``InvalidArgumentError`` when it exceeds ``maximum``."""
     if timeout > maximum:
         hours = maximum // _HOUR if maximum % _HOUR == 0 else round(maximum / _HOUR, 2)
         raise InvalidArgumentError(f"Timeout cannot be greater than {hours} hours")
@@ -26,7 +26,10 @@ def check_timeout(timeout: int, maximum: int) -> int:
 
 
 def check_request(request: NewSandbox, *, version: int, max_timeout: int) -> int:
-    """Raise ``InvalidArgumentError`` for what cannot be; give the timeout in seconds."""
+    """Raise ``InvalidArgumentError`` for an invalid request; return its timeout in seconds.
+
+    Without a timeout in the request, the default of the API ``version`` applies.
+    """
     default = DEFAULT_TIMEOUT if version >= 2 else DEFAULT_TIMEOUT_V1
     timeout = default if request.timeout is None else request.timeout
     if timeout <= 0:

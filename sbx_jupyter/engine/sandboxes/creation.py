@@ -1,4 +1,4 @@
-"""Makes sandboxes: from the pool where one fits, else from nothing."""
+"""Makes sandboxes: takes one from the pool if it fits, else starts a new one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TemplateUses:
-    """How often each template was used, and when last, since this was stored."""
+    """The number and the last time of each template's uses that are not stored yet."""
 
     counts: dict[str, tuple[int, dt.datetime]]
 
@@ -68,7 +68,10 @@ class Creation:
     async def create(
         self, request: NewSandbox, *, version: int = 2, idempotency_key: str | None = None
     ) -> SandboxRow:
-        """Make the sandbox of a request, or give back the one that it made before."""
+        """Make the sandbox of a request, or return the one that its idempotency key made before.
+
+        Raises what ``Sandboxes.create`` lists.
+        """
         if idempotency_key is None:
             return await self._create(request, version, None)
         known = self._keys.find(idempotency_key, request, version)
@@ -90,10 +93,10 @@ class Creation:
     async def launch(self, row: SandboxRow, extra: list[Row] | None = None) -> SandboxRow:
         """Start the sandbox that a drafted row describes and store it with ``extra`` rows.
 
-        Nothing names the sandbox before its row is stored, so whatever was made for one that an
-        engine did not finish is collected when the next engine starts.
+        The row is stored last. If the engine ends before that, the next engine removes the files
+        that were made, because no row names them.
         """
-        # Whatever is removed meanwhile: what the sandbox stands on is not, until its row names it.
+        # Keep the layers from being removed before a stored row names them.
         layers = self._context.layers
         try:
             with layers.hold(row.layers):
@@ -161,7 +164,10 @@ class Creation:
         self.uses.add(row.template_id)
 
     def _draft(self, request: NewSandbox, version: int) -> SandboxRow:
-        """The row of a request, checked; raises ``InvalidArgumentError``, ``NotFoundError``."""
+        """Check a request and draft its row.
+
+        Raises ``InvalidArgumentError``, and ``NotFoundError`` for an unknown template.
+        """
         context = self._context
         timeout = check_request(request, version=version, max_timeout=context.config.max_timeout)
         template, build = self._catalog.resolve(request.template_id)
@@ -191,7 +197,7 @@ class Creation:
 
 
 def draft_from(template: TemplateRow, build: BuildRow) -> SandboxRow:
-    """The row of a new sandbox of a build; times and lifecycle are still to be set."""
+    """The row of a new sandbox of a build; the caller sets times, timeout and lifecycle."""
     at = now()
     return SandboxRow(
         sandbox_id=new_sandbox_id(),
@@ -217,7 +223,7 @@ def draft_from(template: TemplateRow, build: BuildRow) -> SandboxRow:
 
 
 def _renamed(row: Row, before: str, after: str) -> Row:
-    """A row that names the sandbox, when the pool gave it another id."""
+    """The row with the sandbox id ``after`` if it had ``before``: the pool's id replaces it."""
     if getattr(row, "sandbox_id", None) == before:
         return replace(row, sandbox_id=after)
     return row

@@ -1,4 +1,4 @@
-"""The one timer of all sandboxes: a heap of end times and a task that waits for the first."""
+"""The timer of all sandboxes: a heap of end times and one task that waits for the earliest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LONGEST_SLEEP: Final = 30.0
-"""Seconds; the wall clock may be set while we sleep on the monotonic one."""
+"""Seconds. End times are wall-clock times, and that clock may be set during a sleep."""
 
 
 class Expiry:
@@ -34,18 +34,18 @@ class Expiry:
             self._task = None
 
     def schedule(self, sandbox_id: str, at: float) -> None:
-        """Expire the sandbox at unix time ``at``, whatever was scheduled before."""
+        """Expire the sandbox at Unix time ``at``; replaces the time scheduled before."""
         self._due[sandbox_id] = at
         heapq.heappush(self._heap, (at, sandbox_id))
         if self._heap[0] == (at, sandbox_id):
             self._changed.set()
         if len(self._heap) > 64 + 4 * len(self._due):
-            # Superseded entries are dropped when they come up; here when they are most of it.
+            # Replaced entries are dropped when they are due, or here when they are the majority.
             self._heap = [(at, sandbox_id) for sandbox_id, at in self._due.items()]
             heapq.heapify(self._heap)
 
     def cancel(self, sandbox_id: str) -> None:
-        """Forget the sandbox."""
+        """Cancel the expiry of the sandbox, if one is scheduled."""
         self._due.pop(sandbox_id, None)
 
     async def _run(self) -> None:
@@ -59,7 +59,7 @@ class Expiry:
                 continue
 
     def _fire_due(self) -> float | None:
-        """Call back for all that is due; give the seconds until the next, ``None`` for never."""
+        """Call back for all due sandboxes; return the seconds to the next, ``None`` for none."""
         while self._heap:
             at, sandbox_id = self._heap[0]
             if self._due.get(sandbox_id) != at:

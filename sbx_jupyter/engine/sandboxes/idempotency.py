@@ -1,4 +1,4 @@
-"""Idempotency keys: a create that is sent again makes no second sandbox (interface 1.2)."""
+"""Idempotency keys: a create that is sent twice makes one sandbox (interface 1.2)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class KeyReusedError(InvalidArgumentError):
 
 
 class IdempotencyKeys:
-    """The keys of creates, finished ones in the store and unfinished ones here."""
+    """The keys of create requests: finished ones in the store, running ones in memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._running: dict[str, str] = {}
 
     def find(self, key: str, request: NewSandbox, version: int) -> str | None:
-        """The sandbox that this request made before, if it did.
+        """The id of the sandbox that this request made before, else ``None``.
 
-        Raises ``KeyReusedError`` when the key belongs to another request and ``AbortedError`` when
-        the first one is still being served.
+        Raises ``InvalidArgumentError`` for a malformed key, ``KeyReusedError`` when the key belongs
+        to another request and ``AbortedError`` when the first request is still running.
         """
         if not 1 <= len(key) <= _MAX_KEY or not key.isascii() or not key.isprintable():
             raise InvalidArgumentError(f"Idempotency-Key must have 1 to {_MAX_KEY} characters")
@@ -50,7 +50,7 @@ class IdempotencyKeys:
 
     @contextlib.contextmanager
     def hold(self, key: str, request: NewSandbox, version: int) -> Generator[None]:
-        """Refuse other requests with the key meanwhile."""
+        """Mark the key as running, so that ``find`` refuses it until the context ends."""
         self._running[key] = _fingerprint(request, version)
         try:
             yield
@@ -58,7 +58,7 @@ class IdempotencyKeys:
             del self._running[key]
 
     def row(self, key: str, request: NewSandbox, version: int, sandbox_id: str) -> RequestRow:
-        """What to store with the new sandbox."""
+        """The row to store with the new sandbox."""
         return RequestRow(
             key=key, fingerprint=_fingerprint(request, version), sandbox_id=sandbox_id
         )

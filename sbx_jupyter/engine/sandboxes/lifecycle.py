@@ -1,4 +1,4 @@
-"""The life of a sandbox as a table: its states, what moves it on, and what each state refuses."""
+"""The states of a sandbox, the transitions between them, and the operations each state refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sbx_jupyter.errors import AbortedError, FailedPreconditionError, InternalEr
 
 
 class State(enum.Enum):
-    """Where a sandbox is in its life; the values are stored."""
+    """The state of a sandbox; the values are stored."""
 
     CREATING = "creating"
     RUNNING = "running"
@@ -22,12 +22,12 @@ class State(enum.Enum):
 
     @property
     def reported(self) -> Literal["running", "paused"]:
-        """What clients are told (interface 9.1); a sandbox being killed is not shown at all."""
+        """The state that clients see (interface 9.1); see ``is_shown`` for those they never see."""
         return "paused" if self in (State.PAUSING, State.PAUSED, State.RESUMING) else "running"
 
     @property
     def is_shown(self) -> bool:
-        """Whether get and list know of a sandbox in this state."""
+        """Whether get and list show a sandbox in this state."""
         return self not in (State.CREATING, State.KILLING, State.LOST)
 
     @property
@@ -66,7 +66,7 @@ _NEEDS_RUNNING: Final = frozenset({"set_timeout", "refresh", "set_network", "sna
 
 
 def unknown_sandbox_error(sandbox_id: str) -> NotFoundError:
-    """The answer for a sandbox that is unknown or gone (interface 1.3, S5)."""
+    """The error for a sandbox that is unknown or has ended (interface 1.3, S5)."""
     return NotFoundError(f"Sandbox \"{sandbox_id}\" doesn't exist or you don't have access to it")
 
 
@@ -77,10 +77,11 @@ def check_transition(before: State, after: State) -> None:
 
 
 def check_operation(operation: Operation, sandbox_id: str, state: State) -> None:
-    """Refuse what a state does not allow, as interface 9.6 says.
+    """Raise if the state does not allow the operation (interface 9.6).
 
-    Raises ``NotFoundError``, ``FailedPreconditionError`` for a paused or running sandbox that
-    cannot be that once more, ``AbortedError`` while another change is in flight.
+    ``NotFoundError`` for a sandbox that is not shown, or not running where it must be;
+    ``FailedPreconditionError`` to pause a paused sandbox, resume a running one or fork a paused
+    one; ``AbortedError`` while another change is in progress.
     """
     if not state.is_shown:
         raise unknown_sandbox_error(sandbox_id)

@@ -25,7 +25,7 @@ _ID: Final = re.compile(r"[a-zA-Z0-9:/._-]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class SandboxFilter:
-    """Which sandboxes a list shows; ``limit`` of ``None`` is for version 1, which has no pages."""
+    """Selects the sandboxes of a list; a ``limit`` of ``None`` is for version 1, without pages."""
 
     states: frozenset[Literal["running", "paused"]] = frozenset({"running", "paused"})
     metadata: dict[str, str] = field(default_factory=dict[str, str])
@@ -38,7 +38,10 @@ class SandboxFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page, the cursor of the next one and how many running sandboxes match the filter."""
+    """One page, the token of the next one, and how many running sandboxes match the filter.
+
+    ``next_token`` is ``None`` on the last page.
+    """
 
     sandboxes: list[SandboxRow]
     next_token: str | None
@@ -46,26 +49,27 @@ class Page:
 
 
 class Cursor(NamedTuple):
-    """The last element of a page: the next one begins after it."""
+    """The position of the last element of a page; the next page begins after it."""
 
     at: dt.datetime
     key: str
     order: Order
 
     def format(self) -> str:
+        """The cursor as a page token, which ``parse_cursor`` reads."""
         suffix = f"__{_ASCENDING}" if self.order == _ASCENDING else ""
         text = f"{self.at.astimezone(dt.UTC).isoformat()}__{self.key}{suffix}"
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def precedes(self, at: dt.datetime, key: str) -> bool:
-        """Whether an element stands after the cursor."""
+        """Whether the element with this time and key comes after the cursor."""
         if at == self.at:
             return key > self.key
         return (at > self.at) == (self.order == _ASCENDING)
 
 
 def parse_cursor(token: str, order: Order) -> Cursor:
-    """Read a cursor back; raises ``InvalidArgumentError``."""
+    """Parse a page token; raises ``InvalidArgumentError`` unless it is a cursor of this order."""
     try:
         text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         at, key, *suffix = text.decode().split("__")
@@ -80,7 +84,7 @@ def parse_cursor(token: str, order: Order) -> Cursor:
 
 
 def check_limit(limit: int) -> int:
-    """A page size; raises ``InvalidArgumentError``."""
+    """Return a page size; raise ``InvalidArgumentError`` unless it is in 1 to ``MAX_PAGE``."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidArgumentError(f"limit must be between 1 and {MAX_PAGE}")
     return limit
@@ -89,7 +93,7 @@ def check_limit(limit: int) -> int:
 def select(
     rows: Iterable[SandboxRow], wanted: SandboxFilter, template_id: str | None = None
 ) -> Page:
-    """The page of ``rows`` that a filter asks for; ``template_id`` is its template, resolved.
+    """The page of ``rows`` that a filter selects; ``template_id`` is its template, resolved.
 
     Raises ``InvalidArgumentError`` for a bad cursor or limit.
     """
@@ -99,7 +103,7 @@ def select(
     limit = None if wanted.limit is None else check_limit(wanted.limit)
     found = [row for row in rows if _matches(row, wanted, template_id)]
     total = sum(row.state.reported == "running" for row in found)
-    # Ties go by id ascending in both orders, so two stable sorts.
+    # Equal times are ordered by ascending id in both orders, hence two stable sorts.
     found.sort(key=lambda row: row.sandbox_id)
     found.sort(key=lambda row: row.started_at, reverse=wanted.order == "desc")
     if cursor is not None:

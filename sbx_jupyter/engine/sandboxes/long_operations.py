@@ -1,4 +1,4 @@
-"""Work on sandboxes that may take long: how far it is, and its cancellation."""
+"""Progress and cancellation of operations on sandboxes that may take long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Work:
-    """One piece of work in progress."""
+    """One operation in progress."""
 
     sandbox_id: str
     kind: OperationKind
@@ -31,11 +31,14 @@ class Work:
 
     @property
     def is_cancellable(self) -> bool:
-        """Only while its sandbox runs and nothing depends on the copy yet."""
+        """Whether it can be cancelled: a snapshot or fork that is still copying."""
         return self.phase == "copying" and self.kind != "pause"
 
     def describe(self) -> SandboxOperation:
-        """What clients are told; files that grow meanwhile do not make it more than all."""
+        """The operation as clients see it.
+
+        ``done_bytes`` never exceeds ``total_bytes``, even if files grow during the copy.
+        """
         done = self.progress.done
         if self.total_bytes is not None:
             done = self.total_bytes if self.phase != "copying" else min(done, self.total_bytes)
@@ -51,14 +54,14 @@ class Work:
 
 
 class Operations:
-    """All work in progress of one engine."""
+    """All operations in progress of one engine."""
 
     def __init__(self) -> None:
         self._works: dict[str, Work] = {}
 
     @contextlib.contextmanager
     def begin(self, sandbox_id: str, kind: OperationKind) -> Generator[Work]:
-        """Show a piece of work until the context ends."""
+        """List an operation as in progress until the context ends."""
         work = Work(sandbox_id, kind)
         self._works[work.operation_id] = work
         try:
@@ -68,13 +71,14 @@ class Operations:
             work.progress.close()
 
     def of(self, sandbox_id: str) -> list[SandboxOperation]:
-        """The work in progress on a sandbox, the oldest first."""
+        """The operations in progress on a sandbox, oldest first."""
         return [work.describe() for work in self._works.values() if work.sandbox_id == sandbox_id]
 
     def cancel(self, sandbox_id: str, operation_id: str) -> None:
-        """End a piece of work; who waits for it is told.
+        """Cancel an operation; the caller that waits for it gets an error.
 
-        Raises ``NotFoundError``, and ``FailedPreconditionError`` when it is too late for that.
+        Raises ``NotFoundError``, and ``FailedPreconditionError`` when it can no longer be
+        cancelled.
         """
         work = self._works.get(operation_id)
         if work is None or work.sandbox_id != sandbox_id:

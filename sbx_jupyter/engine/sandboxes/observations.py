@@ -1,4 +1,4 @@
-"""What is known about sandboxes: their readings, their logs, and how many there are."""
+"""Reads metrics and logs of sandboxes, and counts them."""
 
 from __future__ import annotations
 

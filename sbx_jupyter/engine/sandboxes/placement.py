@@ -1,4 +1,4 @@
-"""Starts and ends the processes of sandboxes: the interface, and this machine behind it."""
+"""Starts and ends the processes of sandboxes: the interface, and its local implementation."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _log = logging.getLogger(__name__)
 
 _SOCKET: Final = "agent.sock"
 _CLOSED_GRACE: Final = 0.5
-"""Seconds that PID 1 has to end after its channel; then it is ended."""
+"""Seconds to wait for the end of PID 1 after the agent's channel closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sandbox is made of."""
+    """What a sandbox is started from. ``volumes`` are pairs of directory and mount point."""
 
     sandbox_id: str
     limits: Limits
@@ -45,15 +45,15 @@ class Plan:
     default_cwd: str = ""
     volumes: tuple[tuple[Path, str], ...] = ()
     is_sealed: bool = False
-    """What it writes becomes a layer when it ends; no snapshot is taken of it before."""
+    """Its writable layer becomes a layer of a template when it ends, and is not captured before."""
 
 
 @dataclass(slots=True)
 class Placed:
-    """The processes of one sandbox: their ``Cage``, and the ``Sandbox`` that speaks to its agent.
+    """The processes of one sandbox: their ``Cage``, and the ``Sandbox`` connected to its agent.
 
-    A ``Slot`` has one while its ``SandboxRow`` has processes. ``sandbox`` is ``None`` for frozen
-    processes that an engine before this one started, until they are thawed.
+    A ``Slot`` has one while the sandbox has processes. ``sandbox`` is ``None`` for frozen
+    processes of a previous engine until they are thawed.
     """
 
     cage: Cage
@@ -64,29 +64,29 @@ class Placement(Protocol):
     """Starts and ends the processes of sandboxes, and keeps their writable layers."""
 
     async def place(self, plan: Plan, *, fresh: bool = True) -> Placed:
-        """Start a sandbox, on a new writable layer or on the one that it left."""
+        """Start a sandbox, on a new writable layer or, unless ``fresh``, on the one it has."""
         ...
 
     async def adopt(self, row: SandboxRow, limits: Limits) -> Placed | None:
-        """Find the processes of a row again, unopened; ``None`` when they are gone."""
+        """Find the processes of a stored sandbox, not connected yet; ``None`` if they ended."""
         ...
 
     async def open(
         self, placed: Placed, row: SandboxRow, limits: Limits, envs: dict[str, str]
     ) -> Sandbox:
-        """Speak to the agent of an adopted sandbox."""
+        """Connect to the agent of an adopted sandbox."""
         ...
 
     async def end(self, placed: Placed) -> None:
-        """Kill the processes; the writable layer stays."""
+        """Kill the processes; keep the writable layer."""
         ...
 
     def leave(self, placed: Placed) -> None:
-        """Let go of the processes and leave them running."""
+        """Close the connection to the processes and leave them running."""
         ...
 
     async def remove(self, sandbox_id: str) -> None:
-        """Remove the writable layer and all else that a sandbox left behind."""
+        """Remove the writable layer and the run directory of a sandbox."""
         ...
 
     async def discard(
@@ -97,17 +97,17 @@ class Placement(Protocol):
 
 
 class LocalPlacement:
-    """This machine."""
+    """Places sandboxes on this machine; see ``Placement`` for the methods."""
 
     def __init__(self, data_dir: DataDir, fence: Fence) -> None:
         self._data_dir = data_dir
         self._fence = fence
 
     async def place(self, plan: Plan, *, fresh: bool = True) -> Placed:
-        """Start a sandbox; on failure nothing of it stays but the layer that it already had.
+        """Start a sandbox; on failure, remove everything except a layer that it already had.
 
-        A cancelled caller waits until what was begun is there and has been taken away again.
-        Raises ``NoSpaceError`` when the disk is full, and what the fence and the agent raise.
+        If the caller is cancelled, it waits until the sandbox has started and been removed again.
+        Raises ``NoSpaceError`` when the disk is full, and the errors of the fence and the agent.
         """
         return await finish_or_undo(
             self._place(plan, fresh),
@@ -177,7 +177,7 @@ class LocalPlacement:
             if not keep_layer:
                 await self.remove(sandbox_id)
         except (OSError, SbxError):
-            # The next start of an engine collects the rest; the caller has an error of its own.
+            # The next engine removes the rest when it starts; the caller has its own error.
             _log.exception("the remains of sandbox %s could not be removed", sandbox_id)
 
     def _spec(self, plan: Plan) -> FenceSpec:
@@ -203,13 +203,13 @@ class LocalPlacement:
 
 
 def _listen(run: Path) -> socket.socket:
-    """A listening socket named ``agent.sock``, however long the path of its directory is."""
+    """Listen on the socket ``agent.sock`` in ``run``, whose path may have any length."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     directory = os.open(run, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_SOCKET, dir_fd=directory)
-        # Names of sockets are limited to 107 bytes; through the descriptor it is always short.
+        # A socket's path has at most 107 bytes; the path through the descriptor is short enough.
         listener.bind(f"/proc/self/fd/{directory}/{_SOCKET}")
         listener.listen(8)
     except BaseException:
@@ -232,7 +232,7 @@ def plan_for(
     envs: dict[str, str],
     volumes: tuple[tuple[Path, str], ...] = (),
 ) -> Plan:
-    """What the sandbox of a row is made of."""
+    """The plan of a stored sandbox."""
     return Plan(
         sandbox_id=row.sandbox_id,
         limits=limits,
@@ -246,7 +246,7 @@ def plan_for(
 
 
 def limits_for(row: SandboxRow | BuildRow, default: Limits) -> Limits:
-    """The limits of a sandbox or a build: its own sizes, the rest as configured."""
+    """The limits of a sandbox or build: its own sizes, and the rest from ``default``."""
     return Limits(
         memory_mb=row.memory_mb,
         cpu_count=row.cpu_count,
@@ -257,14 +257,14 @@ def limits_for(row: SandboxRow | BuildRow, default: Limits) -> Limits:
 
 
 def connected_sandbox(placed: Placed) -> Sandbox:
-    """The sandbox behind its agent. Raises ``UnavailableError`` when nobody has spoken to it."""
+    """The connected sandbox; raises ``UnavailableError`` before its agent is connected."""
     if placed.sandbox is None:
         raise UnavailableError("the agent of the sandbox is not connected")
     return placed.sandbox
 
 
 async def wait_dead(placed: Placed) -> str:
-    """Wait until PID 1 or the agent's channel is gone; say which."""
+    """Wait until PID 1 or the agent's channel has ended; return the cause as text."""
     dead = asyncio.ensure_future(placed.cage.wait_dead())
     waits: set[asyncio.Future[Any]] = {dead}
     if placed.sandbox is not None:

@@ -1,4 +1,4 @@
-"""Sandboxes made ahead of time, so that a create finds one ready."""
+"""Starts sandboxes ahead of time, so that a create can take one at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REFILL_DELAY: Final = 0.02
-"""Seconds; refilling at once competes with the first command of who just got a sandbox."""
+"""Seconds. Refilling at once would slow down the first command in the sandbox just taken."""
 
 _RETRY_DELAY: Final = 5.0
 
 
 @dataclass(slots=True)
 class ReadySandbox:
-    """A sandbox in the pool, for one creation to take."""
+    """A sandbox in the pool."""
 
     sandbox_id: str
     placed: Placed
@@ -73,7 +73,7 @@ class Pool:
     def take(
         self, plan_limits: Limits, base: str, layers: tuple[object, ...]
     ) -> ReadySandbox | None:
-        """A ready sandbox if it is of the kind that is wanted and one is there."""
+        """Take a ready sandbox; ``None`` if none fits these limits, base and layers."""
         if plan_limits != self._limits or base != "host" or layers:
             return None
         while self._ready:

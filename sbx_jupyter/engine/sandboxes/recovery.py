@@ -1,4 +1,4 @@
-"""Recovers the sandboxes that the engine before left: adopts, finishes, pauses or ends them."""
+"""Recovers the sandboxes of the previous engine: adopts them, pauses them or ends them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_LOGS: Final = 100_000
 
 
 class Recovery:
-    """Makes the stored state of every sandbox agree with the processes that are still there."""
+    """Makes the stored state of every sandbox agree with the processes that still exist."""
 
     def __init__(self, context: Context, supervisor: Supervisor, removal: Removal) -> None:
         self._context = context
@@ -81,7 +81,7 @@ class Recovery:
         await self._store_paused(slot, logs.entry(slot.sandbox_id, "error", message))
 
     async def _refreeze(self, slot: Slot) -> None:
-        # The engine may have ended between the thaw of a resume and the row that says so.
+        # The engine may have ended between the thaw of a resume and the commit of its row.
         try:
             await self._supervisor.refreeze(slot)
         except (SbxError, OSError) as error:
@@ -106,7 +106,7 @@ class Recovery:
             await self._removal.end(slot, "lost", f"it does not answer: {error}")
 
     async def _adopt(self, slot: Slot) -> None:
-        # The engine may have ended between a freeze and the row that says so.
+        # The engine may have ended between a freeze and the commit of its row.
         await self._supervisor.thaw(slot)
         slot.row = replace(slot.row, state=State.RUNNING)
         self._supervisor.watch(slot)
@@ -120,7 +120,7 @@ class Recovery:
         slot.row = row
 
     async def collect(self) -> None:
-        """Remove the writable layers and run directories that no row names.
+        """Remove the writable layers and run directories of sandboxes without a row.
 
         Their processes must have ended.
         """

@@ -1,4 +1,4 @@
-"""The end of a sandbox: its processes, then its row, then its files."""
+"""Ends sandboxes: first the processes, then the row, then the files."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _ENDED: Final[dict[Reason, tuple[logs.Level, str]]] = {
 
 
 class Removal:
-    """Ends sandboxes; every sandbox that has a slot ends here.
-
-    The lock of the slot must be held.
-    """
+    """Ends the sandboxes that have a slot. Callers hold the slot's lock."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     @metered("kill")
     async def end(self, slot: Slot, reason: Reason, detail: str = "") -> None:
-        """End a sandbox whatever its state, and forget it."""
+        """End a sandbox in any state and remove its row; its files go in the background.
+
+        ``detail`` is added to the log entry as the field ``reason``.
+        """
         if slot.state is not State.KILLING:
             slot.change_state(State.KILLING)
         self._context.expiry.cancel(slot.sandbox_id)
@@ -57,7 +57,7 @@ class Removal:
         try:
             await self._forget(slot, entry)
         except NoSpaceError:
-            # The row cannot even be removed; the layer's space is about to come back.
+            # The disk is too full to remove the row: remove the files first, then try again.
             self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
             return
         self._context.tasks.spawn(self._clean(slot.row), "sbx-clean")
@@ -70,7 +70,7 @@ class Removal:
         await self._context.placement.remove(slot.sandbox_id)
 
     async def end_processes(self, slot: Slot) -> None:
-        """End the processes of a sandbox, if it has any; its row and its files stay."""
+        """End the processes of a sandbox, if it has any; keep its row and its files."""
         death_task, slot.death_task = slot.death_task, None
         if death_task is not None and death_task is not asyncio.current_task():
             death_task.cancel()

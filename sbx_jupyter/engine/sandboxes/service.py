@@ -1,4 +1,4 @@
-"""Everything that can be asked of the sandboxes of an engine: make, find, change and end them."""
+"""The operations on the sandboxes of an engine: make, find, change and end them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _MAX_REFRESH: Final = 3600
 class Sandboxes:
     """Makes, finds, changes and ends the sandboxes of one engine.
 
-    A change waits for the one before it. Creating, pausing, resuming and ending go on when their
-    caller is cancelled.
+    Changes of one sandbox happen one after the other. Create, pause, resume and kill go on when
+    their caller is cancelled.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Sandboxes:
     # Finding
 
     def get(self, sandbox_id: str) -> SandboxRow:
-        """The row of a sandbox; raises ``NotFoundError``."""
+        """The row of a sandbox that clients may see; raises ``NotFoundError``."""
         return self._context.slots.find(sandbox_id).row
 
     def list(self, wanted: SandboxFilter) -> Page:
@@ -90,29 +90,29 @@ class Sandboxes:
         return select(self.rows(), wanted, template_id)
 
     def rows(self) -> Sequence[SandboxRow]:
-        """Every sandbox in any state, also those that clients are not shown."""
+        """The rows of all sandboxes in any state, also those that clients do not see."""
         return [slot.row for slot in self._context.slots]
 
     def find_live(self, sandbox_id: str) -> Sandbox | None:
-        """The sandbox if it is running right now, which nearly every request finds."""
+        """The sandbox if it is running now, else ``None``."""
         slot = self._context.slots.get(sandbox_id)
         if slot is None or slot.state is not State.RUNNING or slot.placed is None:
             return None
         return slot.placed.sandbox
 
     async def live(self, sandbox_id: str, *, wake: WakeCredential | None = None) -> Sandbox:
-        """The running sandbox; a paused one is resumed if it and the credential allow that.
+        """The running sandbox; resumes a paused one if it and the credential ``wake`` allow that.
 
-        Raises what ``Waker.wake`` raises, ``NotFoundError`` ("The sandbox was not found") first.
+        Raises the errors of ``Waker.wake``.
         """
         return self.find_live(sandbox_id) or await self._waker.wake(sandbox_id, wake)
 
     def access_token(self, sandbox_id: str) -> str | None:
-        """The access token, ``None`` for an open sandbox; raises ``NotFoundError``."""
+        """The access token, ``None`` for an unsecured sandbox; raises ``NotFoundError``."""
         return self.get(sandbox_id).access_token
 
     def find_by_signature(self, check: Callable[[str], bool]) -> str | None:
-        """The id of the sandbox whose access token passes ``check`` (interface 2.3)."""
+        """The id of the sandbox whose access token passes ``check``, if any (interface 2.3)."""
         for slot in self._context.slots:
             token = slot.row.access_token
             if token is not None and slot.state.is_shown and check(token):
@@ -122,7 +122,7 @@ class Sandboxes:
     # Changing and ending
 
     async def kill(self, sandbox_id: str) -> None:
-        """End a running or paused sandbox; waits for a change in progress. ``NotFoundError``."""
+        """End a running or paused sandbox, after a change in progress; raises ``NotFoundError``."""
         slot = self._context.slots.get(sandbox_id)
         if slot is None or slot.state in (State.KILLING, State.LOST):
             raise unknown_sandbox_error(sandbox_id)
@@ -136,7 +136,10 @@ class Sandboxes:
         await self._context.tasks.complete(work(), "sbx-kill")
 
     async def pause(self, sandbox_id: str, memory: bool = True) -> None:
-        """Pause a running sandbox; ``FailedPreconditionError`` when it is paused already."""
+        """Pause a running sandbox; without ``memory``, keep its files only.
+
+        Raises ``NotFoundError``, and ``FailedPreconditionError`` when it is paused already.
+        """
         slot = self._context.slots.find(sandbox_id)
 
         async def work() -> None:
@@ -148,9 +151,10 @@ class Sandboxes:
     async def connect(
         self, sandbox_id: str, timeout: int, memory: bool | None = None
     ) -> tuple[SandboxRow, bool]:
-        """Extend a running sandbox or resume a paused one; the flag says that it was resumed.
+        """Extend a running sandbox or resume a paused one; return its row and whether it resumed.
 
-        Never shortens. Raises ``NotFoundError``, ``AbortedError`` while it is being killed, and
+        ``timeout`` is in seconds from now and never shortens the time that is left. Raises
+        ``NotFoundError``, ``AbortedError`` while the sandbox is being killed, and
         ``InvalidArgumentError`` for the timeout.
         """
         self._check_timeout(timeout)
@@ -180,7 +184,11 @@ class Sandboxes:
         memory: bool | None = None,
         auto_pause: bool | None = None,
     ) -> SandboxRow:
-        """Resume a paused sandbox; ``FailedPreconditionError`` when it runs (interface S9)."""
+        """Resume a paused sandbox for ``timeout`` seconds (interface S9).
+
+        Without ``memory`` it boots anew; ``auto_pause`` replaces its setting. Raises
+        ``NotFoundError``, ``FailedPreconditionError`` when it runs, ``InvalidArgumentError``.
+        """
         self._check_timeout(timeout)
         slot = self._context.slots.find(sandbox_id)
 
@@ -194,7 +202,10 @@ class Sandboxes:
         return await self._context.tasks.complete(work(), "sbx-resume")
 
     async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
-        """End the sandbox ``timeout`` seconds from now, sooner or later than before (S12)."""
+        """Set the end time to ``timeout`` seconds from now, earlier or later than before (S12).
+
+        Raises ``NotFoundError``, and ``InvalidArgumentError`` when its maximum life is over.
+        """
         slot = self._context.slots.find(sandbox_id)
         async with slot.operate("set_timeout"):
             at = now()
@@ -205,7 +216,10 @@ class Sandboxes:
             await self._supervisor.set_end(slot, min(end_at, last))
 
     async def refresh(self, sandbox_id: str, duration: int | None = None) -> None:
-        """Keep the sandbox for at least ``duration`` seconds more (S13); never shortens."""
+        """Keep the sandbox for at least ``duration`` seconds more, default 15 (S13).
+
+        Never shortens the time left. Raises ``NotFoundError``, ``InvalidArgumentError``.
+        """
         seconds = _MIN_REFRESH if duration is None else duration
         if not 0 <= seconds <= _MAX_REFRESH:
             raise InvalidArgumentError(f"duration must be between 0 and {_MAX_REFRESH}")
@@ -214,7 +228,10 @@ class Sandboxes:
             await self._extend(slot, max(seconds, _MIN_REFRESH))
 
     async def set_network(self, sandbox_id: str, update: NetworkConfig) -> None:
-        """Replace the egress configuration of a running sandbox (S14)."""
+        """Replace the egress configuration of a running sandbox (S14).
+
+        Raises ``NotFoundError``, ``InvalidArgumentError``.
+        """
         slot = self._context.slots.find(sandbox_id)
         async with slot.operate("set_network"):
             row = replace(
@@ -232,7 +249,7 @@ class Sandboxes:
             reached("network.applied")
 
     async def set_metadata(self, sandbox_id: str, changes: Mapping[str, str | None]) -> SandboxRow:
-        """Change entries of a sandbox's metadata, running or paused; ``None`` removes one."""
+        """Change metadata entries of a running or paused sandbox; a value ``None`` removes one."""
         slot = self._context.slots.find(sandbox_id)
         async with slot.operate("set_metadata"):
             merged = {**slot.row.metadata, **changes}
@@ -242,10 +259,10 @@ class Sandboxes:
             slot.row = row
         return row
 
-    # Work that takes long
+    # Long operations
 
     def operations(self, sandbox_id: str) -> Sequence[SandboxOperation]:
-        """The snapshots, forks and pauses in progress; raises ``NotFoundError``."""
+        """Its snapshots, forks and pauses in progress; raises ``NotFoundError``."""
         self._context.slots.find(sandbox_id)
         return self._context.operations.of(sandbox_id)
 

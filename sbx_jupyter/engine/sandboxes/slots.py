@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Slot:
     """One sandbox of this engine: its ``SandboxRow``, its ``Placed``, and its lock.
 
-    The row may be ahead of the stored one by a passing state such as ``pausing``. Who changes the
-    state holds the lock.
+    The row may have a transitional state such as ``pausing`` that is not stored yet. The lock must
+    be held to change the state.
     """
 
     def __init__(self, row: SandboxRow, placed: Placed | None = None) -> None:
@@ -48,25 +48,25 @@ class Slot:
 
     @property
     def occupies(self) -> bool:
-        """Whether it counts against the maximum: one paused with its memory still fills that."""
+        """Whether it counts against the maximum, as a sandbox paused with its memory does."""
         return self.state.occupies or self.placed is not None
 
     def change_state(self, state: State) -> None:
-        """Go on to another state; raises ``InternalError`` where the table forbids it."""
+        """Change the state; raises ``InternalError`` if the table does not allow it."""
         check_transition(self.row.state, state)
         self.row = replace(self.row, state=state)
 
     def set_stored_row(self, row: SandboxRow) -> None:
-        """Take over a row that was just stored, with its state."""
+        """Replace the row by one that was just stored; checks the transition of its state."""
         if row.state is not self.row.state:
             check_transition(self.row.state, row.state)
         self.row = row
 
     @contextlib.asynccontextmanager
     async def operate(self, operation: Operation) -> AsyncGenerator[None]:
-        """Hold the sandbox for an operation; raises what its state refuses (interface 9.6).
+        """Hold the lock for an operation (interface 9.6); raises what ``check_operation`` raises.
 
-        A snapshot is waited for: it stands still for a moment only, and ends as it began.
+        Waits for a snapshot in progress, because it is short and leaves the sandbox running.
         """
         if self.state is not State.SNAPSHOTTING:
             check_operation(operation, self.sandbox_id, self.state)
@@ -76,7 +76,7 @@ class Slot:
 
 
 class Slots:
-    """All sandboxes by id, and how many there may be."""
+    """All sandboxes by id, and the maximum number of concurrent ones."""
 
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
@@ -105,11 +105,11 @@ class Slots:
         self._slots.pop(slot.sandbox_id, None)
 
     def occupied(self) -> int:
-        """How many count against the maximum."""
+        """The number of sandboxes that count against the maximum."""
         return sum(slot.occupies for slot in self._slots.values())
 
     def check_room(self, count: int = 1) -> None:
-        """Raise ``ResourceExhaustedError`` when ``count`` more would be too many."""
+        """Raise ``ResourceExhaustedError`` if ``count`` more would exceed the maximum."""
         if self.occupied() + count > self._maximum:
             raise ResourceExhaustedError(
                 f"You have reached the maximum number of concurrent sandboxes ({self._maximum}). "

@@ -1,4 +1,4 @@
-"""What a template has run when a sandbox of it boots: its start command, until it is ready."""
+"""Runs a template's start command when a sandbox boots, and waits until it is ready."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 START_TAG: Final = "_start"
 BOOT_LIMIT: Final = 60.0
-"""Seconds that a new sandbox has to get ready."""
+"""Seconds within which a new sandbox must be ready."""
 
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 2.0
@@ -36,10 +36,11 @@ async def run_start_command(
     limit: float = BOOT_LIMIT,
     say: Callable[[str, str], bool | None] | None = None,
 ) -> None:
-    """Start a command and wait until the ready command succeeds (interface 7.4).
+    """Run the start command and wait until the ready command succeeds (interface 7.4).
 
-    ``say`` takes what the start command writes meanwhile. Raises ``DeadlineExceededError`` when it
-    is not ready in time, ``FailedPreconditionError`` when the start command fails before.
+    ``say`` gets each line that the start command writes meanwhile, and its kind. Raises
+    ``DeadlineExceededError`` when it is not ready after ``limit`` seconds,
+    ``FailedPreconditionError`` when the start command fails before or the ready command cannot run.
     """
     process = None
     if start:
@@ -67,7 +68,7 @@ async def run_start_command(
 
 
 async def _watch(process: Process, say: Callable[[str, str], bool | None] | None) -> None:
-    """Return when a start command ends well; raises ``FailedPreconditionError`` otherwise."""
+    """Return when the start command exits with 0, else raise ``FailedPreconditionError``."""
     end = await follow(process, say or _drop)
     if end.exit_code != 0:
         raise FailedPreconditionError(f"failed to run start command: command failed: {end.status}")

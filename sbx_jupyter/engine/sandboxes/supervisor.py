@@ -41,7 +41,7 @@ _RETRY_DELAY: Final = 1.0
 class Supervisor:
     """Pauses and resumes sandboxes, and ends those that die or time out.
 
-    The lock of a slot must be held by those who pass it, unless a method says otherwise.
+    Callers hold the lock of the slot that they pass, unless noted otherwise.
     """
 
     def __init__(self, context: Context, removal: Removal) -> None:
@@ -51,7 +51,10 @@ class Supervisor:
     # Beginning
 
     async def begin(self, slot: Slot) -> None:
-        """Watch a sandbox with new processes, call the hooks, and run its start command."""
+        """Call the hooks of a sandbox with new processes, watch it, and run its start command.
+
+        Raises what ``run_start_command`` raises.
+        """
         await self._call_started_hooks(slot)
         self.watch(slot)
         row = slot.row
@@ -65,7 +68,7 @@ class Supervisor:
             await hook(slot.row, sandbox)
 
     def watch(self, slot: Slot) -> None:
-        """Act on the death of the processes, and on the end time while the sandbox runs."""
+        """Start to react to the death of the processes and, while it runs, to the end time."""
         if slot.placed is not None and slot.death_task is None:
             slot.death_task = self._context.death_tasks.spawn(
                 self._await_death(slot, slot.placed), f"sbx-death-{slot.sandbox_id}"
@@ -85,7 +88,11 @@ class Supervisor:
 
     @metered("pause")
     async def pause(self, slot: Slot, *, memory: bool, why: str = "Sandbox paused") -> None:
-        """Pause a running sandbox, with its memory or as files only."""
+        """Pause a running sandbox, with its memory or with its files only.
+
+        ``why`` is the text of the log entry. After a failure, the sandbox runs again, or is paused
+        with its files only if its processes have ended.
+        """
         slot.change_state(State.PAUSING)
         self._context.expiry.cancel(slot.sandbox_id)
         try:
@@ -98,7 +105,7 @@ class Supervisor:
                 slot.change_state(State.RUNNING)
                 self.watch(slot)
             else:
-                # Too late to go back; the stored row says "pausing", which ends here as well.
+                # The processes have ended. The next engine finishes the stored "pausing" row too.
                 slot.change_state(State.PAUSED)
                 slot.row = replace(slot.row, pause_mode="filesystem", cage=None, end_at=now())
             raise
@@ -118,8 +125,8 @@ class Supervisor:
             await hook(slot.sandbox_id)
 
     async def _pause_filesystem(self, slot: Slot, why: str) -> None:
-        # The row is stored before the processes end, so that an engine that crashes in between
-        # finishes the pause and does not take the sandbox for lost.
+        # The row is stored before the processes end: if the engine crashes in between, the next one
+        # finishes the pause instead of treating the sandbox as lost.
         await self._context.commit(Batch().put(slot.row))
         reached("pause.marked")
         with self._context.operations.begin(slot.sandbox_id, "pause") as work:
@@ -151,7 +158,11 @@ class Supervisor:
 
     @metered("resume")
     async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
-        """Resume a paused sandbox for ``timeout`` seconds; without memory it boots anew."""
+        """Resume a paused sandbox for ``timeout`` seconds; without memory it boots anew.
+
+        Raises ``ResourceExhaustedError`` when there are too many sandboxes. After a failure the
+        sandbox is paused again.
+        """
         self._context.slots.check_room(0 if slot.occupies else 1)
         slot.change_state(State.RESUMING)
         try:
@@ -168,7 +179,7 @@ class Supervisor:
         self.watch(slot)
 
     async def freeze(self, slot: Slot) -> None:
-        """Stop all processes where they are, by the freezer or else by the agent."""
+        """Freeze all processes, by the cgroup freezer or, without one, by the agent."""
         placed = self._placed(slot)
         try:
             await placed.cage.freeze()
@@ -176,9 +187,9 @@ class Supervisor:
             await connected_sandbox(placed).call(ops.FREEZE, frozen=True)
 
     async def thaw(self, slot: Slot) -> None:
-        """Let frozen processes go on, and connect to the agent of an adopted sandbox.
+        """Thaw frozen processes, and connect to the agent of an adopted sandbox.
 
-        Does no harm to processes that are not frozen.
+        Has no effect on processes that are not frozen.
         """
         placed = self._placed(slot)
         is_by_agent = False
@@ -199,7 +210,7 @@ class Supervisor:
             await hook(slot.sandbox_id)
 
     async def refreeze(self, slot: Slot) -> None:
-        """Freeze an adopted sandbox; does no harm to one that is frozen already."""
+        """Freeze an adopted sandbox; has no effect on one that is frozen already."""
         placed = self._placed(slot)
         try:
             await placed.cage.freeze()
@@ -214,11 +225,11 @@ class Supervisor:
         await context.placement.open(placed, slot.row, limits, context.envs_of(slot.row))
 
     async def _boot(self, slot: Slot) -> None:
-        """Start new processes on the writable layer that the sandbox left."""
+        """Start new processes on the sandbox's existing writable layer."""
         await self._removal.end_processes(slot)
         reached("resume.booting")
         context = self._context
-        # Layers that were merged since the pause are one layer from now on.
+        # Use the merged layer in place of layers that were merged since the pause.
         layers = context.layers.shorten(slot.row.layers)
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None, layers=layers)
         slot.placed = await context.placement.place(self.plan(slot.row), fresh=False)
@@ -246,7 +257,7 @@ class Supervisor:
             self._context.tasks.spawn(work, "sbx-collect")
 
     async def _back_to_paused(self, slot: Slot) -> None:
-        """Undo a resume that failed; the sandbox stays on disk if its memory is gone already."""
+        """Undo a failed resume; without its memory, the sandbox is paused with its files only."""
         if slot.state is not State.RESUMING:
             return
         if slot.row.pause_mode == "full" and slot.placed is not None:
@@ -255,7 +266,7 @@ class Supervisor:
             await self._removal.end_processes(slot)
         slot.change_state(State.PAUSED)
 
-    # Death and end time; these take the lock themselves
+    # Death and end time. Expiry and the death task acquire the lock themselves.
 
     def on_expired(self, sandbox_id: str) -> None:
         """Pause or end a sandbox whose end time has come."""
@@ -305,7 +316,7 @@ class Supervisor:
         await self._removal.end(slot, "lost", why)
 
     async def drop_memory(self, slot: Slot, why: str) -> None:
-        """End the processes of a paused sandbox and keep its files; ``why`` goes to its log."""
+        """End the processes of a paused sandbox, keep its files, and log ``why``."""
         await self._removal.end_processes(slot)
         reached("memory.dropped")
         slot.row = replace(slot.row, pause_mode="filesystem", cage=None)
@@ -314,7 +325,7 @@ class Supervisor:
         await self._context.commit(Batch().put(slot.row).log(entry))
 
     def plan(self, row: SandboxRow) -> Plan:
-        """What to make the sandbox of a row of; raises ``InvalidArgumentError`` for its volumes."""
+        """The plan of a stored sandbox; raises ``InvalidArgumentError`` for its volume mounts."""
         context = self._context
         limits = limits_for(row, context.config.default_limits)
         volumes: tuple[tuple[Path, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Resumes a paused sandbox for a request that is allowed to wake it (interface 9.4)."""
+"""Resumes a paused sandbox for a request that may wake it (interface 9.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAIT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WakeCredential:
-    """The port and the tokens of a request from outside."""
+    """The port and the tokens of an incoming request."""
 
     port: int
     access_token: str | None = None
@@ -34,18 +34,18 @@ class WakeCredential:
 
 
 class Waker:
-    """Waits until a sandbox runs, resuming a paused one for requests that may."""
+    """Waits until a sandbox runs, and resumes a paused one if the request may wake it."""
 
     def __init__(self, context: Context, supervisor: Supervisor) -> None:
         self._context = context
         self._supervisor = supervisor
 
     async def wake(self, sandbox_id: str, credential: WakeCredential | None) -> Sandbox:
-        """The sandbox once it runs; waits for a change of state and resumes a paused one.
+        """Wait for a change of state in progress, resume a paused sandbox, and return the sandbox.
 
-        Raises ``NotFoundError`` when it is unknown, gone or stays paused, ``AbortedError`` when a
-        change of state takes over a minute, ``PermissionDeniedError`` when the credential does not
-        allow to wake it, ``ResourceExhaustedError`` when there is no room to.
+        Raises ``NotFoundError`` when it is unknown, has ended or may not be resumed by traffic,
+        ``AbortedError`` when a change of state takes over a minute, ``PermissionDeniedError`` when
+        its token is missing or wrong, ``ResourceExhaustedError`` when there are too many sandboxes.
         """
         slot = self._context.slots.get(sandbox_id)
         if slot is None or not slot.state.is_shown:

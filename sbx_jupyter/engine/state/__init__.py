@@ -1,4 +1,5 @@
-"""What the engine keeps on disk: the SQLite store, rows, migrations, keys, history and logs.
+"""Keeps the engine's state on disk: the SQLite store, rows, keys, readings, logs and secrets.
 
-Only ``store.py`` speaks SQL. A change of a row needs a step in ``migrations.py``.
+Only ``store.py`` and ``migrations.py`` use SQL. A new table, or a field of a row without a default,
+needs a step in ``migrations.py``.
 """

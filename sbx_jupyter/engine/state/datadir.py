@@ -1,4 +1,4 @@
-"""The data directory: who owns it, and where things are in it."""
+"""The data directory of an engine: its lock and the paths in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """What tells this boot of the machine from others."""
+    """The kernel's id of the current boot; it differs after every restart of the machine."""
     return _BOOT_ID.read_text().strip()
 
 
@@ -27,9 +27,11 @@ _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
 def translate(error: OSError | SbxError, doing: str) -> SbxError:
-    """The domain error for what went wrong on the engine's own disk.
+    """Turn a failure on the engine's disk into a domain error; ``doing`` says what failed.
 
-    A full disk is found in the text too: helpers such as ``cp`` only say it in words.
+    Returns ``NoSpaceError`` for a full disk, another ``SbxError`` as it is, and ``InternalError``
+    for any other ``OSError``. The text is searched too, because programs such as ``cp`` report a
+    full disk by their message only.
     """
     is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     if is_full or any(text in str(error) for text in _NO_SPACE):
@@ -62,13 +64,13 @@ class DataDir:
         return self.path / "metrics"
 
     def writable(self, sandbox_id: str) -> Path:
-        """The writable layer of a sandbox: ``upper`` and ``work`` are below it.
+        """The writable layer of a sandbox, which contains ``upper`` and ``work``.
 
-        Its name cannot be guessed by who knows the id: without namespaces another sandbox could
-        reach out to a path that it knows.
+        Part of its name is derived from a secret key, so that the path cannot be guessed from the
+        sandbox's id: without namespaces, another sandbox could open a path that it knows.
         """
         plain = self.sandboxes / sandbox_id
-        if plain.is_dir():  # of an earlier version
+        if plain.is_dir():  # made by an earlier version
             return plain
         name = hmac.digest(self._secret(), sandbox_id.encode(), "sha256")[:16].hex()
         return self.sandboxes / f"{sandbox_id}{_HIDDEN}{name}"
@@ -79,7 +81,7 @@ class DataDir:
         return self._key
 
     def run(self, sandbox_id: str) -> Path:
-        """Where the agent's socket and the scrollback of a sandbox are."""
+        """The directory of a sandbox's agent socket and terminal scrollback."""
         return self.path / "run" / sandbox_id
 
     def found_sandboxes(self) -> set[str]:
@@ -90,7 +92,8 @@ class DataDir:
     def open(self) -> None:
         """Make the directory and lock it.
 
-        Raises ``FailedPreconditionError`` when another engine has it, naming that one's pid.
+        Raises ``FailedPreconditionError`` with the pid of the other engine when one has locked it,
+        ``NoSpaceError`` and ``InternalError`` when it cannot be made.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -115,7 +118,7 @@ class DataDir:
         self._lock = lock
 
     def close(self) -> None:
-        """Give the lock back; the file stays, since removing it would race with the next owner."""
+        """Release the lock. The lock file stays: removing it would race with the next engine."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -128,13 +131,13 @@ _FLAGS: Final = struct.Struct("I4x")
 
 
 def set_top_directory_flag(directory: Path) -> None:
-    """Ask the file system to put what is made in a directory into different places.
+    """Ask ext4 to spread the subdirectories of ``directory`` over the disk.
 
-    ext4 puts directories near the one that they are in, and does not give an inode to a new file
-    for minutes after it was removed. Where many sandboxes come and go it searches past all that are
-    gone for each new file: seven times as long as elsewhere. It takes a directory with this flag
-    for one whose contents have nothing to do with each other. Other file systems have no such flag,
-    and no such search.
+    By default, ext4 puts a new directory near its parent, and does not reuse the inode of a removed
+    file for minutes. Where many sandboxes are made and removed, it searches past all the removed
+    inodes for each new file, which then takes seven times as long. With this flag, ext4 treats the
+    subdirectories as unrelated to each other. Other file systems have neither the flag nor the
+    search; their error is ignored.
     """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

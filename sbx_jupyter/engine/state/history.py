@@ -22,7 +22,7 @@ _SLACK: Final = 1024
 
 
 class History:
-    """The readings of all sandboxes; files are written by ``flush``, not by ``add``."""
+    """The readings of all sandboxes. ``add`` changes memory only; ``write`` writes the files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -57,7 +57,10 @@ class History:
         self._unwritten.setdefault(sandbox_id, bytearray()).extend(packed)
 
     def take_unwritten(self) -> dict[str, tuple[bytes, bool]]:
-        """What ``write`` has to do: per sandbox the bytes, and whether they replace the file."""
+        """Return and clear what ``write`` must write.
+
+        By sandbox id: the bytes, and whether they replace the file (else they are appended).
+        """
         work: dict[str, tuple[bytes, bool]] = {}
         for sandbox_id, unwritten in self._unwritten.items():
             readings = self._readings.get(sandbox_id)
@@ -83,22 +86,23 @@ class History:
                     file.write(packed)
 
     def forget(self, sandbox_id: str) -> None:
-        """Drop a sandbox that is gone."""
+        """Remove the readings of a sandbox, from memory and from disk."""
         self._unwritten.pop(sandbox_id, None)
         if self._readings.pop(sandbox_id, None) is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._directory / sandbox_id)
 
     def latest(self, sandbox_id: str) -> SandboxMetric | None:
+        """The newest reading of a sandbox; ``None`` if there is none."""
         readings = self._readings.get(sandbox_id)
         return _unpack(readings, len(readings) // _READING.size - 1) if readings else None
 
     def between(
         self, sandbox_id: str, start: int | None = None, end: int | None = None
     ) -> list[SandboxMetric]:
-        """Readings from ``start`` to ``end``, unix seconds, both inclusive, in order of time.
+        """Readings from ``start`` to ``end`` (Unix seconds, both inclusive), oldest first.
 
-        Raises ``InvalidArgumentError`` when start is after end.
+        ``None`` means no bound. Raises ``InvalidArgumentError`` when start is after end.
         """
         if start is not None and end is not None and start > end:
             raise InvalidArgumentError("start cannot be after end")
@@ -109,7 +113,7 @@ class History:
 
 
 def _find(readings: bytearray, at: float) -> int:
-    """The number of the first reading at or after ``at``."""
+    """The index of the first reading at or after ``at`` (Unix seconds)."""
     low, high = 0, len(readings) // _READING.size
     while low < high:
         middle = (low + high) // 2

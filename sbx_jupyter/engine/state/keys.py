@@ -1,4 +1,4 @@
-"""Keys of this data directory: made once, kept beside the store with mode 0600."""
+"""Keys of a data directory: made once and kept beside the store with mode 0600."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def load_or_make_key(path: Path, make: Callable[[], bytes]) -> bytes:
-    """The key in a file, made if there is none.
+    """Read the key in a file; make the file with ``make`` if it does not exist.
 
-    Two that start at once get the same key: the file appears whole, and only for the first.
+    Two processes that do this at once get the same key: the file appears complete, and only the
+    first process creates it.
     """
     try:
         return path.read_bytes()

@@ -1,4 +1,4 @@
-"""What happened to each sandbox, to be asked for later (interface 1.3, S17 and S18)."""
+"""The log of each sandbox, kept in memory for the log routes (interface 1.3, S17 and S18)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _RANK: Final[dict[str, int]] = {"debug": 0, "info": 1, "warn": 2, "error": 3}
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which entries: from ``cursor_ms`` in the given direction, of a level or above."""
+    """Selects entries: from ``cursor_ms`` (Unix time) in ``direction``, of ``level`` or above.
+
+    ``search`` is found in the message, in upper or lower case.
+    """
 
     cursor_ms: int | None = None
     direction: Literal["forward", "backward"] = "backward"
@@ -33,7 +36,7 @@ class LogFilter:
 
 
 def entry(sandbox_id: str, level: Level, message: str, **fields: str) -> LogRow:
-    """A log row of now."""
+    """A log row with the current time."""
     return LogRow(
         sandbox_id=sandbox_id, timestamp=now(), level=level, message=message, fields=fields
     )
@@ -58,7 +61,10 @@ class Journal:
         return sandbox_id in self._entries
 
     def select(self, sandbox_id: str, wanted: LogFilter) -> list[LogRow]:
-        """Entries in the order of the direction; raises ``InvalidArgumentError``."""
+        """Entries that match, in the order of the direction and at most ``limit`` of them.
+
+        Raises ``InvalidArgumentError`` for a limit out of range or a search text that is too long.
+        """
         if not 0 <= wanted.limit <= MAX_LIMIT:
             raise InvalidArgumentError(f"limit must be between 0 and {MAX_LIMIT}")
         if wanted.search is not None and len(wanted.search) > MAX_SEARCH:

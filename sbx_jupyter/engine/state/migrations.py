@@ -1,4 +1,4 @@
-"""The steps that bring a store from one version to the next; never edited once released."""
+"""The steps that upgrade a store from one version to the next; never edit a released step."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _STEPS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     ("CREATE TABLE merges (key TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",),
 )
-"""Step n (from 0) makes version n + 1 from version n."""
+"""Step n (counted from 0) upgrades version n to version n + 1."""
 
 VERSION: Final = len(_STEPS)
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Bring the store from ``version`` to ``VERSION``, each step whole or not at all."""
+    """Upgrade the store from ``version`` to ``VERSION``, each step in one transaction."""
     for number in range(version, VERSION):
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -1,4 +1,4 @@
-"""What the engine remembers: one frozen record per row of its store."""
+"""The records that the engine stores: one frozen struct per table row."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from sbx_jupyter.protocol.secrets import Secret
 from sbx_jupyter.protocol.templates import BuildStart
 
 EVENTS_ADDRESS: Final = "http://192.0.2.1"
-"""``E2B_EVENTS_ADDRESS`` as hosted sandboxes have it; nobody listens there."""
+"""``E2B_EVENTS_ADDRESS`` as hosted sandboxes have it; nothing listens at this address."""
 
 BuildStatus = Literal["waiting", "building", "ready", "error"]
 PauseMode = Literal["full", "filesystem"]
 
 
 def now() -> dt.datetime:
-    """The time of day in UTC."""
+    """The current time, with the UTC zone."""
     return dt.datetime.now(dt.UTC)
 
 
 class Row(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """Base of the stored records; a field added later needs a default, and then no migration."""
+    """Base of the stored records. A new field with a default needs no migration."""
 
 
 class SandboxRow(Row, frozen=True, kw_only=True):
-    """All that is stored of one sandbox; its ``Slot`` has the row and the processes at run time."""
+    """The stored state of one sandbox. Its ``Slot`` holds the row and the processes at run time."""
 
     sandbox_id: str
     template_id: str
@@ -52,7 +52,7 @@ class SandboxRow(Row, frozen=True, kw_only=True):
     """Seconds asked for at creation; a resume by traffic uses it again (interface 9.4)."""
 
     window_start: dt.datetime
-    """Where the maximum life is counted from: the creation or the last resume."""
+    """Start of the maximum life: the creation or the last resume."""
 
     cpu_count: int
     memory_mb: int
@@ -81,7 +81,7 @@ class SandboxRow(Row, frozen=True, kw_only=True):
     start_command: str | None = None
     ready_command: str | None = None
     cage: dict[str, Any] | None = None
-    """``Cage.to_state()`` of the processes, while there are any."""
+    """``Cage.to_state()`` while the sandbox has processes, else ``None``."""
 
     boot_id: str | None = None
     """The boot of the machine that ``cage`` belongs to."""
@@ -98,7 +98,7 @@ class SandboxRow(Row, frozen=True, kw_only=True):
         return self.traffic_token is None
 
     def global_envs(self) -> dict[str, str]:
-        """The environment of every process in it (interface 3.3)."""
+        """The environment of every process in the sandbox (interface 3.3)."""
         return {
             **self.template_envs,
             **self.envs,
@@ -109,7 +109,7 @@ class SandboxRow(Row, frozen=True, kw_only=True):
         }
 
     def to_sandbox(self, domain: str | None = None) -> Sandbox:
-        """What create, connect, resume and fork answer."""
+        """The answer of create, connect, resume and fork."""
         return Sandbox(
             template_id=self.template_id,
             sandbox_id=self.sandbox_id,
@@ -122,11 +122,11 @@ class SandboxRow(Row, frozen=True, kw_only=True):
         )
 
     def to_listed(self) -> ListedSandbox:
-        """One element of a list."""
+        """The sandbox as an element of a list."""
         return ListedSandbox(**self._listed())
 
     def to_detail(self, domain: str | None = None) -> SandboxDetail:
-        """What get answers."""
+        """The answer of get."""
         return SandboxDetail(
             **self._listed(),
             envd_access_token=self.access_token,
@@ -157,7 +157,7 @@ class SandboxRow(Row, frozen=True, kw_only=True):
 
 
 def _redact(network: NetworkConfig) -> NetworkConfig:
-    """Without what is never given back: the egress proxy's password and certificate."""
+    """The network configuration without the egress proxy's password and certificate."""
     proxy = network.egress_proxy
     if proxy is None:
         return network
@@ -180,18 +180,18 @@ class TemplateRow(Row, frozen=True, kw_only=True):
     is_snapshot: bool = False
     tags: dict[str, TagAssignment] = {}
     assignments: tuple[PastAssignment, ...] = ()
-    """The last times that tags of it were put on builds, oldest first."""
+    """The last assignments of its tags to builds, oldest first."""
 
 
 class TagAssignment(Row, frozen=True, kw_only=True):
-    """Which build a tag of a template means."""
+    """The build that a tag of a template points to."""
 
     build_id: str
     created_at: dt.datetime
 
 
 class PastAssignment(Row, frozen=True, kw_only=True):
-    """One time that a tag was put on a build."""
+    """One assignment of a tag to a build."""
 
     assignment_id: str
     tag: str
@@ -221,36 +221,36 @@ class BuildRow(Row, frozen=True, kw_only=True):
     reason: str | None = None
     reason_step: str | None = None
     tags: tuple[str, ...] = ()
-    """What it is tagged with once it is ready."""
+    """The tags that it gets once it is ready."""
 
     source_sandbox_id: str | None = None
-    """The sandbox that a snapshot was made of."""
+    """The sandbox that a snapshot was made from."""
 
     announced: BuildStart | None = None
-    """What is to be built, where that was said before the start."""
+    """The build instructions, when they were sent before the start of the build."""
 
 
 class StepRow(Row, frozen=True, kw_only=True):
-    """What a build step made of the layers below it; a later build need not run it again."""
+    """The cached result of a build step; a later build with the same step does not run it again."""
 
     key: str
     layers: tuple[str, ...] = ()
-    """The layer that it made, if it made any."""
+    """The layer that the step made; empty if it changed no files."""
 
     below: tuple[str, ...] = ()
-    """The layers that it stood on; without them it is of no use."""
+    """The layers that the step ran on; the result is useless without them."""
 
     used_at: dt.datetime
 
 
 class ImageRow(Row, frozen=True, kw_only=True):
-    """A container image that was unpacked to a layer."""
+    """A container image that was unpacked into a layer."""
 
     key: str
     """The digest of its manifest or configuration."""
 
     names: tuple[str, ...] = ()
-    """What it was imported as; empty for one that a registry gave."""
+    """The names it was imported under; empty for an image pulled from a registry."""
 
     layers: tuple[str, ...]
     envs: dict[str, str] = {}
@@ -258,13 +258,13 @@ class ImageRow(Row, frozen=True, kw_only=True):
 
 
 class MergeRow(Row, frozen=True, kw_only=True):
-    """A layer that was made of several, and shows what they show."""
+    """A layer merged from several others, with the same files as their stack."""
 
     key: str
-    """The layer."""
+    """The merged layer."""
 
     layers: tuple[str, ...]
-    """What it was made of, topmost first."""
+    """The layers it was merged from, topmost first."""
 
 
 class RequestRow(Row, frozen=True, kw_only=True):
@@ -276,7 +276,7 @@ class RequestRow(Row, frozen=True, kw_only=True):
 
 
 class VolumeRow(Row, frozen=True, kw_only=True):
-    """A volume; its data is the directory of its id."""
+    """A volume; its files are in the directory named after its id."""
 
     volume_id: str
     name: str
@@ -321,5 +321,5 @@ class LogRow(Row, frozen=True, kw_only=True):
 
 
 def layer_paths(data_dir: Path, layers: tuple[str, ...]) -> tuple[Path, ...]:
-    """Where the layers of a row are."""
+    """The absolute paths of a row's layers."""
     return tuple(data_dir / layer for layer in layers)

@@ -1,7 +1,7 @@
 """Secrets: write-only values for header rules, encrypted at rest (interface 1.7).
 
-The key lies beside the store with mode 0600. That protects copies of the store alone; who can
-read the whole data directory as its owner can read the secrets.
+The key is beside the store with mode 0600. Encryption protects a copy of the store without the
+key; a process that can read the whole data directory can read the secrets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ class Secrets:
         self._cipher = Fernet(load_or_make_key(data_dir / "secrets.key", Fernet.generate_key))
 
     async def create(self, request: NewSecret) -> Secret:
-        """Keep a new secret; raises ``InvalidArgumentError``, ``AlreadyExistsError``."""
+        """Store a new secret.
+
+        Raises ``InvalidArgumentError`` for a bad name, value or metadata, ``AlreadyExistsError``
+        for a name in use or when there are ``MAX_SECRETS``.
+        """
         name = request.name.lower()
         if not _NAME.match(name):
             raise InvalidArgumentError(
@@ -73,7 +77,10 @@ class Secrets:
         return self._row(id_or_name).to_secret()
 
     async def update(self, id_or_name: str, request: SecretUpdate) -> Secret:
-        """Give a secret a new value and, where given, new metadata."""
+        """Give a secret a new value, and new metadata if the request has any.
+
+        Raises ``NotFoundError`` and ``InvalidArgumentError``.
+        """
         row = self._row(id_or_name)
         metadata = row.metadata
         if request.metadata is not None:
@@ -89,12 +96,12 @@ class Secrets:
         return row.to_secret()
 
     async def remove(self, id_or_name: str) -> None:
-        """Forget a secret; raises ``NotFoundError``."""
+        """Remove a secret; raises ``NotFoundError``."""
         row = self._row(id_or_name)
         await self._store.commit(Batch().remove(SecretRow, row.secret_id))
 
     def reveal(self, name: str) -> str | None:
-        """The value of a secret, for the egress proxy alone; ``None`` if there is none."""
+        """The value of a secret, for the egress proxy only; ``None`` if there is no such secret."""
         row = self._find(name.lower())
         return None if row is None else self._cipher.decrypt(row.value).decode()
 

@@ -1,6 +1,6 @@
-"""The engine's memory: SQLite with one writer, and a mirror of every row to read from.
+"""Stores the engine's rows in SQLite with one writer thread, and mirrors them in memory.
 
-A change is in the file before it is acknowledged. Reads come from the mirror and cost nothing.
+A change is in the file before it is acknowledged. Reads use the mirror and never touch the disk.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _KEYS: Final[dict[type[Row], tuple[str, str]]] = {
 
 
 class Table(Generic[R]):
-    """The mirror of one table: what is committed, and nothing else."""
+    """The committed rows of one table, in memory."""
 
     def __init__(self, kind: type[R]) -> None:
         self.kind = kind
@@ -90,24 +90,24 @@ class Table(Generic[R]):
         return self._rows.get(key)
 
     def set(self, key: str, row: R) -> None:
-        """For the store alone: show a row that is committed."""
+        """Add or replace a committed row; only the store calls this."""
         self._rows[key] = row
 
     def discard(self, key: str) -> None:
-        """For the store alone: stop showing a row whose removal is committed."""
+        """Drop a row whose removal is committed; only the store calls this."""
         self._rows.pop(key, None)
 
 
 @dataclass(slots=True)
 class Batch:
-    """Changes that are made together or not at all."""
+    """Changes that are committed in one transaction."""
 
     puts: list[Row] = field(default_factory=list[Row])
     removals: list[tuple[type[Row], str]] = field(default_factory=list[tuple[type[Row], str]])
     logs: list[LogRow] = field(default_factory=list[LogRow])
     forget_logs_before: dt.datetime | None = None
     keep_logs: int | None = None
-    """How many of the newest log rows of each sandbox are kept."""
+    """How many log rows of each sandbox to keep, the newest; ``None`` keeps all."""
 
     def put(self, row: Row) -> Batch:
         self.puts.append(row)
@@ -130,12 +130,12 @@ class _Pending:
 
 
 class Store:
-    """Rows of sandboxes, templates, builds and idempotency keys, and the log."""
+    """The tables of the engine's state, and the log of all sandboxes."""
 
     def __init__(
         self, path: Path, *, on_commit: Callable[[float], None] = lambda seconds: None
     ) -> None:
-        """``on_commit`` is told how long each commit took for who waited for it."""
+        """``on_commit`` is called with the seconds that each caller of ``commit`` waited."""
         self.path = path
         self._on_commit = on_commit
         self.sandboxes = Table(SandboxRow)
@@ -166,17 +166,17 @@ class Store:
         self._connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Open or make the file, migrate it and read the mirror.
+        """Open or make the file, upgrade it and load the mirror.
 
-        Raises ``DataLossError`` for a damaged file and ``FailedPreconditionError`` for one of a
-        newer version; the file is left as it is.
+        Raises ``DataLossError`` for a damaged file and ``FailedPreconditionError`` for a file of a
+        newer version or of another program; the file is left as it is.
         """
         await asyncio.to_thread(self._open)
         self._writer = threading.Thread(target=self._write_forever, name="sbx-store", daemon=True)
         self._writer.start()
 
     async def close(self) -> None:
-        """Write what is pending, then close the file."""
+        """Write the pending changes, then close the file."""
         if self._writer is not None:
             self._inbox.put(None)
             await asyncio.to_thread(self._writer.join)
@@ -188,9 +188,9 @@ class Store:
     async def commit(self, batch: Batch) -> None:
         """Make the changes durable, then visible in the mirror.
 
-        Batches that arrive while another is being written share the next transaction, and so its
+        Batches that arrive while another is being written share the next transaction and its
         fsync. Raises ``NoSpaceError`` when the disk is full, ``DataLossError`` when the file is
-        damaged; then nothing of the batch was done.
+        damaged, ``UnavailableError`` when the store is closed; then no change of the batch is kept.
         """
         if self._writer is None:
             raise UnavailableError("the engine's store is closed")
@@ -198,16 +198,16 @@ class Store:
         started = loop.time()
         pending = _Pending(batch, loop, loop.create_future())
         self._inbox.put(pending)
-        # A caller that goes away must not undo what the writer is doing.
+        # A cancelled caller must not cancel the future: the writer commits the batch anyway.
         await asyncio.shield(pending.done)
         self._on_commit(loop.time() - started)
 
     async def read_logs(self, since: dt.datetime, limit: int) -> list[LogRow]:
-        """The newest ``limit`` log rows since then, oldest first; once, at start."""
+        """The newest ``limit`` log rows since ``since``, oldest first; read once, at start."""
         rows = await asyncio.to_thread(self._read_logs, since.timestamp(), limit)
         return [msgspec.json.decode(record, type=LogRow) for record in rows]
 
-    # The rest runs before the writer's thread starts, or in it.
+    # The methods below run before the writer thread starts or in it, except ``_settle``.
 
     def _open(self) -> None:
         try:
@@ -242,8 +242,8 @@ class Store:
         if found != "ok":
             raise DataLossError(f"{self.path} is damaged: {found}")
         connection.execute("PRAGMA journal_mode = WAL")
-        # FULL: what was acknowledged survives power loss too. The fsync costs 0.25 ms on the disks
-        # we measured, and all that commit at once share one.
+        # FULL: acknowledged changes survive a power loss too. The fsync took 0.25 ms on the disks
+        # we measured, and batches that are committed together share one.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         migrate(connection, version)
@@ -274,7 +274,7 @@ class Store:
                 return
 
     def _next_group(self) -> tuple[list[_Pending], bool]:
-        """Wait for one batch and take all that came meanwhile; the flag says to stop after."""
+        """Wait for a batch and take those already queued; the flag says that they are the last."""
         group: list[_Pending] = []
         pending = self._inbox.get()
         while pending is not None:
@@ -287,9 +287,9 @@ class Store:
     def _write_group(self, group: list[_Pending]) -> None:
         try:
             self._write([pending.batch for pending in group])
-        except Exception as error:  # reported to every caller; the writer must go on
+        except Exception as error:  # reported to every caller; the writer must not end
             if len(group) > 1:
-                # One of them may be at fault alone: give each its own transaction.
+                # One batch may have caused the failure: give each its own transaction.
                 for pending in group:
                     self._write_group([pending])
                 return
@@ -313,12 +313,12 @@ class Store:
 
     def _answer(self, group: list[_Pending], error: SbxError | None) -> None:
         for pending in group:
-            # The loop is gone when the program was interrupted; then nobody waits either.
+            # The loop is closed when the program was interrupted; then no caller waits either.
             with contextlib.suppress(RuntimeError):
                 pending.loop.call_soon_threadsafe(self._settle, pending, error)
 
     def _settle(self, pending: _Pending, error: SbxError | None) -> None:
-        """On the event loop: show the change and wake who waits for it."""
+        """Update the mirror and end the caller's wait; runs on the event loop."""
         if error is None:
             for row in pending.batch.puts:
                 self._tables[type(row)].set(getattr(row, _KEYS[type(row)][1]), row)
@@ -353,7 +353,7 @@ def _apply(connection: sqlite3.Connection, batch: Batch) -> None:
 
 
 def _translate(error: BaseException, path: Path) -> SbxError:
-    """The domain error for what SQLite reports."""
+    """Turn an error of SQLite into a domain error; an ``SbxError`` stays as it is."""
     if isinstance(error, SbxError):
         return error
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
