@@ -38,7 +38,7 @@ from .launch import IGNORED_SIGNALS
 from .outbox import Outbox
 from .spawn import Spawner, encode_environment
 from .supervision import Supervision
-from .usage import Census
+from .usage import SandboxProcesses
 from .users import Users
 from .watch import Watches
 from .workers import Patience, TooLong, Workers
@@ -80,7 +80,7 @@ class Agent:
         )
         self._watches = Watches(self._users, self._files, self._patience)
         self._workers = Workers(self._perform_apart, self._watches.descriptor_of)
-        self._census = Census()
+        self._processes = SandboxProcesses()
         self._poll = select.poll()
         self._operations = self._make_operations()
 
@@ -108,8 +108,8 @@ class Agent:
             protocol.UNWATCH: watches.remove,
             protocol.SOCKETS: network.open_sockets,
             protocol.LISTEN: network.listen,
-            protocol.USAGE: self._census.usage,
-            protocol.FREEZE: self._census.freeze,
+            protocol.USAGE: self._processes.usage,
+            protocol.FREEZE: self._processes.freeze,
         }
 
     def serve(self) -> NoReturn:

@@ -5,33 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from . import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .operation import Answer, Body
+    from .procfs import ProcessStat
 
 
-_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _STOP_ROUNDS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """One line of ``/proc/<pid>/stat``."""
-
-    pid: int
-    parent: int
-    state: str
-    ticks: int
-    start: int
-    memory: int
-
-
-class Census:
+class SandboxProcesses:
     """The processes of this sandbox: all but PID 1 or, without a pid namespace, its descendants."""
 
     def __init__(self) -> None:
@@ -41,8 +29,9 @@ class Census:
         everyone = _members(with_self=True)
         disk = os.statvfs("/")
         return {
-            "cpu_ns": sum(member.ticks for member in everyone) * _TICK_NS,
-            "memory_bytes": sum(member.memory for member in everyone),
+            "cpu_ns": sum(member.own_ticks + member.child_ticks for member in everyone)
+            * procfs.TICK_NS,
+            "memory_bytes": sum(member.resident_bytes for member in everyone),
             "processes": len(everyone),
             "disk_used": (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
             "disk_total": disk.f_blocks * disk.f_frsize,
@@ -60,21 +49,21 @@ class Census:
             stopping = _about_to_stop()
             running = [m for m in _members() if m.state not in "TtZX"]
             running = [m for m in running if m.pid not in stopping or self._is_stopped_here(m)]
-            fresh = [m for m in running if (m.pid, m.start) not in self._stopped]
+            fresh = [m for m in running if (m.pid, m.start_time) not in self._stopped]
             for member in running:
                 _signal(member.pid, signal.SIGSTOP)
-            self._stopped.update((m.pid, m.start) for m in running)
+            self._stopped.update((m.pid, m.start_time) for m in running)
             if not fresh:
                 break
         return len(self._stopped)
 
-    def _is_stopped_here(self, member: _Member) -> bool:
-        return (member.pid, member.start) in self._stopped
+    def _is_stopped_here(self, member: ProcessStat) -> bool:
+        return (member.pid, member.start_time) in self._stopped
 
     def _go_on(self) -> int:
         count = 0
         for member in _members():
-            if (member.pid, member.start) in self._stopped:
+            if (member.pid, member.start_time) in self._stopped:
                 _signal(member.pid, signal.SIGCONT)
                 count += 1
         self._stopped.clear()
@@ -100,7 +89,7 @@ def _about_to_stop() -> set[int]:
     return found
 
 
-def _members(*, with_self: bool = False) -> list[_Member]:
+def _members(*, with_self: bool = False) -> list[ProcessStat]:
     own = os.getpid()
     everyone = {member.pid: member for member in _read_all()}
     if own == 1:
@@ -120,26 +109,7 @@ def _members(*, with_self: bool = False) -> list[_Member]:
     return [m for m in everyone.values() if is_ours(m.pid) and (with_self or m.pid != own)]
 
 
-def _read_all() -> Iterator[_Member]:
+def _read_all() -> Iterator[ProcessStat]:
     for name in os.listdir("/proc"):
-        if name.isdigit() and (member := _read(int(name))) is not None:
+        if name.isdigit() and (member := procfs.read_stat(int(name))) is not None:
             yield member
-
-
-def _read(pid: int) -> _Member | None:
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        text = os.read(fd, 4096).decode("latin-1")
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    # The name of the program comes in brackets and may itself hold any brackets and spaces.
-    fields = text.rpartition(")")[2].split()
-    if len(fields) < 22:
-        return None
-    ticks = sum(int(number) for number in fields[11:15])
-    return _Member(pid, int(fields[1]), fields[0], ticks, int(fields[19]), int(fields[21]) * _PAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sbx_jupyter.agent.procfs import boot_id
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
@@ -16,7 +17,6 @@ from sbx_jupyter.engine.sandboxes.removal import Removal
 from sbx_jupyter.engine.sandboxes.service import Sandboxes
 from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
-from sbx_jupyter.engine.state.datadir import DataDir, boot_id
 from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.storage.capture import Capture
 from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
@@ -33,6 +33,7 @@ from sbx_jupyter.engine.watch.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.attachments import Attachments
+    from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.templates.service import Templates
     from sbx_jupyter.engine.watch.meters import Meters

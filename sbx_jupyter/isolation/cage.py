@@ -8,9 +8,9 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+from sbx_jupyter.agent.procfs import boot_id
 from sbx_jupyter.isolation import stopped_child
 from sbx_jupyter.isolation.confined import descendants
-from sbx_jupyter.isolation.zygote.cage_records import boot_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +125,7 @@ class Cage:
 
     def free_agent(self) -> bool:
         """End what somebody inside has stopped so that the agent waits for it; blocking."""
-        return not self.kept and stopped_child.kill_unborn(self.pid)
+        return not self.kept and stopped_child.kill_stopped_child(self.pid)
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

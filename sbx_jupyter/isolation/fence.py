@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sbx_jupyter.agent.procfs import boot_id, has_ended, start_time_of
 from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
@@ -22,7 +23,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, Spread
 from sbx_jupyter.isolation.process_resources import OpenFiles
 from sbx_jupyter.isolation.root import rootfs
-from sbx_jupyter.isolation.zygote.cage_records import CageRecords, boot_id, has_ended, start_time_of
+from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 from sbx_jupyter.isolation.zygote.client import (
     ZygoteProcess,
     end_former_zygote,

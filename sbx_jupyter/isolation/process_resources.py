@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+from sbx_jupyter.agent import procfs
+
 _NOT_ON_DISK: Final = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV", "/anon_hugepage")
 _MAX_NAME: Final = 32
 _MAX_LOOKS: Final = 250_000
@@ -45,7 +46,7 @@ def resident(pid: int, *, exact: bool = False) -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         if exact and (parts := _proportional(pid)) is not None:
             return parts
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * procfs.PAGE_SIZE
     return 0
 
 
@@ -59,10 +60,8 @@ def _proportional(pid: int) -> int | None:
 
 def ticks(pid: int) -> int:
     """Processor time so far."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        return sum(map(int, text.rpartition(")")[2].split()[11:13]))
-    return 0
+    stat = procfs.read_stat(pid)
+    return 0 if stat is None else stat.own_ticks
 
 
 def open_files(pids: list[int]) -> OpenFiles:

@@ -11,46 +11,34 @@ import contextlib
 import os
 import signal
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from sbx_jupyter.agent import procfs
 
 _FORKED_WITHOUT_EXEC: Final = 0x40
 """``PF_FORKNOEXEC`` of linux/sched.h."""
 
 
-class _Status(NamedTuple):
-    state: str
-    parent: int
-    flags: int
-
-
-def kill_unborn(agent: int) -> bool:
+def kill_stopped_child(agent: int) -> bool:
     """Kill the stopped child whose exec the agent waits for, if there is one; blocking.
 
     Only that child has the memory of the agent, and it cannot be gone and its id taken before the
     agent goes on.
     """
-    own = _status(agent)
+    own = procfs.read_stat(agent)
     if own is None or own.state != "D":
         return False
     memory = _memory(agent)
     with contextlib.suppress(OSError):
         children = Path(f"/proc/{agent}/task/{agent}/children").read_text()
         for child in map(int, children.split()):
-            found = _status(child)
+            found = procfs.read_stat(child)
             if found is None or found.parent != agent or found.state not in "Tt":
                 continue
             if found.flags & _FORKED_WITHOUT_EXEC and _memory(child) == memory:
                 os.kill(child, signal.SIGKILL)
                 return True
     return False
-
-
-def _status(pid: int) -> _Status | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return _Status(fields[0], int(fields[1]), int(fields[6]))
 
 
 def _memory(pid: int) -> str:

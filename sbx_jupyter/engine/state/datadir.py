@@ -8,21 +8,15 @@ import fcntl
 import hmac
 import os
 import struct
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _HIDDEN = "."
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_id() -> str:
-    """The kernel's id of the current boot; it differs after every restart of the machine."""
-    return _BOOT_ID.read_text().strip()
-
-
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
+from sbx_jupyter.agent import procfs
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.kernel.usage import Usage
 
@@ -21,9 +22,6 @@ _PATIENCE: Final = 1.0
 
 _STILL: Final = frozenset("TtZXx")
 """States of a thread that runs no code: stopped, traced, ended."""
-
-_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def descendants(pid: int) -> list[int]:
@@ -74,16 +72,13 @@ def go_on(keeper: int) -> None:
 
 def usage(keeper: int) -> Usage:
     """CPU time and memory of the sandbox's processes; what ended is in its parent's sums."""
-    ticks = pages = count = 0
+    ticks = resident = count = 0
     for pid in descendants(keeper):
-        with contextlib.suppress(OSError):
-            fields = (
-                Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-            )
-            ticks += sum(map(int, fields[11:15]))
-            pages += int(fields[21])
+        if (stat := procfs.read_stat(pid)) is not None:
+            ticks += stat.own_ticks + stat.child_ticks
+            resident += stat.resident_bytes
             count += 1
-    return Usage(ticks * _TICK_NS, pages * _PAGE, 0, count)
+    return Usage(ticks * procfs.TICK_NS, resident, 0, count)
 
 
 def end_all() -> NoReturn:
@@ -127,8 +122,10 @@ def _is_running(pid: int) -> bool:
     """Whether a thread of the process is not stopped; one that waits for a disk cannot be yet."""
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
-            text = Path(f"/proc/{pid}/task/{task}/stat").read_text(errors="replace")
-            if text.rpartition(")")[2].split()[0] not in _STILL:
+            stat = procfs.read_stat(pid, int(task))
+            if stat is None:
+                return False  # it ended
+            if stat.state not in _STILL:
                 return True
     except OSError:
         return False  # it ended

@@ -6,14 +6,11 @@ Standard library only, for the zygote.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
-import select
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-_ENDED: Final = ("Z", "X")
-"""States of processes that only wait for their parents to look."""
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class CageRecords:
@@ -49,31 +46,3 @@ class CageRecords:
             with contextlib.suppress(ValueError):  # cut off by a crash of the machine
                 found[path.name] = json.loads(path.read_text())
         return found
-
-
-def identity(pid: int) -> dict[str, Any]:
-    """What tells a living process from all others, also after its pid was given away again."""
-    return {"pid": pid, "start_time": start_time_of(pid), "boot_id": boot_id()}
-
-
-@functools.cache
-def boot_id() -> str:
-    """The identity of this boot: pids and start times mean nothing in another one."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def start_time_of(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None when it is gone, waited for or not."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in _ENDED else int(fields[19])
-
-
-def has_ended(pidfd: int) -> bool:
-    """Whether a process ran to its end, also one that is still to be reaped."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))

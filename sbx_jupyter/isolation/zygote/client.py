@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
+from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
 from sbx_jupyter.errors import IsolationError, SbxError
 from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.kernel import users
-from sbx_jupyter.isolation.zygote.cage_records import boot_id, identity, start_time_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

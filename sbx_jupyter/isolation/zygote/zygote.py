@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sbx_jupyter.agent import wire
+from sbx_jupyter.agent import procfs, wire
 from sbx_jupyter.isolation.confined import keeper, setup
 from sbx_jupyter.isolation.kernel import syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
@@ -163,7 +163,7 @@ class Zygote:
                 gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
                 users.write_maps(pid, uid_map, gid_map)
             # Before any of it runs: an engine that dies now leaves nothing that cannot be found.
-            self._cages.write(order.sandbox_id, {**body["record"], **cage_records.identity(pid)})
+            self._cages.write(order.sandbox_id, {**body["record"], **procfs.identity(pid)})
             os.write(release, b"1")
         except OSError:
             wire.close_all(given)

@@ -17,11 +17,11 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
+from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
 from sbx_jupyter.engine.egress.full import tap_filter
 from sbx_jupyter.engine.egress.full.link import MTU
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation.kernel import tap
-from sbx_jupyter.isolation.zygote.cage_records import boot_id, identity, start_time_of
 
 if TYPE_CHECKING:
     from pathlib import Path
