@@ -41,7 +41,7 @@ _KEEP_SANDBOXES_SIGNALS: Final = frozenset({signal.SIGHUP})
 
 
 class SbxEngine(Application):
-    """Sandboxes on this machine, served over HTTP."""
+    """Runs the engine of this machine and serves it over HTTP."""
 
     name = "jupyter-sbx-engine"
     description = "Run the sandbox engine in the foreground."
@@ -51,27 +51,39 @@ class SbxEngine(Application):
         0,
         min=0,
         max=65535,
-        help="The port to listen on; 0 takes the last one again, if it is free.",
+        help="The port to listen on. 0 uses the port of the last start if it is free, else any.",
     ).tag(config=True)
-    data_dir = Unicode(help="The directory of all state.").tag(config=True)
-    connection_file = Unicode(help="Where to write address and key once ready.").tag(config=True)
+    data_dir = Unicode(
+        help="The directory for the engine's database, sandboxes, templates and logs."
+    ).tag(config=True)
+    connection_file = Unicode(
+        help="The file for address and API key, written when the engine is ready."
+    ).tag(config=True)
     isolation = Unicode(
-        "auto", help="The least isolation to start with: auto, namespaces, landlock or none."
+        "auto",
+        help="The isolation tier: namespaces, landlock or none; auto uses the strongest of the"
+        " first two that works on this machine.",
     ).tag(config=True)
     domain = Unicode(
-        "", help="Told to clients as the domain of sandboxes; for engines behind a TLS terminator."
+        "",
+        help="The domain of sandbox host names that clients get; for engines behind a TLS"
+        " terminator.",
     ).tag(config=True)
     allow_origin = Unicode("*", help="The Access-Control-Allow-Origin of answers.").tag(config=True)
-    pool_size = Int(4, min=0, max=64, help="How many sandboxes to keep ready.").tag(config=True)
+    pool_size = Int(
+        4, min=0, max=64, help="How many sandboxes to start ahead of requests for them."
+    ).tag(config=True)
     warm_interpreter = Bool(
-        True, help="Start code interpreters ahead, in sandboxes of code-interpreter-v1."
+        True,
+        help="Start a code interpreter in each sandbox of code-interpreter-v1 before the first"
+        " request for it.",
     ).tag(config=True)
     max_sandboxes = Int(100, min=1, help="How many sandboxes may run at once.").tag(config=True)
     max_timeout = Int(86400, min=1, help="The longest life of a sandbox in seconds.").tag(
         config=True
     )
     max_connections_per_sandbox = Int(
-        512, min=1, help="How many requests the ports of one sandbox serve at once."
+        512, min=1, help="How many requests to the ports of one sandbox may run at once."
     ).tag(config=True)
     default_memory_mb = Int(1024, min=64, help="Memory of a sandbox in MiB.").tag(config=True)
     default_cpu_count = Int(2, min=1, help="Processors of a sandbox.").tag(config=True)
@@ -81,31 +93,33 @@ class SbxEngine(Application):
     network = Enum(
         ("proxy", "full"),
         "proxy",
-        help="How sandboxes reach the outside: by a proxy for HTTP and SOCKS, or fully, with TCP"
-        " and UDP (needs slirp4netns).",
+        help="The network of sandboxes: proxy gives them a proxy for HTTP and SOCKS, full gives"
+        " them TCP and UDP as well (needs slirp4netns).",
     ).tag(config=True)
     egress_exceptions = List(
         Unicode(),
-        help="Networks that sandboxes may reach although they are not public: a package mirror.",
+        help="Non-public networks (CIDR) that sandboxes may reach, such as a package mirror's.",
     ).tag(config=True)
-    max_builds = Int(20, min=1, help="Template builds that run or wait for their turn.").tag(
+    max_builds = Int(20, min=1, help="How many template builds may run or wait in the queue.").tag(
         config=True
     )
-    parallel_builds = Int(2, min=1, help="Template builds that run at once.").tag(config=True)
-    build_step_timeout = Float(3600.0, min=1, help="Seconds for one step of a build.").tag(
-        config=True
-    )
-    max_cached_steps = Int(500, min=0, help="How many steps of builds are remembered.").tag(
+    parallel_builds = Int(2, min=1, help="How many template builds run at once.").tag(config=True)
+    build_step_timeout = Float(
+        3600.0, min=1, help="Seconds that one step of a template build may take."
+    ).tag(config=True)
+    max_cached_steps = Int(500, min=0, help="How many build steps are kept in the cache.").tag(
         config=True
     )
     max_step_cache_gb = Float(
-        20.0, min=0, help="What the layers of steps may take that only the cache keeps, in GiB."
+        20.0, min=0, help="Disk space for layers that only the cache of build steps uses, in GiB."
     ).tag(config=True)
-    metrics_interval = Float(5.0, min=0.5, help="Seconds between two readings.").tag(config=True)
+    metrics_interval = Float(
+        5.0, min=0.5, help="Seconds between two readings of a sandbox's metrics."
+    ).tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
-    features = List(Unicode(), help="Names that GET /engine/info lists for clients.").tag(
-        config=True
-    )
+    features = List(
+        Unicode(), help="Feature names that GET /engine/info lists, besides the engine's own."
+    ).tag(config=True)
 
     _has_log = False
 
@@ -227,7 +241,7 @@ class SbxEngine(Application):
         return keep_sandboxes
 
     def settings(self) -> Any:
-        """The settings of the HTTP service."""
+        """The HTTP service's settings, a ``ServiceSettings``."""
         from sbx_jupyter.service.context import ServiceSettings
 
         return ServiceSettings(

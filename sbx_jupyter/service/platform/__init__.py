@@ -1,5 +1,5 @@
 """The platform API: one module per resource (interface 1).
 
-Handlers check and translate; what happens is decided in ``engine``. A new endpoint needs an
-``Operation`` from ``operation_spec.py`` and a row in ``server.py``.
+Handlers parse requests, call ``engine`` and format its results. A new endpoint needs the decorator
+``operation`` from ``operation_spec.py`` and a route in ``server.py``.
 """

@@ -32,7 +32,7 @@ _PAGE: Final = Parameter(
     "limit",
     {"type": "integer", "minimum": 0, "maximum": MAX_LOG_PAGE, "default": MAX_LOG_PAGE},
 )
-_LEVEL: Final = Parameter("level", {"enum": list(LEVELS)}, "The least level.")
+_LEVEL: Final = Parameter("level", {"enum": list(LEVELS)}, "The lowest level to return.")
 
 
 class BuildRequestHandler(PlatformHandler):
@@ -63,13 +63,13 @@ class UploadLinkHandler(PlatformHandler):
         self.answer(FileUpload(present=present, url=f"{self._origin()}{UPLOAD_PATH}{link}"), 201)
 
     def _origin(self) -> str:
-        """The address that the client reached us by, be it through a TLS terminator."""
+        """The scheme and host that the client used, also when a TLS terminator is in between."""
         scheme = self.request.headers.get("X-Forwarded-Proto", self.request.protocol)
         return f"{scheme if scheme in ('http', 'https') else 'http'}://{self.request.host}"
 
 
 class ReceivingHandler(PlatformHandler):
-    """Takes a body of any size to the disk."""
+    """Base of the uploads: writes a body of any size to the disk."""
 
     max_body_size: ClassVar[int] = _UNLIMITED
     _upload: Upload | None = None
@@ -135,7 +135,7 @@ class BuildStatusHandler(PlatformHandler):
     """``/templates/{id}/builds/{id}/status``."""
 
     @operation(
-        "Say where a build is (T5)",
+        "Get the status of a build (T5)",
         answers={200: BuildInfo},
         errors=(*COMMON_ERRORS, 403),
         query=(
@@ -167,7 +167,7 @@ class BuildLogsHandler(PlatformHandler):
             _PAGE,
             Parameter("direction", {"enum": ["forward", "backward"], "default": "forward"}),
             _LEVEL,
-            Parameter("source", {"enum": ["temporary", "persistent"]}, "There is one source."),
+            Parameter("source", {"enum": ["temporary", "persistent"]}, "Has no effect."),
         ),
     )
     async def get(self, reference: str, build_id: str) -> None:
@@ -195,7 +195,7 @@ class BuildLogsHandler(PlatformHandler):
 
 
 class ImageHandler(ReceivingHandler):
-    """``/engine/images/{name}``: ours, for the command line."""
+    """``/engine/images/{name}``: an addition to the platform API, for the command line."""
 
     async def admit(self) -> None:
         await super().admit()

@@ -1,4 +1,4 @@
-"""What a sandbox changed: an addition to the platform API."""
+"""Routes that compare a sandbox with what it started from: an addition to the platform API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
 _CHUNK: Final = 256 * 1024
-_SINCE: Final = Parameter("since", {"type": "string"}, "A snapshot; the template by default.")
+_SINCE: Final = Parameter(
+    "since", {"type": "string"}, "The snapshot to compare with; default: the template."
+)
 
 
 class DiffHandler(PlatformHandler):

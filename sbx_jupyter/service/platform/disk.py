@@ -1,4 +1,4 @@
-"""Disk use, and work in progress on sandboxes: additions to the platform API."""
+"""Disk use, and long operations on sandboxes: additions to the platform API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DAY = 86400
 _MAX_AGE = Parameter(
     "maxAge",
     {"type": "integer", "minimum": 0, "maximum": _DAY, "default": 30},
-    "Seconds that the measurement may be old.",
+    "The greatest age of the measurement in seconds.",
 )
 
 
@@ -18,7 +18,7 @@ class DiskHandler(PlatformHandler):
     """``/engine/disk``."""
 
     @operation(
-        "Say what templates, sandboxes, volumes and caches take on the disk",
+        "Report the disk use of templates, sandboxes, volumes and caches",
         answers={200: DiskUse},
         errors=COMMON_ERRORS,
         query=(_MAX_AGE,),
@@ -32,7 +32,7 @@ class PruneHandler(PlatformHandler):
     """``/engine/prune``."""
 
     @operation(
-        "Remove what is only kept because it may be of use again",
+        "Remove cached files that nothing uses",
         body=PruneRequest,
         is_body_optional=True,
         answers={200: PruneAnswer},
@@ -47,7 +47,7 @@ class OperationsHandler(PlatformHandler):
     """``/engine/sandboxes/{id}/operations``."""
 
     @operation(
-        "List the work in progress on a sandbox that may take long",
+        "List the long operations in progress on a sandbox",
         answers={200: list[SandboxOperation]},
         errors=COMMON_ERRORS,
     )

@@ -1,4 +1,4 @@
-"""The description of the API, generated from what the handlers themselves say (OpenAPI 3.1)."""
+"""Generates the OpenAPI 3.1 description of the API from the operations of the handlers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PHRASES: Final = {
 
 @lru_cache(maxsize=1)
 def describe(version: str, platform_routes: tuple[tuple[str, type[RequestHandler]], ...]) -> bytes:
-    """The whole description, of these routes and the runtime's, as JSON."""
+    """The description of ``platform_routes`` and of the runtime's routes, as JSON."""
     platform = [(route[0], verb, found) for route in platform_routes for verb, found in _of(route)]
     runtime = [(route[0], verb, found) for route in RUNTIME_ROUTES for verb, found in _of(route)]
     unary = {name: method for name, method in METHODS.items() if isinstance(method, Unary)}

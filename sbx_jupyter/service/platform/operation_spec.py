@@ -1,4 +1,4 @@
-"""Says of a handler's verb what it takes and answers; requests and the API description use it."""
+"""Describes the request and the answers of a handler's verb, for the API description."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Operation:
 
     summary: str
     answers: dict[int, Any]
-    """Status to the type of its JSON body; ``None`` for no body, a text for a content type."""
+    """By status: the type of the JSON body, a content type as text, or ``None`` for no body."""
 
     errors: tuple[int, ...] = ()
     body: Any = None
@@ -49,7 +49,7 @@ def operation(
     is_body_optional: bool = False,
     query: tuple[Parameter, ...] = (),
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
-    """Mark a verb of a handler; it then runs only when its request was not refused before."""
+    """Describe a verb of a handler, and run it only if its request has not been refused before."""
     described = Operation(
         summary=summary,
         answers=answers,

@@ -25,7 +25,9 @@ COMMON_ERRORS: Final = (400, 401, 404, 429, 500)
 LIMIT: Final = Parameter(
     "limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 100}, "Page size."
 )
-NEXT_TOKEN: Final = Parameter("nextToken", {"type": "string"}, "Where the page before ended.")
+NEXT_TOKEN: Final = Parameter(
+    "nextToken", {"type": "string"}, "The X-Next-Token of the page before."
+)
 
 
 class PlatformHandler(BodyHandler):
@@ -56,7 +58,7 @@ class PlatformHandler(BodyHandler):
             raise UnauthenticatedError("the API key is not the key of this engine")
 
     def release(self) -> None:
-        """Give back what the request held: at its end, and when the client went away."""
+        """Release what the request holds, at its end or when the client disconnects."""
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
@@ -79,7 +81,10 @@ class PlatformHandler(BodyHandler):
     # Bodies.
 
     def read_body(self, kind: type[T], *, optional: bool = False) -> T:
-        """The body as a record; raises ``InvalidArgumentError`` with the texts of 1.0.4."""
+        """Decode the JSON body; an empty or null one counts as ``{}`` if ``optional``.
+
+        Raises ``InvalidArgumentError`` with the texts of interface 1.0.4.
+        """
         raw: bytes | bytearray = self.body
         if optional and bytes(raw).strip() in (b"", b"null"):
             raw = b"{}"
@@ -91,7 +96,7 @@ class PlatformHandler(BodyHandler):
             raise InvalidArgumentError(f"Error when parsing request: {error}") from None
 
     def answer(self, body: Any = None, status: int = 200) -> None:
-        """End the request with a JSON body, or with none for 204 and 202."""
+        """End the request with a JSON body (``bytes`` are sent as they are), or without one."""
         self.set_status(status)
         if body is None:
             self.clear_header("Content-Type")
@@ -103,7 +108,7 @@ class PlatformHandler(BodyHandler):
         self.finish(payload)
 
     def answer_page(self, items: Any, next_token: str | None) -> None:
-        """End the request with one page of a list, and where the next one begins."""
+        """End the request with one page of a list; ``next_token`` is of the next page, if any."""
         if next_token:
             self.set_header("X-Next-Token", next_token)
         self.answer(items)
@@ -111,11 +116,14 @@ class PlatformHandler(BodyHandler):
     # Path and query.
 
     def sandbox_id(self, text: str) -> str:
-        """The sandbox named in the path (interface 1.0.5)."""
+        """Parse the sandbox id in the path (interface 1.0.5)."""
         return access.parse_sandbox_id(text)
 
     def query_text(self, name: str) -> str | None:
-        """One query value; raises ``InvalidArgumentError`` unless it is UTF-8."""
+        """A query value, the last if there are several, else ``None``.
+
+        Raises ``InvalidArgumentError`` unless it is UTF-8.
+        """
         values = self.request.query_arguments.get(name)
         if not values:
             return None
@@ -130,7 +138,7 @@ class PlatformHandler(BodyHandler):
     def query_int(
         self, name: str, default: T, *, minimum: int | None = None, maximum: int | None = None
     ) -> int | T:
-        """A whole number in range; raises ``InvalidArgumentError``."""
+        """A whole number from ``minimum`` to ``maximum``; raises ``InvalidArgumentError``."""
         text = self.query_text(name)
         if text is None or text == "":
             return default
@@ -161,7 +169,7 @@ class PlatformHandler(BodyHandler):
         if text is None or text == "":
             return None
         try:
-            # A "+" of the zone that was not percent-encoded arrives as a space.
+            # The "+" of a time zone arrives as a space if it was not percent-encoded.
             value = msgspec.convert(text.replace(" ", "+"), dt.datetime)
         except msgspec.ValidationError as error:
             raise InvalidArgumentError(f"validation error: {name}: {error}") from None
@@ -170,7 +178,7 @@ class PlatformHandler(BodyHandler):
         return value
 
     async def options(self, *args: str) -> None:
-        """Answer a preflight request of any origin."""
+        """Answer a preflight request from any origin."""
         allow_preflight(self)
 
 
@@ -186,7 +194,7 @@ def allow_preflight(handler: BodyHandler) -> None:
 
 
 class UnknownRouteHandler(PlatformHandler):
-    """Answers what no route matches with 404 (interface 1.0.4)."""
+    """Answers 404 to requests that match no route (interface 1.0.4)."""
 
     needs_key: ClassVar[bool] = False
 
@@ -201,8 +209,9 @@ class _NoRouteError(SbxError):
 def parse_metadata(text: str) -> dict[str, str]:
     """The metadata filter of a list request (interface 1.3, "S3 metadata encoding").
 
-    ``text`` is the decoded query value. Clients encode keys and values twice more, so splitting
-    first is safe; a client that encodes the whole text leaves no ``=`` to see.
+    ``text`` is the decoded query value. Clients encode keys and values twice more, so it can be
+    split before they are decoded. If the client encoded the whole text, it has no ``=`` and is
+    decoded first. Raises ``InvalidArgumentError``.
     """
     rounds = 2
     while "=" not in text and rounds:

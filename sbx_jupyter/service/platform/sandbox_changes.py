@@ -1,4 +1,4 @@
-"""Pause, fork, lengthen, cut off and rename sandboxes (interface 1.3: S10 to S14)."""
+"""Routes that change sandboxes: pause, fork, timeout, network, metadata (interface S10 to S14)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PauseHandler(PlatformHandler):
         """Raise ``UnavailableError`` when the sandbox runs and does not answer."""
         sandbox = self.service.engine.sandboxes.find_live(sandbox_id)
         if sandbox is None:
-            return  # the pause itself knows why
+            return  # the pause raises the error
         try:
             async with asyncio.timeout(_HEALTH_TIMEOUT):
                 await sandbox.files.stat("/")
@@ -91,7 +91,7 @@ class ForkHandler(PlatformHandler):
 
 
 class MetadataHandler(PlatformHandler):
-    """``/engine/sandboxes/{id}``: an addition, for instance to rename a sandbox."""
+    """``/engine/sandboxes/{id}``: an addition to the platform API, used to rename a sandbox."""
 
     @operation(
         "Change a sandbox's metadata",
@@ -111,7 +111,7 @@ class TimeoutHandler(PlatformHandler):
     """``/sandboxes/{id}/timeout``."""
 
     @operation(
-        "Set when a sandbox ends (S12)",
+        "Set the end time of a sandbox (S12)",
         body=TimeoutRequest,
         answers={204: None},
         errors=(*COMMON_ERRORS, 409),
@@ -126,7 +126,7 @@ class RefreshHandler(PlatformHandler):
     """``/sandboxes/{id}/refreshes``."""
 
     @operation(
-        "Keep a sandbox alive (S13)",
+        "Extend the time of a sandbox (S13)",
         body=RefreshRequest,
         is_body_optional=True,
         answers={204: None},

@@ -1,4 +1,4 @@
-"""Readings and logs of sandboxes (interface 1.3: S15 to S18)."""
+"""Routes for metrics and logs of sandboxes (interface 1.3: S15 to S18)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MetricsHandler(PlatformHandler):
     """``/sandboxes/{id}/metrics``."""
 
     @operation(
-        "Readings of a sandbox over time (S15)",
+        "List the metrics of a sandbox over time (S15)",
         answers={200: list[SandboxMetric]},
         errors=COMMON_ERRORS,
         query=(
@@ -49,14 +49,14 @@ class AllMetricsHandler(PlatformHandler):
     """``/sandboxes/metrics``."""
 
     @operation(
-        "The latest reading of several sandboxes (S16)",
+        "Get the latest metrics of several sandboxes (S16)",
         answers={200: dict[str, dict[str, SandboxMetric]]},
         errors=COMMON_ERRORS,
         query=(
             Parameter(
                 "sandbox_ids",
                 {"type": "array", "items": {"type": "string"}, "maxItems": _MAX_BULK},
-                "Ids as a comma list.",
+                "Ids, separated by commas.",
                 required=True,
             ),
         ),
@@ -77,7 +77,7 @@ class AllMetricsHandler(PlatformHandler):
 
 
 class LogLine(msgspec.Struct, kw_only=True, frozen=True):
-    """One line of the old form: its text is a JSON object."""
+    """One log line of the old form; ``line`` is a JSON object as text."""
 
     timestamp: Any
     line: str
@@ -100,7 +100,7 @@ class LogsHandler(PlatformHandler):
     """``/sandboxes/{id}/logs``."""
 
     @operation(
-        "The log of a sandbox, old form (S17)",
+        "Get the log of a sandbox, old form (S17)",
         answers={200: SandboxLogs},
         errors=COMMON_ERRORS,
         query=(
@@ -124,13 +124,13 @@ class LogsV2Handler(PlatformHandler):
     """``/v2/sandboxes/{id}/logs``."""
 
     @operation(
-        "The log of a sandbox (S18)",
+        "Get the log of a sandbox (S18)",
         answers={200: SandboxLogsV2},
         errors=COMMON_ERRORS,
         query=(
             Parameter("cursor", _SECONDS, "Unix milliseconds."),
             Parameter("direction", {"type": "string", "enum": ["forward", "backward"]}),
-            Parameter("level", {"type": "string", "enum": list(_LEVELS)}, "Least level."),
+            Parameter("level", {"type": "string", "enum": list(_LEVELS)}, "The lowest level."),
             Parameter("limit", {"type": "integer", "minimum": 0, "maximum": 1000}),
             Parameter("search", {"type": "string", "maxLength": 256}),
         ),
@@ -155,7 +155,7 @@ class LogsV2Handler(PlatformHandler):
 
 
 def as_lines(entries: Sequence[SandboxLogEntry]) -> list[LogLine]:
-    """The old form of entries: command line clients parse each line as a JSON object."""
+    """Convert entries to the old form, whose lines command line clients parse as JSON objects."""
     return [
         LogLine(
             timestamp=entry.timestamp,

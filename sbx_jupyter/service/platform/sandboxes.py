@@ -1,4 +1,4 @@
-"""Create, find and end sandboxes (interface 1.3: S1 to S9)."""
+"""Routes that create, find, resume and end sandboxes (interface 1.3: S1 to S9)."""
 
 from __future__ import annotations
 
@@ -28,22 +28,25 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.rows import SandboxRow
 
 _MAX_TIMEOUT: Final = 2**31 - 1
-_METADATA: Final = Parameter("metadata", {"type": "string"}, "Pairs that must all match.")
+_METADATA: Final = Parameter("metadata", {"type": "string"}, "Pairs key=value that all must match.")
 _STATE: Final = Parameter(
     "state",
     {"type": "array", "items": {"type": "string", "enum": ["running", "paused"]}},
-    "States to list; both by default.",
+    "The states to list; default: both.",
 )
 
 
 class _SandboxAnswers(PlatformHandler):
-    """Answers with one sandbox."""
+    """Base of the handlers that answer with one sandbox."""
 
     def answer_sandbox(self, row: SandboxRow, status: int) -> None:
         self.answer(row.to_sandbox(self.service.settings.domain), status)
 
     def connect_timeout(self, timeout: int | None, default: int | None) -> int:
-        """The timeout of connect or resume; raises ``InvalidArgumentError``."""
+        """The timeout of a connect or resume in seconds.
+
+        Raises ``InvalidArgumentError`` for a negative one, and for none without a ``default``.
+        """
         if timeout is None:
             if default is None:
                 raise InvalidArgumentError("validation error: timeout is required")
@@ -66,7 +69,7 @@ class SandboxesV2Handler(_SandboxAnswers):
         await self.create(version=2)
 
     async def create(self, version: int) -> None:
-        """Create by either version of the route."""
+        """Create a sandbox by the rules of ``version`` 1 or 2."""
         request = self.read_body(NewSandbox)
         row = await self.service.engine.sandboxes.create(
             request,
@@ -161,7 +164,7 @@ class ConnectV2Handler(_SandboxAnswers):
     """``/v2/sandboxes/{id}/connect``."""
 
     @operation(
-        "Use a sandbox, resuming it if it is paused (S7)",
+        "Connect to a sandbox, and resume it if it is paused (S7)",
         body=ConnectSandbox,
         is_body_optional=True,
         answers={200: Sandbox, 201: Sandbox},
@@ -171,7 +174,7 @@ class ConnectV2Handler(_SandboxAnswers):
         await self.connect(sandbox_id, DEFAULT_TIMEOUT)
 
     async def connect(self, sandbox_id: str, default: int | None) -> None:
-        """Connect by either version of the route."""
+        """Connect; ``default`` is the timeout of a request without one, ``None`` to refuse it."""
         request = self.read_body(ConnectSandbox, optional=True)
         timeout = self.connect_timeout(request.timeout, default)
         row, resumed = await self.service.engine.sandboxes.connect(
@@ -184,7 +187,7 @@ class ConnectV1Handler(ConnectV2Handler):
     """``/sandboxes/{id}/connect``."""
 
     @operation(
-        "Use a sandbox, old form (S8)",
+        "Connect to a sandbox, old form (S8)",
         body=ConnectSandbox,
         answers={200: Sandbox, 201: Sandbox},
         errors=(*COMMON_ERRORS, 409, 503, 504),

@@ -1,4 +1,4 @@
-"""Secrets: write-only values for egress rules (interface 1.7)."""
+"""Routes for secrets: write-only values for egress rules (interface 1.7)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SecretsHandler(PlatformHandler):
         self.answer_page(page, page[-1].secret_id if has_more else None)
 
     @operation(
-        "Keep a secret (X1)", body=NewSecret, answers={201: Secret}, errors=(*COMMON_ERRORS, 409)
+        "Store a secret (X1)", body=NewSecret, answers={201: Secret}, errors=(*COMMON_ERRORS, 409)
     )
     async def post(self) -> None:
         request = self.read_body(NewSecret)
@@ -39,7 +39,7 @@ class SecretsHandler(PlatformHandler):
 
     @staticmethod
     def _start(token: str | None, ids: list[str]) -> int:
-        """Where the page after the secret named by the token begins."""
+        """The index of the first secret after the one whose id is the token."""
         if not token:
             return 0
         if token not in ids:
@@ -64,7 +64,7 @@ class SecretHandler(PlatformHandler):
         update = self.read_body(SecretUpdate)
         self.answer(await self.service.engine.attachments.secrets.update(id_or_name, update))
 
-    @operation("Forget a secret (X1)", answers={204: None}, errors=COMMON_ERRORS)
+    @operation("Remove a secret (X1)", answers={204: None}, errors=COMMON_ERRORS)
     async def delete(self, id_or_name: str) -> None:
         await self.service.engine.attachments.secrets.remove(id_or_name)
         self.answer(status=204)

@@ -1,4 +1,4 @@
-"""Snapshots: make, list and remove them (interface 1.4; S19, S20 and T16)."""
+"""Routes that make and list snapshots (interface 1.4: S19 and S20)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SandboxSnapshotsHandler(PlatformHandler):
     """``/sandboxes/{id}/snapshots``."""
 
     @operation(
-        "Keep the files of a running sandbox (S19)",
+        "Make a snapshot of a running sandbox's files (S19)",
         body=SnapshotRequest,
         is_body_optional=True,
         answers={201: SnapshotInfo},
@@ -37,7 +37,7 @@ class SnapshotsHandler(PlatformHandler):
         answers={200: list[SnapshotInfo]},
         errors=COMMON_ERRORS,
         query=(
-            Parameter("sandboxID", {"type": "string"}, "Only those made of this sandbox."),
+            Parameter("sandboxID", {"type": "string"}, "Only snapshots of this sandbox."),
             Parameter("name", {"type": "string"}, "Alias, alias with tag, or id."),
             LIMIT,
             NEXT_TOKEN,

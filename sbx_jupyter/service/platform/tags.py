@@ -1,4 +1,4 @@
-"""Tags of templates (interface 1.5, T8 to T11)."""
+"""Routes for tags of templates (interface 1.5, T8 to T11)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class TagGroupsHandler(PlatformHandler):
     """``/templates/{id}/tags/groups``."""
 
     @operation(
-        "List tags with what they meant (T11)",
+        "List tags with their past assignments (T11)",
         answers={200: TagGroups},
         errors=_ERRORS,
         query=(

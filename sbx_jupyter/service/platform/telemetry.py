@@ -1,4 +1,4 @@
-"""What the engine says of itself: health, isolation, counters, its own description."""
+"""Routes about the engine itself: health, isolation and limits, metrics, API description."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class HealthHandler(PlatformHandler):
 
     needs_key: ClassVar[bool] = False
 
-    @operation("Whether the engine serves (H1)", answers={204: None})
+    @operation("Check that the engine answers (H1)", answers={204: None})
     async def get(self) -> None:
         self.answer(status=204)
 
 
 class EngineInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """What clients may want to know of an engine."""
+    """The answer of ``GET /engine/info``."""
 
     version: str
     tier: str
@@ -69,7 +69,7 @@ class PrometheusHandler(PlatformHandler):
     """``/engine/metrics``."""
 
     @operation(
-        "Counters for Prometheus",
+        "Get the metrics for Prometheus",
         answers={200: "text/plain; version=0.0.4; charset=utf-8"},
         errors=(401,),
     )
@@ -84,7 +84,7 @@ class DescriptionHandler(PlatformHandler):
 
     needs_key: ClassVar[bool] = False
 
-    @operation("This description", answers={200: dict[str, Any]})
+    @operation("Get this description", answers={200: dict[str, Any]})
     async def get(self) -> None:
         assert isinstance(self.application, SbxApplication)
         self.answer(describe(self.service.settings.version, self.application.routes))

@@ -1,4 +1,4 @@
-"""Templates: find, list, describe, publish and remove them (interface 1.5, T7 and T12 to T18)."""
+"""Routes that find, announce, publish and remove templates (interface 1.5, T7 and T12 to T19)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sbx_jupyter.service.platform.platform_handler import (
 if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.service import Templates
 
-_TEAM = Parameter("teamID", {"type": "string"}, "There is one team; the value means nothing.")
+_TEAM = Parameter("teamID", {"type": "string"}, "Ignored: there is one team.")
 _ANNOUNCEMENT_ERRORS = (*COMMON_ERRORS, 403, 409)
 
 

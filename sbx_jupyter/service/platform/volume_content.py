@@ -1,4 +1,4 @@
-"""The files of a volume, opened by its token alone (interface 1.6.2)."""
+"""Routes for the files of a volume, which take the volume's token only (interface 1.6.2)."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ _OWNERSHIP: Final = (
     Parameter("uid", {"type": "integer", "maximum": _MAX_ID}),
     Parameter("gid", {"type": "integer", "maximum": _MAX_ID}),
     Parameter("mode", {"type": "integer", "maximum": 0o7777}),
-    Parameter("force", {"type": "boolean"}, "Make parents; replace what is there."),
+    Parameter("force", {"type": "boolean"}, "Make parent directories; replace an existing entry."),
 )
 
 
 class ContentHandler(PlatformHandler):
-    """One route below ``/volumecontent/{volumeID}``."""
+    """Base of the routes below ``/volumecontent/{volumeID}``."""
 
     content: VolumeContent
 
     async def admit(self) -> None:
-        """Check the volume's token; the engine's key opens nothing here."""
+        """Check the volume's token and open the volume; the engine's key is not accepted here.
+
+        Raises ``UnauthenticatedError``.
+        """
         if self.request.method == "OPTIONS":
             return
         header = self.request.headers.get("Authorization", "")
@@ -54,13 +57,13 @@ class ContentHandler(PlatformHandler):
         self.content = volumes.open(self.path_args[0], header[len(_BEARER) :].strip())
 
     def write_failure(self, error: SbxError) -> bytes:
-        """``{"code": "<text>", "message"}``: here the code is a text."""
+        """Write ``{"code", "message"}``, here with the code as text."""
         self.set_status(507 if isinstance(error, NoSpaceError) else platform_status(error))
         self.set_header("Content-Type", JSON)
         return msgspec.json.encode({"code": error.code, "message": error.message})
 
     def query_path(self) -> str:
-        """The path; raises ``InvalidArgumentError`` when there is none."""
+        """The query's ``path``; raises ``InvalidArgumentError`` when there is none."""
         path = self.query_text("path")
         if not path:
             raise InvalidArgumentError("path query parameter is required")
@@ -74,7 +77,7 @@ class ContentHandler(PlatformHandler):
         )
 
     def query_ownership(self) -> Ownership:
-        """Owner and mode of what is made; raises ``InvalidArgumentError``."""
+        """The owner and mode for a new entry; raises ``InvalidArgumentError``."""
         return Ownership(
             uid=self.query_int("uid", None, maximum=_MAX_ID),
             gid=self.query_int("gid", None, maximum=_MAX_ID),
@@ -152,7 +155,7 @@ class VolumeFileHandler(ContentHandler):
 
     async def receive(self, chunk: bytes) -> None:
         if self._target is None:
-            return  # the body of a GET means nothing
+            return  # ignore the body of a GET
         try:
             await asyncio.to_thread(_write_all, self._target, chunk)
         except OSError as error:
@@ -174,7 +177,7 @@ class VolumeFileHandler(ContentHandler):
             while sent < size:
                 chunk = await asyncio.to_thread(os.read, descriptor, min(_CHUNK, size - sent))
                 if not chunk:
-                    # It got shorter meanwhile: what was announced can no longer be sent.
+                    # The file became shorter, so the announced length cannot be sent any more.
                     self.http1.close()
                     return
                 sent += len(chunk)

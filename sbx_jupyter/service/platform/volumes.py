@@ -1,4 +1,4 @@
-"""Volumes: make, find and remove them (interface 1.6.1)."""
+"""Routes that make, find and remove volumes (interface 1.6.1)."""
 
 from __future__ import annotations
 
