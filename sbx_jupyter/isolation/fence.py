@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import boot_id, has_ended, start_time_of
-from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    IsolationError,
+    SbxError,
+    UnavailableError,
+)
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
     ControlGroups,
@@ -30,6 +35,7 @@ from sbx_jupyter.isolation.zygote.client import (
     read_outcome,
     start_zygote,
 )
+from sbx_jupyter.isolation.zygote.namespaces import REFUSED
 
 from .cage import Cage
 from .tiers import Tier
@@ -143,8 +149,8 @@ class Fence:
     async def create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
         """Make a sandbox whose agent accepts on ``listener``; a dead zygote is replaced once.
 
-        Raises ``IsolationError`` when it cannot be set up, ``UnavailableError`` when no zygote
-        answers.
+        Raises ``IsolationError`` when it cannot be set up, ``InvalidArgumentError`` when that is
+        for its layers or volumes, ``UnavailableError`` when no zygote answers.
         """
         spec.writable.mkdir(parents=True, exist_ok=True)
         try:
@@ -208,6 +214,8 @@ class Fence:
             )
             if isinstance(said, BaseException):
                 raise said
+            if said.startswith(REFUSED):
+                raise InvalidArgumentError(said.removeprefix(REFUSED))
             if said != "ok":
                 raise IsolationError(f"the sandbox could not be set up: {said or 'it died'}")
             if isinstance(attached, BaseException):

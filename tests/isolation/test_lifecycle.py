@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sbx_jupyter.errors import IsolationError
+from sbx_jupyter.errors import InvalidArgumentError, IsolationError
 from sbx_jupyter.isolation.fence import Fence
 from tests.waiting import async_until
 
@@ -166,7 +166,7 @@ async def test_a_failed_setup_says_why_and_leaves_nothing(fence: Fence, data_dir
     empty.mkdir(parents=True)
     (empty / "proc").write_text("not a directory")
     descriptors = _descriptors()
-    with pytest.raises(IsolationError, match="/proc of the template is not a directory"):
+    with pytest.raises(InvalidArgumentError, match="'proc' of the template is not a directory"):
         await create(fence, data_dir, "bad1", base="", layers=(empty,))
     with pytest.raises(IsolationError, match="No such file"):
         await create(fence, data_dir, "bad2", layers=(data_dir / "layers" / "absent",))

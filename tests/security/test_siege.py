@@ -50,7 +50,7 @@ def lay_siege(tier: str) -> dict[str, Any] | str:
         os.chown(home, UID, UID)
         become = f"setpriv --reuid {UID} --regid {UID} --clear-groups "
     if tier == "namespaces-subordinate":
-        setup = _give_range(home)
+        setup = give_range(home)
     options = "--no-namespaces" if tier == "landlock" else ""
     environment = {
         "HOME": str(home),
@@ -73,7 +73,7 @@ def lay_siege(tier: str) -> dict[str, Any] | str:
         shutil.rmtree(home)
 
 
-def _give_range(home: Path) -> str:
+def give_range(home: Path) -> str:
     """Let the user have subordinate ids, in a mount namespace of its own."""
     accounts, ranges = home / "passwd", home / "subuid"
     accounts.write_text(

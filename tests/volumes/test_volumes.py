@@ -108,6 +108,8 @@ async def test_every_bad_mount_is_named(volumes: Volumes) -> None:
         VolumeMount(name="data", path="/a/../b"),
         VolumeMount(name="data", path="/a/"),
         VolumeMount(name="data", path="/mnt"),
+        VolumeMount(name="data", path="/proc"),
+        VolumeMount(name="data", path="/dev/shm"),
     ]
 
     with pytest.raises(InvalidArgumentError) as caught:
@@ -120,6 +122,8 @@ async def test_every_bad_mount_is_named(volumes: Volumes) -> None:
         "- volume mount #3: path '/a/../b' is not clean",
         "- volume mount #4: path '/a/' is not clean",
         "- volume mount #5: path '/mnt' is used twice",
+        "- volume mount #6: path '/proc' is in /proc, which shows the kernel",
+        "- volume mount #7: path '/dev/shm' is in /dev, which shows the kernel",
     ]
 
 

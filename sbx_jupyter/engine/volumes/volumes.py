@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TOKEN_LIFETIME: Final = dt.timedelta(days=7)
 _AUDIENCE: Final = "volume-content"
 _ISSUER: Final = "sbx-jupyter"
+_KERNEL_VIEWS: Final = ("dev", "proc", "sys")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -181,4 +182,6 @@ def _path_problem(path: str) -> str | None:
     parts = path.split("/")[1:]
     if path == "/" or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         return f"path '{path}' is not clean"
+    if parts[0] in _KERNEL_VIEWS:
+        return f"path '{path}' is in /{parts[0]}, which shows the kernel"
     return None

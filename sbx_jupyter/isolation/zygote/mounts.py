@@ -1,20 +1,18 @@
 """The root file system that a sandbox sees, mounted from the inside before any of its code.
 
-Content of layers may be hostile: below them no symbolic link is followed until the process has
-pivoted into the new root.
+Content of layers and volumes may be hostile: it is walked by descriptors, and no symbolic link in
+it is ever followed (``kernel.contained``).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.kernel import contained, syscalls
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.root.rootfs import HostTree
     from sbx_jupyter.isolation.zygote.namespaces import Order, Places
 
 _MASKED_PROC: Final = ("keys", "key-users")
@@ -40,50 +38,81 @@ _REMOUNT_READ_ONLY: Final = (
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _PID_MAX: Final = "/proc/sys/kernel/pid_max"
 _SHM_SIZE: Final = "size=64m"
-_PATH_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def mount_root(order: Order, places: Places) -> None:
     """Mount the layers of a sandbox and what the kernel shows, and make it this process's root.
 
-    Raises ``OSError``.
+    Raises ``LinkInTheWayError`` for content that turns a place to mount at into something else,
+    else ``OSError``.
     """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    data = os.open(places.data, _PATH_FLAGS)
-    writable = _open_beneath(data, order.writable)
-    upper, work = _prepare_writable(writable)
-    layers = [_open_beneath(data, layer) for layer in order.layers]
+    with _Descriptors() as outside:
+        data = outside.add(os.open(places.data, contained.FOLDER))
+        _mount_layers(order, places, data, outside)
+        root = outside.add(os.open(places.root, contained.FOLDER))
+        if order.host_base:
+            _mount_trees(order, places, data, root, outside)
+        volumes = [_open_volume(data, source) for source, _ in order.volumes]
+        # Our /proc can be mounted only while the old one is still to be seen.
+        _mount_kernel_views(root, syscalls.open_tree(places.dev, recursive=True), order)
+        os.fchdir(root)
+        syscalls.pivot_root(".", ".")
+        syscalls.umount(".", syscalls.MNT_DETACH)
+        os.chdir("/")
+    # From here on nothing leads outside: not the root, not its parent, no descriptor.
+    _set_up_proc(order)
+    _standard_streams()
+    _attach_volumes(volumes, [target for _, target in order.volumes])
+
+
+class _Descriptors:
+    """Closes what was opened outside before anything inside is walked by name."""
+
+    def __init__(self) -> None:
+        self._fds: list[int] = []
+
+    def add(self, fd: int) -> int:
+        self._fds.append(fd)
+        return fd
+
+    def __enter__(self) -> _Descriptors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+
+def _mount_layers(order: Order, places: Places, data: int, outside: _Descriptors) -> None:
+    upper, work = _prepare_writable(data, order, outside)
+    layers = _open_layers(order, places, data, outside)
     if order.host_base:
-        layers.append(_open_beneath(data, places.stock))
         for tree, _ in places.trees:
             if tree.writable:
-                _make_beneath(upper, tree.path)
-    _overlay(places.root, layers, upper, _make_beneath(work, "root"))
-    root = os.open(places.root, _PATH_FLAGS)
-    if order.host_base:
-        for index, (tree, source) in enumerate(places.trees):
-            _mount_tree(tree, source, root, layers, upper, work, index)
-    dev = syscalls.open_tree(places.dev, recursive=True)
-    volumes = [
-        (syscalls.open_tree(source, directory=data), target) for source, target in order.volumes
-    ]
-    os.fchdir(root)
-    syscalls.pivot_root(".", ".")
-    # "/" is the new root from here on; the old one lies over it until the umount below, and its
-    # /proc must still be seen when ours is mounted.
-    _mount_kernel_views(dev, order)
-    for source, target in volumes:
-        _attach_volume(source, target)
-    syscalls.umount(".", syscalls.MNT_DETACH)
-    os.chdir("/")
-    _standard_streams()
+                outside.add(contained.make_folder(upper, tree.path))
+    _overlay(places.root, layers, upper, outside.add(contained.make_folder(work, "root")))
 
 
-def _prepare_writable(writable: int) -> tuple[int, int]:
-    upper = _make_beneath(writable, "upper")
-    os.chmod(_self(upper), 0o755)
-    work = _make_beneath(writable, "work")
-    for name in os.listdir(_self(work)):
+def _open_layers(order: Order, places: Places, data: int, outside: _Descriptors) -> list[int]:
+    paths = (*order.layers, *((places.stock,) if order.host_base else ()))
+    return [outside.add(contained.open_folder(data, path)) for path in paths]
+
+
+def _open_volume(data: int, source: str) -> int:
+    folder = contained.open_folder(data, source)
+    try:
+        return syscalls.open_tree("", directory=folder)
+    finally:
+        os.close(folder)
+
+
+def _prepare_writable(data: int, order: Order, outside: _Descriptors) -> tuple[int, int]:
+    writable = outside.add(contained.open_folder(data, order.writable))
+    upper = outside.add(contained.make_folder(writable, "upper"))
+    os.chmod(contained.name_of(upper), 0o755)
+    work = outside.add(contained.make_folder(writable, "work"))
+    for name in os.listdir(contained.name_of(work)):
         # A former overlay was volatile: its work directory forbids a second mount.
         _remove_work(work, name)
     return upper, work
@@ -91,9 +120,9 @@ def _prepare_writable(writable: int) -> tuple[int, int]:
 
 def _remove_work(parent: int, name: str) -> None:
     """Remove a former work directory; the kernel made its folders without any permission."""
-    fd = os.open(name, _PATH_FLAGS, dir_fd=parent)
-    os.chmod(_self(fd), 0o700)
-    listing = os.open(_self(fd), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(name, contained.FOLDER, dir_fd=parent)
+    os.chmod(contained.name_of(fd), 0o700)
+    listing = os.open(contained.name_of(fd), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for entry in os.listdir(listing):
         if stat.S_ISDIR(os.lstat(entry, dir_fd=fd).st_mode):
             _remove_work(fd, entry)
@@ -104,43 +133,60 @@ def _remove_work(parent: int, name: str) -> None:
     os.rmdir(name, dir_fd=parent)
 
 
-def _mount_tree(
-    tree: HostTree, source: str, root: int, layers: list[int], upper: int, work: int, index: int
-) -> None:
-    target = _open_beneath(root, tree.path)
-    if not tree.writable:
-        clone = syscalls.open_tree(source, recursive=True)
-        syscalls.move_mount(clone, "", directory=target)
-        return
-    lower = [fd for layer in layers if (fd := _find_beneath(layer, tree.path)) is not None]
-    lower.append(os.open(source, _PATH_FLAGS))
-    work_of_tree = _make_beneath(work, f"tree{index}")
-    _overlay(_self(target), lower, _open_beneath(upper, tree.path), work_of_tree)
+def _mount_trees(order: Order, places: Places, data: int, root: int, outside: _Descriptors) -> None:
+    layers = _open_layers(order, places, data, outside)
+    writable = outside.add(contained.open_folder(data, order.writable))
+    for index, (tree, source) in enumerate(places.trees):
+        target = outside.add(contained.make_folder(root, tree.path))
+        if not tree.writable:
+            clone = outside.add(syscalls.open_tree(source, recursive=True))
+            syscalls.move_mount(clone, "", directory=target)
+            continue
+        lower = [
+            outside.add(fd)
+            for layer in layers
+            if (fd := contained.find_folder(layer, tree.path)) is not None
+        ]
+        lower.append(outside.add(os.open(source, contained.FOLDER)))
+        upper = outside.add(contained.open_folder(writable, f"upper/{tree.path}"))
+        work = outside.add(contained.make_folder(writable, f"work/tree{index}"))
+        _overlay(contained.name_of(target), lower, upper, work)
 
 
 def _overlay(target: str, layers: list[int], upper: int, work: int) -> None:
     """Mount an overlay; by descriptors, so that no path of the host shows in /proc/mounts."""
-    lower = ":".join(_self(fd) for fd in layers)
-    options = f"lowerdir={lower},upperdir={_self(upper)},workdir={_self(work)},userxattr,volatile"
+    lower = ":".join(map(contained.name_of, layers))
+    above = f"upperdir={contained.name_of(upper)},workdir={contained.name_of(work)}"
+    options = f"lowerdir={lower},{above},userxattr,volatile"
     syscalls.mount("sandbox", target, "overlay", syscalls.MS_NODEV, options)
     if os.statvfs(target).f_flag & os.ST_RDONLY:
         raise OSError(30, "the overlay is read-only: the data directory's ids are not mapped")
 
 
-def _mount_kernel_views(dev: int, order: Order) -> None:
-    for name in ("dev", "proc", "sys"):
-        _own_directory(f"/{name}")
-    syscalls.move_mount(dev, "/dev")
+def _mount_kernel_views(root: int, dev: int, order: Order) -> None:
+    os.close(contained.make_folder(root, "sys"))
+    folder = contained.make_folder(root, "dev")
+    syscalls.move_mount(dev, "", directory=folder)
+    for fd in (dev, folder):
+        os.close(fd)
     hardened = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-    syscalls.mount("proc", "/proc", "proc", hardened)
+    _mount_at(root, "proc", "proc", hardened)
     terminals = "newinstance,ptmxmode=0666,mode=620" + (",gid=5" if order.real_users else "")
-    syscalls.mount(
-        "devpts", "/dev/pts", "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, terminals
-    )
-    syscalls.mount(
-        "shm", "/dev/shm", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV,
-        f"mode=1777,{_SHM_SIZE}",
-    )  # fmt: skip
+    _mount_at(root, "dev/pts", "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, terminals)
+    shared = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    _mount_at(root, "dev/shm", "tmpfs", shared, f"mode=1777,{_SHM_SIZE}")
+
+
+def _mount_at(root: int, path: str, kind: str, flags: int, options: str = "") -> None:
+    folder = contained.make_folder(root, path)
+    try:
+        syscalls.mount(path.rpartition("/")[2], contained.name_of(folder), kind, flags, options)
+    finally:
+        os.close(folder)
+
+
+def _set_up_proc(order: Order) -> None:
+    """Number the boot, limit the process ids and hide parts of the sandbox's own ``/proc``."""
     if order.limit_processes and os.access(_PID_MAX, os.W_OK):
         # Of this pid namespace alone, since Linux 6.14; earlier kernels refuse the write.
         _write(_PID_MAX, str(max(1024, 2 * order.processes)))
@@ -177,18 +223,21 @@ def _mask_proc(*, machine_root: bool) -> None:
             syscalls.mount("none", path, "tmpfs", syscalls.MS_RDONLY, "size=4k,nr_inodes=2")
 
 
-def _attach_volume(tree: int, target: str) -> None:
-    os.makedirs(target, exist_ok=True)
-    syscalls.move_mount(tree, target)
-    os.close(tree)
-
-
-def _own_directory(path: str) -> None:
-    try:
-        os.mkdir(path, 0o755)
-    except FileExistsError:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise OSError(20, f"{path} of the template is not a directory") from None
+def _attach_volumes(trees: list[int], targets: list[str]) -> None:
+    """Mount the volumes one after the other, since one may lie in another."""
+    root = os.open("/", contained.FOLDER)
+    for index, (tree, target) in enumerate(zip(trees, targets, strict=True)):
+        try:
+            folder = contained.make_folder(root, target)
+        except contained.LinkInTheWayError as error:
+            told = f"invalid mounts:\n- volume mount #{index}: path '{target}' {error.what}"
+            raise contained.LinkInTheWayError(
+                target, error.what, f"{told} in the sandbox"
+            ) from None
+        syscalls.move_mount(tree, "", directory=folder)
+        for fd in (tree, folder):
+            os.close(fd)
+    os.close(root)
 
 
 def _standard_streams() -> None:
@@ -196,39 +245,6 @@ def _standard_streams() -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.close(null)
-
-
-def _self(fd: int) -> str:
-    return f"/proc/self/fd/{fd}"
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]
-
-
-def _open_beneath(directory: int, path: str) -> int:
-    """A directory below ``directory``, reached without any symbolic link."""
-    resolve = syscalls.RESOLVE_NO_SYMLINKS | syscalls.RESOLVE_BENEATH
-    return syscalls.openat2(directory, "/".join(_parts(path)), os.O_PATH | os.O_DIRECTORY, resolve)
-
-
-def _find_beneath(directory: int, path: str) -> int | None:
-    try:
-        return _open_beneath(directory, path)
-    except OSError:
-        return None  # this layer does not touch that tree
-
-
-def _make_beneath(directory: int, path: str) -> int:
-    """Like ``_open_beneath``, making what is missing."""
-    current = os.dup(directory)
-    for part in _parts(path):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(part, 0o755, dir_fd=current)
-        deeper = os.open(part, _PATH_FLAGS, dir_fd=current)
-        os.close(current)
-        current = deeper
-    return current
 
 
 def _write(path: str, text: str) -> None:

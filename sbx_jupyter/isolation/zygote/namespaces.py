@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.isolation.kernel import seccomp, syscalls
+from sbx_jupyter.isolation.kernel import contained, seccomp, syscalls
 from sbx_jupyter.isolation.zygote import mounts
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ _CAPABILITY_VERSION: Final = 0x20080522
 
 _NICE: Final = 5
 """Where processor time is not shared out, so that the engine comes first."""
+
+
+REFUSED: Final = "refused: "
+"""Begins the message of a set-up that failed for what the sandbox was to be made of."""
 
 
 class SetupError(Exception):
@@ -132,6 +136,8 @@ def enter(order: Order, places: Places) -> None:
     for what, step in steps:
         try:
             step()
+        except contained.LinkInTheWayError as error:
+            raise SetupError(f"{REFUSED}{error.told}") from error
         except OSError as error:
             raise SetupError(f"{what}: {error}") from error
 
@@ -143,24 +149,26 @@ def _loopback_up() -> None:
 
 def _name_host(name: str) -> None:
     syscalls.sethostname(name[:64])
-    _replace("/etc/hostname", f"{name}\n")
+    root = os.open("/", contained.FOLDER)
     try:
-        with open("/etc/hosts", opener=_open_regular) as file:
-            lines = file.read(65536).splitlines(keepends=True)
-    except OSError:
-        lines = ["127.0.0.1 localhost\n"]
-    kept = [line for line in lines if not line.startswith("127.0.1.1")]
-    _replace("/etc/hosts", "".join(kept) + f"127.0.1.1 {name}\n")
+        _replace(root, "etc/hostname", f"{name}\n")
+        try:
+            with open(contained.open_file(root, "etc/hosts", os.O_RDONLY)) as file:
+                lines = file.read(65536).splitlines(keepends=True)
+        except (OSError, UnicodeDecodeError):
+            lines = ["127.0.0.1 localhost\n"]
+        kept = [line for line in lines if not line.startswith("127.0.1.1")]
+        _replace(root, "etc/hosts", "".join(kept) + f"127.0.1.1 {name}\n")
+    finally:
+        os.close(root)
 
 
-def _open_regular(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-
-
-def _replace(path: str, text: str) -> None:
+def _replace(root: int, path: str, text: str) -> None:
     """Write a file of ``/etc``; a template that made it something else keeps it."""
     try:
-        with open(path, "w", opener=_open_regular) as file:
+        fd = contained.open_file(root, path, os.O_WRONLY | os.O_CREAT, 0o644)
+        with open(fd, "w") as file:
+            file.truncate()
             file.write(text)
     except OSError:
         return
