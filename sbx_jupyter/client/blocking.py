@@ -128,7 +128,7 @@ def blocking(
 
     @functools.wraps(method)
     def call(self: Blocking, *args: P.args, **kwargs: P.kwargs) -> T:
-        # The protocol's method is private so that it does not become part of the public face.
+        # The protocol's method is private, since it is not part of the public interface.
         portal, inner = self._connected()  # pyright: ignore[reportPrivateUsage]
         return portal.call(method(inner, *args, **kwargs))
 

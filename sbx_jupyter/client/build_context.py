@@ -1,4 +1,4 @@
-"""The files of a build context: which a COPY means, their hash and their archive."""
+"""Finds the files of a build context that a COPY step copies, hashes them and packs them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class BuildContext:
         ignore_file: Path | None = None,
         inline: Mapping[str, bytes] | None = None,
     ) -> None:
-        """``ignore_file`` goes before ``.dockerignore``; ``inline`` files are not on the disk."""
+        """``ignore_file`` replaces ``.dockerignore`` if it exists.
+
+        ``inline`` maps names of files that are not on the disk to their contents.
+        """
         self._folder = folder.resolve()
         self._inline = inline or {}
         text = ""
@@ -43,9 +46,9 @@ class BuildContext:
         self._ignored = IgnorePatterns(text)
 
     def find(self, source: str) -> list[str]:
-        """Names of all files, links and directories of a source, relative to the context.
+        """List the files, links and directories of a source, by names relative to the context.
 
-        Raises ``InvalidArgumentError`` for one that is not there or leads out.
+        Raises ``InvalidArgumentError`` for a source that does not exist or is outside the context.
         """
         if source in self._inline:
             return [source]
@@ -58,7 +61,9 @@ class BuildContext:
         return sorted(found)
 
     def matches(self, source: str) -> list[tuple[str, str]]:
-        """What a source or pattern means: names, and whether it is a file, archive or directory.
+        """List what a source or pattern matches: pairs of name and kind.
+
+        The kind is ``file``, ``archive`` (a tar) or ``directory``.
 
         Raises ``InvalidArgumentError`` as ``find`` does.
         """
@@ -81,7 +86,7 @@ class BuildContext:
                 self._collect(str(child.relative_to(self._folder)), found)
 
     def hash(self, source: str, target: str, names: list[str]) -> str:
-        """What tells one content of a COPY from another."""
+        """Hash a COPY step and the contents of its files (SHA-256, in hex)."""
         seen = hashlib.sha256(f"COPY {source} {target}".encode())
         for name in names:
             if name in self._inline:
@@ -100,7 +105,7 @@ class BuildContext:
         return seen.hexdigest()
 
     def pack(self, names: list[str]) -> IO[bytes]:
-        """The files as a compressed tar in a temporary file, to be closed by the caller."""
+        """Pack the files into a compressed tar in a temporary file, which the caller closes."""
         file = tempfile.TemporaryFile()  # noqa: SIM115 - it is given to the caller
         with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar:
             for name in names:
@@ -120,7 +125,7 @@ def _kind(path: Path) -> str:
     if not path.is_file():
         return "file"
     try:
-        # As Docker has it: what a name ends with means nothing.
+        # As in Docker, the content decides and not the suffix of the name.
         with tarfile.open(path) as tar:
             return "archive" if tar.next() is not None else "file"
     except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):

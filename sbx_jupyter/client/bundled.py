@@ -1,4 +1,4 @@
-"""The user's shared engine: found by its connection file, started when there is none."""
+"""Finds the user's shared engine by its connection file, and starts it when none is running."""
 
 from __future__ import annotations
 
@@ -50,17 +50,20 @@ _children: set[int] = set()
 
 
 def find_engine(data_dir: Path | None = None) -> ConnectionFile | None:
-    """The running engine of ``data_dir``, or ``None``; a file left by a dead one counts as none."""
+    """Return the running engine of ``data_dir`` (default: the user's), or ``None``.
+
+    Ignores the connection file of an engine that does not answer.
+    """
     _reap()
     found = read_connection_file(connection_file_of(data_dir or default_data_dir()))
     return found if found is not None and _answers(found) else None
 
 
 def ensure_engine(data_dir: Path | None = None, timeout: float = START_TIMEOUT) -> ConnectionFile:
-    """The running engine of ``data_dir``, started if there is none.
+    """Return the running engine of ``data_dir`` (default: the user's); start one if none runs.
 
-    Blocks for as long as the start takes. Raises ``UnavailableError`` with the end of the log when
-    the engine does not start, and after ``timeout`` seconds.
+    Blocks until it is ready. Raises ``UnavailableError`` with the end of its log when it ends
+    before that or is not ready after ``timeout`` seconds.
     """
     data_dir = data_dir or default_data_dir()
     if (found := find_engine(data_dir)) is not None:
@@ -75,7 +78,7 @@ def ensure_engine(data_dir: Path | None = None, timeout: float = START_TIMEOUT) 
 
 
 def read_connection_file(path: Path) -> ConnectionFile | None:
-    """The record in ``path``; ``None`` when it is missing or damaged."""
+    """Read the record in ``path``; ``None`` when the file is missing or damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=ConnectionFile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -84,7 +87,7 @@ def read_connection_file(path: Path) -> ConnectionFile | None:
 
 @contextlib.contextmanager
 def _starting(data_dir: Path, deadline: float) -> Generator[None]:
-    """Let one client at a time start the engine of ``data_dir``; the next ones then find it."""
+    """Let one client at a time start the engine of ``data_dir``; the others wait, then find it."""
     descriptor = os.open(data_dir / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
@@ -103,7 +106,7 @@ def _starting(data_dir: Path, deadline: float) -> Generator[None]:
 
 
 def _spawn(data_dir: Path) -> int:
-    """Start the engine in a session of its own, so that it outlives this process."""
+    """Start the engine in a new session, so that it keeps running when this process ends."""
     command = [sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine"]
     command += ["--port", "0", "--data-dir", str(data_dir)]
     command += ["--connection-file", str(connection_file_of(data_dir))]
@@ -125,9 +128,9 @@ def _spawn(data_dir: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """What the engine needs of our environment, and the place of this package.
+    """The variables that the engine needs, with the directory of this package on ``PYTHONPATH``.
 
-    Nothing else: the rest may hold secrets, such as the tokens of Jupyter and JupyterHub.
+    Others are left out: they may hold secrets, such as the tokens of Jupyter and JupyterHub.
     """
     environment = {name: value for name, value in os.environ.items() if _is_needed(name)}
     home = str(Path(__file__).resolve().parents[2])
@@ -142,13 +145,13 @@ def _is_needed(name: str) -> bool:
 
 
 def _wait_ready(data_dir: Path, pid: int, deadline: float) -> ConnectionFile:
-    """Wait for the connection file of the engine that we, or somebody else meanwhile, started."""
+    """Wait for an engine to be ready: the one with ``pid``, or one that another process started."""
     ended = False
     while time.monotonic() < deadline:
         if (found := find_engine(data_dir)) is not None:
             return found
         if not ended and pid not in _children:
-            # Ours ended. If it lost the race for the directory's lock, the winner will be ready.
+            # Our engine ended. If another one has locked the directory, that will be ready soon.
             ended = True
             deadline = min(deadline, time.monotonic() + _LOST_RACE_PATIENCE)
         time.sleep(_POLL_INTERVAL)
@@ -166,7 +169,7 @@ def _tail(log: Path) -> str:
 
 
 def _answers(connection: ConnectionFile) -> bool:
-    """Whether the engine that wrote the file is still there and serves."""
+    """Whether the engine that wrote the connection file is alive and answers."""
     try:
         os.kill(connection.pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The address of the platform API and the key to it, given or read from the environment."""
+"""The address and the key of a platform API, given or read from the environment."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ SHARED_HOST_DOMAINS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """One deployment of the platform API and the key to it; ``repr`` leaves the key out.
+    """The addresses and the key of one deployment; ``repr`` leaves the key out.
 
-    ``ca_file`` holds the certificate authorities to trust, in PEM form; without it, those that
-    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name, else the usual public ones. Raises
-    ``InvalidArgumentError`` for an address or a ``ca_file`` that cannot be used.
+    ``request_timeout`` is in seconds; ``attempts`` includes the first one. ``ca_file`` has the
+    trusted certificate authorities in PEM form; default: those of ``SSL_CERT_FILE`` and
+    ``SSL_CERT_DIR``, else the public ones. Raises ``InvalidArgumentError`` for a malformed address
+    or an unusable ``ca_file``.
     """
 
     api_url: str
@@ -105,7 +106,7 @@ class ConnectionConfig:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` can only be this machine."""
+    """Whether ``host`` is a name or an address of the loopback interface."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Files of a sandbox: whole, streamed either way, listed, moved, watched (interface 3.4, 4.4)."""
+"""Reads, writes, lists, moves and watches the files of a sandbox (interface 3.4, 4.4)."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class Files:
     async def _open(self, path: str, user: str | None) -> FileStream:
         params = {"path": path} | ({} if user is None else {"username": user})
         url = self._runtime.url("/files")
-        # Over loopback, compressing takes longer than sending.
+        # On loopback, compression takes longer than sending the bytes.
         is_local = is_loopback(urlsplit(url).hostname or "")
         headers = {"Accept-Encoding": "identity" if is_local else "gzip"}
         response = await self._runtime.transport.open(

@@ -1,4 +1,4 @@
-"""Which files of a build context a ``.dockerignore`` leaves out, by Docker's rules."""
+"""Matches names against a ``.dockerignore`` file by Docker's rules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sbx_jupyter.errors import InvalidArgumentError
 
 
 class IgnorePatterns:
-    """The patterns of a ``.dockerignore``; the last one that means a name decides."""
+    """The patterns of a ``.dockerignore``; the last one that matches a name decides."""
 
     def __init__(self, text: str) -> None:
-        """Raises ``InvalidArgumentError`` for a pattern that cannot be read."""
+        """Parse the file's text; raises ``InvalidArgumentError`` for an invalid pattern."""
         self._patterns: list[tuple[bool, re.Pattern[str]]] = []
         for raw in text.splitlines():
             line = raw.strip()
@@ -23,7 +23,7 @@ class IgnorePatterns:
             self._patterns.append((keeps, _compile(normal)))
 
     def match(self, name: str) -> bool:
-        """Whether a name is left out, be it for a directory above it."""
+        """Whether the file with this name is ignored, by itself or with a directory above it."""
         parts = name.split("/")
         above = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
         is_ignored = False
@@ -41,7 +41,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _expression(pattern: str) -> str:
-    """The pattern as a regular expression: ``*`` stays in its directory, ``**`` does not."""
+    """The pattern as a regular expression: ``*`` matches within one directory, ``**`` across."""
     if pattern == ".":
         return ".*"
     made, place = "", 0

@@ -1,4 +1,4 @@
-"""What a process printed: decoded as it comes, and kept up to a limit."""
+"""The output of a process: decoded as it arrives, and kept up to a limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 OUTPUT_LIMIT: Final = 64 * 1024 * 1024
-"""How much of one stream is kept, in characters; of more, the end."""
+"""How many characters of a stream are kept, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class CommandResult:
 
 
 class OutputBuffer:
-    """Text of one stream: bytes in, whole characters out, the newest ``limit`` of them kept."""
+    """Decodes the bytes of one stream as UTF-8 and keeps the last ``limit`` characters."""
 
     def __init__(self, limit: int = OUTPUT_LIMIT) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,4 +1,4 @@
-"""The platform API from the caller's side: sandboxes, their metrics, logs and snapshots."""
+"""The client of the platform API: sandboxes, their metrics, logs and snapshots."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ T = TypeVar("T")
 
 PAGE_SIZE: Final = 100
 START_TIMEOUT: Final = 120.0
-"""Creating and resuming may unpack a template first."""
+"""Seconds; a create or resume may have to unpack a template first."""
 
 COPY_TIMEOUT: Final = 3600.0
-"""A snapshot or a fork may have many files to copy; ``operations`` says how far it is."""
+"""Seconds; a snapshot or fork may copy many files. ``operations`` shows its progress."""
 
 DISK_TIMEOUT: Final = 600.0
-"""Many files may have to be looked at."""
+"""Seconds; the engine may have to measure many files."""
 
 
 class PlatformClient:
-    """Every call of the platform API that sandboxes need (interface 1).
+    """The calls of the platform API for sandboxes (interface 1).
 
-    Use as an asynchronous context manager, or call ``aclose``.
+    Each call raises the error that the deployment answers with, and ``UnavailableError`` or
+    ``DeadlineExceededError`` without an answer. Use it as an asynchronous context manager, or call
+    ``aclose``.
     """
 
     def __init__(self, config: ConnectionConfig, transport: Transport | None = None) -> None:
@@ -46,7 +48,7 @@ class PlatformClient:
 
     @classmethod
     async def default(cls) -> PlatformClient:
-        """For the deployment that the environment names, or the user's shared engine."""
+        """Connect to the deployment that the environment names, else the user's shared engine."""
         return cls(await ConnectionConfig.default())
 
     async def __aenter__(self) -> Self:
@@ -61,7 +63,7 @@ class PlatformClient:
     async def create(
         self, request: records.NewSandbox, *, idempotency_key: str | None = None
     ) -> records.Sandbox:
-        """Start a sandbox. Raises what the deployment answers, ``NotFoundError`` for a template."""
+        """Start a sandbox; raises ``NotFoundError`` for an unknown template."""
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         response = await self._send(
             "POST", "/v2/sandboxes", body=request, headers=headers, timeout=START_TIMEOUT
@@ -69,7 +71,7 @@ class PlatformClient:
         return _decoded(response, records.Sandbox)
 
     async def get(self, sandbox_id: str) -> records.SandboxDetail:
-        """Raises ``NotFoundError``."""
+        """Describe a sandbox; raises ``NotFoundError``."""
         response = await self._send("GET", f"/sandboxes/{_segment(sandbox_id)}")
         return _decoded(response, records.SandboxDetail)
 
@@ -81,7 +83,11 @@ class PlatformClient:
         template: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> AsyncIterator[records.ListedSandbox]:
-        """Every sandbox that matches, newest first, fetched page by page."""
+        """Yield the sandboxes that match, newest first, fetched page by page.
+
+        A sandbox matches if it has all pairs of ``metadata``, one of the ``states`` and the
+        ``template``; arguments that are not given match all.
+        """
         params: dict[str, str] = {"limit": str(page_size)}
         if states:
             params["state"] = ",".join(states)
@@ -95,13 +101,17 @@ class PlatformClient:
                 yield sandbox
 
     async def kill(self, sandbox_id: str) -> bool:
-        """Stop and forget a sandbox; false when there is none."""
+        """End a sandbox; false when there is no such sandbox."""
         return await self._done("DELETE", f"/sandboxes/{_segment(sandbox_id)}")
 
     async def connect(
         self, sandbox_id: str, *, timeout: int | None = None, memory: bool | None = None
     ) -> records.Sandbox:
-        """The credentials of a sandbox, resumed if it was paused; never shortens its time."""
+        """Return the credentials of a sandbox; resume it if it is paused.
+
+        ``timeout`` is in seconds (default: the deployment's) and never shortens the time left.
+        Without ``memory`` a paused sandbox boots anew. Raises ``NotFoundError``.
+        """
         response = await self._send(
             "POST",
             f"/v2/sandboxes/{_segment(sandbox_id)}/connect",
@@ -111,7 +121,10 @@ class PlatformClient:
         return _decoded(response, records.Sandbox)
 
     async def pause(self, sandbox_id: str, *, memory: bool = True) -> bool:
-        """Keep the state and free the machine; false when it was paused already."""
+        """Pause a sandbox; false when it is paused already.
+
+        Without ``memory`` only its files are kept. Raises ``NotFoundError``.
+        """
         path = f"/sandboxes/{_segment(sandbox_id)}/pause"
         body = msgspec.json.encode({} if memory else {"memory": False})
         try:
@@ -123,7 +136,7 @@ class PlatformClient:
         return True
 
     async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
-        """Let the sandbox end in ``timeout`` seconds from now, be that sooner or later."""
+        """Let the sandbox end ``timeout`` seconds from now, earlier or later than before."""
         path = f"/sandboxes/{_segment(sandbox_id)}/timeout"
         await self._send("POST", path, body=records.TimeoutRequest(timeout=timeout))
 
@@ -139,9 +152,9 @@ class PlatformClient:
     async def set_metadata(
         self, sandbox_id: str, metadata: dict[str, str | None]
     ) -> records.ListedSandbox:
-        """Change entries of a sandbox's metadata; ``None`` removes one.
+        """Change metadata entries of a sandbox; the value ``None`` removes one.
 
-        Raises ``NotFoundError`` also for deployments that are not our engine.
+        Raises ``NotFoundError``, also for deployments other than the bundled engine.
         """
         response = await self._send(
             "PATCH",
@@ -153,7 +166,7 @@ class PlatformClient:
     async def fork(
         self, sandbox_id: str, *, count: int = 1, timeout: int = records.DEFAULT_TIMEOUT
     ) -> list[records.ForkResult]:
-        """Copies of a running sandbox; each element is a sandbox or an error."""
+        """Start ``count`` copies of a running sandbox; each result is a sandbox or an error."""
         response = await self._send(
             "POST",
             f"/sandboxes/{_segment(sandbox_id)}/fork",
@@ -165,7 +178,7 @@ class PlatformClient:
     async def metrics(
         self, sandbox_id: str, *, start: int | None = None, end: int | None = None
     ) -> list[records.SandboxMetric]:
-        """The recorded history between two unix times in seconds."""
+        """Return the recorded readings between two Unix times in seconds, oldest first."""
         given = {"start": start, "end": end}
         params: Params = {name: str(time) for name, time in given.items() if time is not None}
         path = f"/sandboxes/{_segment(sandbox_id)}/metrics"
@@ -175,7 +188,7 @@ class PlatformClient:
     async def logs(
         self, sandbox_id: str, *, limit: int = 1000, direction: str = "forward"
     ) -> list[records.SandboxLogEntry]:
-        """What happened to the sandbox, oldest first unless ``direction`` is ``backward``."""
+        """Return the sandbox's log, oldest first unless ``direction`` is ``backward``."""
         response = await self._send(
             "GET",
             f"/v2/sandboxes/{_segment(sandbox_id)}/logs",
@@ -196,7 +209,7 @@ class PlatformClient:
     async def snapshots(
         self, *, sandbox_id: str | None = None, name: str | None = None
     ) -> AsyncIterator[records.SnapshotInfo]:
-        """Every snapshot, newest first."""
+        """Yield the snapshots, newest first; only those of a sandbox or with a name if given."""
         params = {"limit": str(PAGE_SIZE)}
         if sandbox_id is not None:
             params["sandboxID"] = sandbox_id
@@ -207,17 +220,17 @@ class PlatformClient:
                 yield snapshot
 
     async def remove_snapshot(self, snapshot_id: str) -> bool:
-        """False when there is none."""
+        """Remove a snapshot or template; false when there is no such one."""
         return await self._done("DELETE", f"/templates/{_segment(snapshot_id)}")
 
     async def templates(self) -> list[dict[str, Any]]:
-        """The templates of the deployment, as it describes them (interface 1.5)."""
+        """List the templates of the deployment, as it describes them (interface 1.5)."""
         return _decoded(await self._send("GET", "/templates"), list[dict[str, Any]])
 
     async def disk_use(self, *, max_age: int = 30) -> disk.DiskUse:
-        """What everything takes on our engine's disk, measured at most so many seconds ago.
+        """Report the engine's disk use, measured at most ``max_age`` seconds ago.
 
-        Raises ``NotFoundError`` for deployments that are not our engine.
+        Raises ``NotFoundError`` for deployments other than the bundled engine.
         """
         response = await self._send(
             "GET", "/engine/disk", params={"maxAge": str(max_age)}, timeout=DISK_TIMEOUT
@@ -227,8 +240,11 @@ class PlatformClient:
     async def prune(
         self, *, kinds: Sequence[disk.PruneKind] = (), dry_run: bool = False
     ) -> disk.PruneAnswer:
-        """Remove what our engine only keeps because it may be of use again; all kinds if none is
-        named. Raises ``NotFoundError`` for deployments that are not our engine."""
+        """Remove cached files that nothing uses, of the given kinds (none: all).
+
+        ``dry_run`` only reports what would be freed. Raises ``NotFoundError`` for deployments other
+        than the bundled engine.
+        """
         request = disk.PruneRequest(dry_run=dry_run)
         if kinds:
             request = disk.PruneRequest(dry_run=dry_run, kinds=tuple(kinds))
@@ -236,17 +252,17 @@ class PlatformClient:
         return _decoded(response, disk.PruneAnswer)
 
     async def operations(self, sandbox_id: str) -> list[disk.SandboxOperation]:
-        """The snapshots, forks and pauses of a sandbox in progress, and how far they are.
+        """List the snapshots, forks and pauses of a sandbox in progress.
 
-        Raises ``NotFoundError``, also for deployments that are not our engine.
+        Raises ``NotFoundError``, also for deployments other than the bundled engine.
         """
         path = f"/engine/sandboxes/{_segment(sandbox_id)}/operations"
         return _decoded(await self._send("GET", path), list[disk.SandboxOperation])
 
     async def cancel_operation(self, sandbox_id: str, operation_id: str) -> bool:
-        """End a snapshot or a fork that still copies; false when it is over.
+        """Cancel a snapshot or a fork while it copies; false when it has ended.
 
-        Raises ``AbortedError`` when it is too late.
+        Raises ``AbortedError`` when it can no longer be cancelled.
         """
         return await self._done(
             "DELETE",
@@ -254,14 +270,14 @@ class PlatformClient:
         )
 
     async def default_templates(self) -> list[dict[str, Any]]:
-        """The templates that the deployment brings along (T14); none where it has no such list."""
+        """List the stock templates of the deployment (T14); empty where it has no such route."""
         try:
             return _decoded(await self._send("GET", "/default-templates"), list[dict[str, Any]])
         except NotFoundError:
             return []
 
     async def engine_info(self) -> dict[str, Any] | None:
-        """What ``GET /engine/info`` says; ``None`` for deployments that are not our engine."""
+        """Return the answer of ``GET /engine/info``; ``None`` where there is no such route."""
         try:
             return _decoded(await self._send("GET", "/engine/info"), dict[str, Any])
         except NotFoundError:
@@ -309,7 +325,7 @@ class PlatformClient:
         try:
             return await raise_for_status(response)
         except AlreadyExistsError as error:
-            # The platform API has one status for every conflict of states (interface 1.0.4).
+            # The platform API answers every conflict of states with 409 (interface 1.0.4).
             raise AbortedError(error.message) from error
 
 

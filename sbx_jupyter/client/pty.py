@@ -1,4 +1,4 @@
-"""Terminals in a sandbox, with sequence numbers so that a lost connection loses no output."""
+"""Terminals in a sandbox; output is numbered, so that none is lost with a broken connection."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class PtyHandle:
         return 0 if self.end is None else self.end.exit_code
 
     async def send(self, keys: bytes | str) -> None:
-        """Type into the terminal; waits while the program in it does not read."""
+        """Type into the terminal; waits while the program in it does not read its input."""
         raw = memoryview(keys.encode() if isinstance(keys, str) else keys)
         for start in range(0, len(raw), INPUT_PIECE):
             request = SendInputRequest(

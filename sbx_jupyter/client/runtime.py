@@ -1,4 +1,4 @@
-"""Calls of the runtime API's two services: Connect unary, server streams, client streams."""
+"""The client of the runtime API: Connect unary calls, server streams and client streams."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ M = TypeVar("M", bound=Message)
 
 KEEPALIVE_INTERVAL: Final = 30
 STREAM_SILENCE: Final = 4 * KEEPALIVE_INTERVAL
-"""A stream without even a keepalive for this long is taken for broken."""
+"""Seconds without data or keepalive after which a stream counts as broken."""
 
 
 class RuntimeClient:
-    """The runtime API of one sandbox: where it is, and the headers that every call carries."""
+    """Calls the runtime API of one sandbox, at its address and with its credentials."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class RuntimeClient:
         return f"https://{config.port_host(self.sandbox_id, RUNTIME_PORT, self._domain)}{path}"
 
     def headers(self, user: str | None = None, port: int = RUNTIME_PORT) -> dict[str, str]:
-        """Routing and credentials (interface 2.3, 3.3)."""
+        """The headers for routing and credentials (interface 2.3, 3.3)."""
         headers = {
             access.SANDBOX_ID_HEADER: self.sandbox_id,
             access.SANDBOX_PORT_HEADER: str(port),
@@ -88,7 +88,7 @@ class RuntimeClient:
         user: str | None = None,
         timeout: float | None = None,
     ) -> M:
-        """One unary call; ``method`` is ``<package>.<Service>/<Method>``.
+        """Make a unary call; ``method`` is ``<package>.<Service>/<Method>``.
 
         Raises the error that the sandbox answers with.
         """
@@ -115,7 +115,10 @@ class RuntimeClient:
         deadline: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> MessageStream[M]:
-        """Open a server stream; ``deadline`` in seconds is told to the sandbox (0, None = none)."""
+        """Open a server stream, which the sandbox ends after ``deadline`` seconds.
+
+        ``None`` or 0 means no deadline. Raises the error that the sandbox answers with.
+        """
         all_headers = self._stream_headers(user) | dict(headers or {})
         if deadline:
             all_headers["Connect-Timeout-Ms"] = str(max(1, int(deadline * 1000)))
@@ -130,7 +133,7 @@ class RuntimeClient:
         return MessageStream(response, answer)
 
     async def upload(self, method: str, requests: AsyncIterator[Message]) -> None:
-        """A client stream that is answered with an empty message."""
+        """Send a client stream, and wait for the empty message that answers it."""
 
         async def body() -> AsyncIterator[bytes]:
             async for request in requests:
@@ -196,18 +199,18 @@ class MessageStream(Generic[M]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Drop the stream; what runs in the sandbox goes on."""
+        """Close the stream; the process in the sandbox keeps running."""
         self._ended = True
         if (pending := self._pending) is not None:
             self._pending = None
             pending.cancel()
             await asyncio.wait((pending,))
             if not pending.cancelled():
-                pending.exception()  # read, so that nobody reports it as forgotten
+                pending.exception()  # read, so that asyncio does not log it as never retrieved
         await self._response.aclose()
 
     async def _receive(self) -> None:
-        """Wait for bytes. Who is cancelled here, by a time limit say, may call again."""
+        """Wait for bytes. After a cancellation (by a timeout, for example) call it again."""
         pending = self._pending or asyncio.ensure_future(self._next_chunk())
         self._pending = pending
         await asyncio.wait((pending,))

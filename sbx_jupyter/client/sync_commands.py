@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SyncCommands:
-    """The commands of one sandbox; each method blocks, else it is that of ``Commands``."""
+    """The commands of one sandbox; like ``Commands``, but its methods block."""
 
     def __init__(self, connected: Callable[[], tuple[Portal, Commands]]) -> None:
         self._connected = connected
@@ -109,7 +109,7 @@ class SyncCommands:
 
 
 class SyncCommandHandle:
-    """One running command; each method blocks, else it is that of ``CommandHandle``."""
+    """One running command; like ``CommandHandle``, but its methods block."""
 
     def __init__(self, portal: Portal, handle: CommandHandle) -> None:
         self._portal = portal
@@ -193,7 +193,7 @@ class SyncCommandHandle:
 
 
 class SyncPtys:
-    """The terminals of one sandbox; each method blocks, else it is that of ``Ptys``."""
+    """The terminals of one sandbox; like ``Ptys``, but its methods block."""
 
     def __init__(self, connected: Callable[[], tuple[Portal, Ptys]]) -> None:
         self._connected = connected

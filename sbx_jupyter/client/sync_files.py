@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SyncFiles:
-    """The files of one sandbox; each method blocks, and does and raises the same as ``Files``'s."""
+    """The files of one sandbox; like ``Files``, but its methods block."""
 
     def __init__(self, connected: Callable[[], tuple[Portal, Files]]) -> None:
         self._connected = connected

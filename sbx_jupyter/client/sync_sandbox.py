@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Sandbox:
     """A sandbox whose methods block until they are done. Leaving its context kills it.
 
-    Each method does and raises the same as that of ``AsyncSandbox``, on the portal's event loop.
+    Its methods do and raise the same as those of ``AsyncSandbox``.
     """
 
     def __init__(self, portal: Portal, config: ConnectionConfig, record: records.Sandbox) -> None:
@@ -115,7 +115,7 @@ class Sandbox:
 
     @property
     def on_portal(self) -> AsyncSandbox:
-        """The same sandbox for coroutines that run on the portal."""
+        """The same sandbox as an ``AsyncSandbox`` for coroutines that run on the portal."""
         self._here()
         return self._inner
 

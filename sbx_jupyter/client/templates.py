@@ -1,4 +1,4 @@
-"""Building templates from the caller's side (interface 7.1)."""
+"""The client of the platform API for building templates (interface 7.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHUNK: Final = 256 * 1024
 
 
 class TemplateClient(PlatformClient):
-    """The calls of the platform API that make and remove templates."""
+    """Adds the calls that build and remove templates to ``PlatformClient``."""
 
     async def build(
         self,
@@ -38,9 +38,10 @@ class TemplateClient(PlatformClient):
         context: BuildContext,
         say: Callable[[records.BuildLogEntry], None],
     ) -> records.TemplateAnswer:
-        """Build a template and follow its log to the end.
+        """Build a template, and pass each entry of its log to ``say`` until the end.
 
-        Raises ``FailedPreconditionError`` with the reason when the build fails.
+        Uploads the files of ``context`` that COPY steps need. Raises ``FailedPreconditionError``
+        with the reason when the build fails.
         """
         asked = await self._call("POST", "/v3/templates", records.TemplateAnswer, request)
         steps = [await self._prepare(asked, step, context) for step in start.steps or []]
@@ -50,11 +51,14 @@ class TemplateClient(PlatformClient):
         return asked
 
     async def remove_template(self, reference: str) -> bool:
-        """False when there is none."""
+        """Remove a template by id or name; false when there is no such template."""
         return await self._done("DELETE", f"/templates/{quote(reference, safe='')}")
 
     async def import_image(self, name: str, file: IO[bytes]) -> records.ImportedImage:
-        """Give the engine the image of a tar under a name for ``fromImage``."""
+        """Import the image in a tar file under ``name``, to be used as ``fromImage``.
+
+        Raises ``UnavailableError`` when the upload fails.
+        """
         url = f"{self.config.api_url.rstrip('/')}/engine/images/{quote(name, safe='')}"
         response = await self._put(url, file, {API_KEY_HEADER: self.config.api_key})
         return msgspec.json.decode(response.content, type=records.ImportedImage)
@@ -62,7 +66,7 @@ class TemplateClient(PlatformClient):
     async def _prepare(
         self, asked: records.TemplateAnswer, step: records.Step, context: BuildContext
     ) -> records.Step:
-        """Upload what a COPY needs, unless it is there."""
+        """Upload the files of a COPY step unless the deployment has them; add their hash to it."""
         if step.type != "COPY" or not step.args:
             return step
         source, target = step.args[:2]

@@ -19,9 +19,10 @@ LIMIT: Final = 4 * 1024 * 1024
 
 
 class TerminalInput:
-    """A bounded queue of keys, and the latest size.
+    """A bounded queue of keys, and the latest size of the terminal.
 
-    Sizes do not queue behind keys, so that a program that reads nothing can still be resized.
+    A size does not wait for the keys before it, so that the terminal can be resized while its
+    program does not read its input.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class TerminalInput:
             self._has_room.clear()
 
     def resize(self, cols: int, rows: int) -> None:
-        """Ask for a size; it replaces one that was not taken yet."""
+        """Set the size to pass on; replaces one that was not taken yet."""
         self._size = (cols, rows)
         self._has_size.set()
 

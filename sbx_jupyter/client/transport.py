@@ -1,4 +1,4 @@
-"""The client's seam to the network: requests, retries, and failures as our own errors."""
+"""Sends the client's HTTP requests: retries them, and raises failures as ``SbxError``."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Params = dict[str, str] | None
 
 
 class Transport:
-    """One pool of connections for a deployment, used by any number of sandboxes.
+    """The connection pool of a deployment, shared by all its sandboxes.
 
-    Belongs to the event loop that uses it first. ``aclose`` ends it.
+    Use it on one event loop only, and close it with ``aclose``.
     """
 
     def __init__(self, config: ConnectionConfig) -> None:
@@ -55,10 +55,10 @@ class Transport:
         content: bytes | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
     ) -> httpx.Response:
-        """Send a request and read its whole answer, whatever its status.
+        """Send a request and read its whole answer, of any status.
 
-        Raises ``UnavailableError`` when there is no connection, ``DeadlineExceededError`` when it
-        takes longer than ``timeout`` (default: the configuration's; 0 = no limit).
+        Raises ``UnavailableError`` when the connection fails, ``DeadlineExceededError`` after
+        ``timeout`` seconds without data (default: the configuration's; 0: no limit).
         """
         response = await self.open(
             method, url, headers=headers, params=params, content=content, timeout=timeout
@@ -80,7 +80,7 @@ class Transport:
         content: bytes | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
     ) -> httpx.Response:
-        """Like ``request``, but the body is still to be read, and the response to be closed."""
+        """Like ``request``, but the caller reads the body and closes the response."""
         client = self._client_for(url)
         repeatable = content is None or isinstance(content, bytes)
         for attempt in range(1, self.config.attempts + 1):
@@ -114,7 +114,7 @@ class Transport:
             await client.aclose()
 
     def _client_for(self, url: str) -> httpx.AsyncClient:
-        # A client for HTTP does not verify, so it must never serve an https address.
+        # A client for http addresses refuses TLS, so it is never used for an https address.
         kind = _is_local(url), _is_plain(url)
         if (client := self._clients.get(kind)) is None:
             client = self._clients[kind] = create_client(
@@ -131,9 +131,9 @@ class Transport:
 def create_client(
     config: ConnectionConfig, url: str, *, headers: Mapping[str, str] | None = None
 ) -> httpx.AsyncClient:
-    """Return a client for addresses with the scheme of ``url`` that are as local as it is.
+    """Make a client for ``url`` and others with the same scheme; all are loopback, or none is.
 
-    It obeys the proxy settings of the environment, but never for loopback. Raises
+    It uses the environment's proxy, except for loopback. Raises
     ``InvalidArgumentError`` when the certificate authorities cannot be read.
     """
     local = _is_local(url)
@@ -149,7 +149,7 @@ def create_client(
 
 @contextmanager
 def translated_errors() -> Generator[None]:
-    """Raise httpx's failures as ours."""
+    """Raise errors of httpx as ``UnavailableError`` or ``DeadlineExceededError``."""
     try:
         yield
     except httpx.ConnectTimeout as error:
@@ -163,7 +163,7 @@ def translated_errors() -> Generator[None]:
 
 
 async def raise_for_status(response: httpx.Response) -> httpx.Response:
-    """Return a successful response, else raise what its body says; closes a failed one."""
+    """Return a successful response; else close it and raise the error in its body."""
     if response.status_code < 400:
         return response
     raw = bytearray()
@@ -179,7 +179,7 @@ async def raise_for_status(response: httpx.Response) -> httpx.Response:
 
 
 def status_error(raw: bytes, status: int) -> SbxError:
-    """The error that a failed answer stands for (interface 1.0.4, 2.4, 3.2 and 4.1)."""
+    """The error for a failed answer's body and status (interface 1.0.4, 2.4, 3.2 and 4.1)."""
     error = error_from_json(raw, status)
     if status == 502 and "was not found" in error.message:
         return NotFoundError(error.message)

@@ -22,7 +22,10 @@ class Watch:
 
     @classmethod
     async def begin(cls, stream: MessageStream[WatchDirResponse]) -> Watch:
-        """Wait until the watch is armed: what changes from now on is reported."""
+        """Wait until the watch has started: it reports every change from then on.
+
+        Raises ``UnavailableError`` when it ends before that.
+        """
         try:
             async for message in stream:
                 if message.start is not None:
