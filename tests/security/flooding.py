@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
 
 from tests.security.attacks import NAMESPACES
-from tests.security.exhaustion import attack, attacked, python
-from tests.security.interface import Hostility, Run
+from tests.security.attempts import (
+    Attempt,
+    Exhaustion,
+    engine_stays_small,
+    log_is_short,
+    printed,
+    python,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sbx_jupyter.client import AsyncSandbox
-    from tests.security.siege import Siege
-
-ATTACKS: list[Hostility] = []
-
-_GROWTH = 150 << 20
 _CLIENTS = 1000
 _AT_ONCE = 512
 """What the gateway carries to one sandbox at once."""
@@ -61,52 +59,39 @@ while True:
 """
 
 
-def flood(name: str) -> Callable[[Run], Run]:
-    def register(run: Run) -> Run:
-        ATTACKS.append(Hostility(name, "exhaust", run, tiers=NAMESPACES))
-        return run
-
-    return register
+async def _many_were_opened(attempt: Attempt) -> None:
+    assert int(attempt.said.split()[1]) > 100, attempt.said
 
 
-@flood("connections: to the proxy, without end")
-async def _(siege: Siege, box: AsyncSandbox) -> str:
-    before = siege.engine_memory()
-    async with attacked(siege) as victim:
-        said = await attack(victim, _MANY, timeout=40)
-        assert said.startswith("made "), said
-        assert int(said.split()[1]) > 100, said
-        grown = siege.engine_memory() - before
-        assert grown < _GROWTH, f"the engine grew by {grown >> 20} MiB"
-        logs = [entry async for entry in siege.logs(victim)]
-        assert len(logs) < 100, f"{len(logs)} log entries"
-        return f"{said}; the engine grew by {grown >> 20} MiB, {len(logs)} log entries"
-
-
-@flood("connections: 1,000 clients of a port that never answers")
-async def _(siege: Siege, box: AsyncSandbox) -> str:
-    before = siege.engine_memory()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    async with attacked(siege) as victim:
-        await victim.commands.run(python(_SILENT), background=True, timeout=120)
-        head = (
-            "GET / HTTP/1.1\r\nHost: localhost\r\n"
-            f"E2b-Sandbox-Id: {victim.sandbox_id}\r\nE2b-Sandbox-Port: 8000\r\n\r\n"
-        ).encode()
-        streams = await asyncio.gather(*(_ask(siege.port, head) for _ in range(_CLIENTS)))
+@contextlib.asynccontextmanager
+async def _clients_of_its_port(attempt: Attempt) -> AsyncIterator[None]:
+    await attempt.victim.commands.run(python(_SILENT), background=True, timeout=120)
+    head = (
+        "GET / HTTP/1.1\r\nHost: localhost\r\n"
+        f"E2b-Sandbox-Id: {attempt.victim.sandbox_id}\r\nE2b-Sandbox-Port: 8000\r\n\r\n"
+    ).encode()
+    with _many_descriptors():
+        streams = await asyncio.gather(*(_ask(attempt.siege.port, head) for _ in range(_CLIENTS)))
         try:
             statuses = await asyncio.gather(*(_status(reader) for reader, _ in streams))
         finally:
             for _, writer in streams:
                 writer.close()
+    refused, waiting = statuses.count(b"429"), statuses.count(b"")
+    attempt.notes.append(f"{waiting} wait, {refused} were refused")
+    assert refused >= _CLIENTS - _AT_ONCE, statuses[:20]
+    assert refused + waiting + statuses.count(b"502") == _CLIENTS, statuses[:20]
+    yield
+
+
+@contextlib.contextmanager
+def _many_descriptors() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    try:
+        yield
+    finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        refused, waiting = statuses.count(b"429"), statuses.count(b"")
-        assert refused >= _CLIENTS - _AT_ONCE, statuses[:20]
-        assert refused + waiting + statuses.count(b"502") == _CLIENTS, statuses[:20]
-        grown = siege.engine_memory() - before
-        assert grown < _GROWTH, f"the engine grew by {grown >> 20} MiB"
-        return f"{waiting} wait, {refused} were refused, the engine grew by {grown >> 20} MiB"
 
 
 async def _ask(port: int, head: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -123,3 +108,22 @@ async def _status(reader: asyncio.StreamReader) -> bytes:
             return (await reader.readline())[9:12]
     except TimeoutError:
         return b""
+
+
+ATTACKS = [
+    Exhaustion(
+        "connections",
+        "to the proxy, without end",
+        _MANY,
+        holds=(printed("made "), _many_were_opened, engine_stays_small, log_is_short(99)),
+        seconds=40,
+        tiers=NAMESPACES,
+    ),
+    Exhaustion(
+        "connections",
+        "1,000 clients of a port that never answers",
+        holds=(engine_stays_small,),
+        outside=_clients_of_its_port,
+        tiers=NAMESPACES,
+    ),
+]

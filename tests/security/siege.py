@@ -28,6 +28,7 @@ from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.protocol.locations import connection_file_of
 from tests.security import exhaustion, flooding, interface, keeper_attacks
 from tests.security.attacks import SCRIPTS
+from tests.security.outside import PROCESSES
 from tests.security.surroundings import MARK, Surroundings
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 INSIDE = Path(__file__).with_name("inside.py")
 OPTIONS = {
-    "default_memory_mb": 256, "default_cpu_count": 1, "default_processes": exhaustion.PROCESSES,
+    "default_memory_mb": 256, "default_cpu_count": 1, "default_processes": PROCESSES,
     "default_disk_mb": 64, "default_open_files": 1024, "metrics_interval": 1.0, "pool_size": 1,
 }  # fmt: skip
 
