@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.engine_process import CHECKOUT
+
+SCRIPT = Path(__file__).with_name("as_ordinary_user.py")
 PYTHON = "/usr/bin/python3"
 UID = 1001
 
@@ -33,13 +35,12 @@ def home() -> Iterator[Path]:
 
 @pytest.mark.parametrize("tier", ["auto", "landlock", "none"])
 def test_a_life_of_sandboxes_needs_no_root(home: Path, tier: str):
-    paths = f"PYTHONPATH={ROOT}:{sysconfig.get_path('purelib')}"
+    paths = f"PYTHONPATH={CHECKOUT}:{sysconfig.get_path('purelib')}"
     environment = ["env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}", paths]
     user = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
-    script = str(Path(__file__).with_name("as_ordinary_user.py"))
 
     done = subprocess.run(
-        [*user, *environment, PYTHON, "-B", script, str(home / "data"), tier],
+        [*user, *environment, PYTHON, "-B", SCRIPT, str(home / "data"), tier],
         capture_output=True,
         text=True,
         timeout=55,

@@ -18,8 +18,9 @@ from sbx_jupyter.cli import main, storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.isolation.kernel import subvolumes
+from tests.engine_process import CHECKOUT
 from tests.platform.living import create, run
-from tests.platform.test_ordinary_user import PYTHON, ROOT, UID
+from tests.platform.test_ordinary_user import PYTHON, SCRIPT, UID
 from tests.platform.test_snapshots import FILES, LOOK
 from tests.waiting import async_until
 
@@ -144,13 +145,12 @@ def test_an_ordinary_user_lives_on_a_disk_of_their_own(disk: storage.Plan):
     home = disk.data_dir.with_name("home")
     home.mkdir()
     os.chown(home, UID, UID)
-    paths = f"PYTHONPATH={ROOT}:{sysconfig.get_path('purelib')}"
+    paths = f"PYTHONPATH={CHECKOUT}:{sysconfig.get_path('purelib')}"
     environment = ["env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}", paths]
     user = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
-    script = str(Path(__file__).with_name("as_ordinary_user.py"))
 
     done = subprocess.run(
-        [*user, *environment, PYTHON, "-B", script, str(disk.data_dir), "auto"],
+        [*user, *environment, PYTHON, "-B", SCRIPT, str(disk.data_dir), "auto"],
         capture_output=True,
         text=True,
         timeout=55,

@@ -26,6 +26,7 @@ from sbx_jupyter.errors import (
     NoSpaceError,
     UnavailableError,
 )
+from tests.engine_process import CHECKOUT
 from tests.platform.rows import sandbox_row
 
 
@@ -212,10 +213,10 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path):
     program = textwrap.dedent(
         f"""
         import asyncio, sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path.insert(0, {str(CHECKOUT)!r})
         from pathlib import Path
-        from rows import sandbox_row
         from sbx_jupyter.engine.state.store import Batch, Store
+        from tests.platform.rows import sandbox_row
 
         async def main():
             store = Store(Path({str(tmp_path / "engine.db")!r}))
