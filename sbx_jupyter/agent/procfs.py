@@ -9,60 +9,18 @@ import functools
 import os
 import select
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
+from sbx_jupyter.protocol.process_stat import parse_stat
+
+if TYPE_CHECKING:
+    from sbx_jupyter.protocol.process_stat import ProcessStat
+
 TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 """Nanoseconds in one clock tick, the unit of processor time in ``/proc/<pid>/stat``."""
 
 _MAX_STAT_SIZE: Final = 4096
-_FIELDS: Final = 22
-"""Fields after the program's name up to ``rss``, the last one that is read; see proc(5)."""
-
 _ENDED: Final = ("Z", "X")
-
-
-class ProcessStat(NamedTuple):
-    """The fields of ``/proc/<pid>/stat`` that sbx-jupyter uses; times in clock ticks."""
-
-    pid: int
-    state: str
-    """One letter of proc(5), such as ``R``, ``S``, ``T`` or ``Z``."""
-    parent: int
-    session: int
-    flags: int
-    own_ticks: int
-    """Processor time of the process, in user and kernel mode."""
-    child_ticks: int
-    """Processor time of its children that have ended and were waited for."""
-    threads: int
-    start_time: int
-    """Since boot."""
-    resident_bytes: int
-
-
-def parse_stat(text: bytes) -> ProcessStat | None:
-    """Parse a line of ``/proc/<pid>/stat``; None when it is not a complete one."""
-    # The program chooses its name, which may hold any parentheses, spaces and line ends.
-    head, _, tail = text.rpartition(b")")
-    fields = tail.split()
-    if len(fields) < _FIELDS:
-        return None
-    try:
-        return ProcessStat(
-            pid=int(head.partition(b" (")[0]),
-            state=fields[0].decode("ascii"),
-            parent=int(fields[1]),
-            session=int(fields[3]),
-            flags=int(fields[6]),
-            own_ticks=int(fields[11]) + int(fields[12]),
-            child_ticks=int(fields[13]) + int(fields[14]),
-            threads=int(fields[17]),
-            start_time=int(fields[19]),
-            resident_bytes=int(fields[21]) * PAGE_SIZE,
-        )
-    except ValueError:
-        return None
 
 
 def read_stat(pid: int, thread: int | None = None) -> ProcessStat | None:

@@ -12,8 +12,9 @@ from . import procfs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbx_jupyter.protocol.process_stat import ProcessStat
+
     from .operation import Answer, Body
-    from .procfs import ProcessStat
 
 
 _STOP_ROUNDS: Final = 10

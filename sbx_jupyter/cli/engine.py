@@ -7,9 +7,9 @@ import os
 import shlex
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sbx_jupyter.agent.procfs import start_time_of
 from sbx_jupyter.cli.calls import call_platform, running_engine
 from sbx_jupyter.cli.parsers import add_command
 from sbx_jupyter.errors import UnavailableError
@@ -111,16 +111,8 @@ def stop_engine(options: argparse.Namespace) -> int:
     found = running_engine(options)
     os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
-    while _is_alive(found.pid):
+    while start_time_of(found.pid) is not None:
         if time.monotonic() > deadline:
             raise UnavailableError(f"the engine (process {found.pid}) does not stop")
         time.sleep(0.02)
     return 0
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from sbx_jupyter.agent import procfs
+from sbx_jupyter.protocol.process_stat import PAGE_SIZE
 
 _NOT_ON_DISK: Final = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV", "/anon_hugepage")
 _MAX_NAME: Final = 32
@@ -46,7 +47,7 @@ def resident(pid: int, *, exact: bool = False) -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         if exact and (parts := _proportional(pid)) is not None:
             return parts
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * procfs.PAGE_SIZE
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_SIZE
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Records and codecs of the two HTTP interfaces and of the agent's channel; no I/O."""
+"""Records and codecs of the two HTTP interfaces, the agent's channel and ``/proc``; no I/O."""

@@ -16,6 +16,7 @@ from sbx_jupyter.client.files import Files
 from sbx_jupyter.client.pty import PtyHandle, PtyOutput, Ptys
 from sbx_jupyter.client.terminal_link import TerminalInput, run_terminal_link
 from sbx_jupyter.errors import NotFoundError, SbxError
+from sbx_jupyter.protocol.process_stat import parse_stat
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.sockets import SandboxSocket
 
@@ -167,20 +168,15 @@ class TerminalSocket(SandboxSocket):
 async def _foreground_program(files: Files, shell: int) -> str | None:
     """Read the name of the foreground program from the sandbox's /proc; do not trust it."""
     try:
-        stat = await files.read(f"/proc/{shell}/stat")
-        group, front = _groups(stat)
-        if front == group:
+        stat = parse_stat(await files.read(f"/proc/{shell}/stat", format="bytes"))
+        if stat is None:
+            return None
+        if stat.foreground_group == stat.group:
             return ""
-        return (await files.read(f"/proc/{front}/comm")).strip() or "?"
-    except (SbxError, ValueError, IndexError):
-        # A sandbox without such a table, or a program that ended between the two looks.
+        return (await files.read(f"/proc/{stat.foreground_group}/comm")).strip() or "?"
+    except SbxError:
+        # The sandbox has no /proc, or the program ended between the two reads.
         return None
-
-
-def _groups(stat: str) -> tuple[int, int]:
-    """The process group of a shell and the one in front of its terminal (proc(5))."""
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return int(fields[2]), int(fields[5])
 
 
 def _listed(process: ProcessInfo) -> dict[str, object]:

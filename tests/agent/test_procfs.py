@@ -14,20 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sbx_jupyter.agent import procfs
-from sbx_jupyter.agent.procfs import ProcessStat, parse_stat, read_stat
+from sbx_jupyter.agent.procfs import read_stat
+from sbx_jupyter.protocol.process_stat import PAGE_SIZE, ProcessStat, parse_stat
 
 REST = b"S 7 42 43 34816 42 4194304 100 0 0 0 11 22 33 44 20 0 5 0 987654 1000000 250 1844"
 EXPECTED = ProcessStat(
     pid=42,
     state="S",
     parent=7,
+    group=42,
     session=43,
+    foreground_group=42,
     flags=4194304,
     own_ticks=33,
     child_ticks=77,
     threads=5,
     start_time=987654,
-    resident_bytes=250 * procfs.PAGE_SIZE,
+    resident_bytes=250 * PAGE_SIZE,
 )
 
 

@@ -1,4 +1,4 @@
-"""Checks the kind of descriptors that come from a sandbox before they are used."""
+"""Takes, checks, writes and closes descriptors; those of a sandbox are checked before their use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Check = Callable[[int], bool]
 
@@ -71,6 +71,14 @@ def close_all(fds: Sequence[int]) -> None:
     for fd in fds:
         with contextlib.suppress(OSError):
             os.close(fd)
+
+
+def write_all(fd: int, chunks: Iterable[bytes | memoryview]) -> None:
+    """Write every chunk in full; blocking. Raises ``OSError``."""
+    for chunk in chunks:
+        view = memoryview(chunk)
+        while view:
+            view = view[os.write(fd, view) :]
 
 
 def own_description(fd: int, flags: int) -> int:

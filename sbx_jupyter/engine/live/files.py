@@ -155,7 +155,7 @@ class WritableFile:
         await self._finish_flush()
         self._start_flush()  # what ``write`` collected before
         await self._finish_flush()
-        self._flushing = _disk.submit(_write_all, self._fd, [view])
+        self._flushing = _disk.submit(descriptors.write_all, self._fd, [view])
 
     async def close(self) -> None:
         """Write the rest and close; raises as ``write`` does, and closes the file even then."""
@@ -182,7 +182,7 @@ class WritableFile:
     def _start_flush(self) -> None:
         if self._pending:
             chunks, self._pending, self._pending_size = self._pending, [], 0
-            self._flushing = _disk.submit(_write_all, self._fd, chunks)
+            self._flushing = _disk.submit(descriptors.write_all, self._fd, chunks)
 
     async def _finish_flush(self) -> None:
         if self._flushing is None:
@@ -329,14 +329,6 @@ async def _read_listing(reply: Reply) -> list[EntryInfo]:
     if raw[at - 1 :] != b"]}":
         raise malformed("a listing of another size")
     return entries
-
-
-def _write_all(fd: int, chunks: Sequence[bytes | memoryview]) -> None:
-    """Write every chunk; runs in a thread."""
-    for chunk in chunks:
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(fd, view) :]
 
 
 def _write_error(error: OSError, path: str) -> NoSpaceError | InternalError:

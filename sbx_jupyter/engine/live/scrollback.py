@@ -106,13 +106,13 @@ class Scrollback:
     def _write(self, position: int, chunk: bytes) -> None:
         offset = position % self.capacity
         first = self.capacity - offset
-        _write_all(self._fd, chunk[:first], _DATA_OFFSET + offset)
+        _write_at(self._fd, chunk[:first], _DATA_OFFSET + offset)
         if len(chunk) > first:
-            _write_all(self._fd, chunk[first:], _DATA_OFFSET)
+            _write_at(self._fd, chunk[first:], _DATA_OFFSET)
 
     def _write_header(self) -> None:
         header = _HEADER.pack(_MAGIC, self.capacity, self.oldest, self.end)
-        _write_all(self._fd, header, 0)
+        _write_at(self._fd, header, 0)
 
 
 class ScrollbackReplay:
@@ -140,7 +140,7 @@ class ScrollbackReplay:
         return output if output.chunk else None
 
 
-def _write_all(fd: int, chunk: bytes, offset: int) -> None:
+def _write_at(fd: int, chunk: bytes, offset: int) -> None:
     view = memoryview(chunk)
     while view:
         written = os.pwrite(fd, view, offset)

@@ -92,6 +92,7 @@ def end_all() -> NoReturn:
             os.waitpid(-1, 0)
         except ChildProcessError:
             os._exit(0)
+        reap()  # the others that have ended, so that they need no walk each
 
 
 def reap() -> set[int]:
@@ -121,15 +122,12 @@ def _settle(keeper: int, number: int, *, spare_agent: bool) -> None:
 def _is_running(pid: int) -> bool:
     """Whether a thread of the process is not stopped; one that waits for a disk cannot be yet."""
     try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            stat = procfs.read_stat(pid, int(task))
-            if stat is None:
-                return False  # it ended
-            if stat.state not in _STILL:
-                return True
+        threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return False  # it ended
-    return False
+    # A thread that ended meanwhile says nothing about the others.
+    states = (procfs.read_stat(pid, int(thread)) for thread in threads)
+    return any(stat is not None and stat.state not in _STILL for stat in states)
 
 
 def _signal(pid: int, number: int) -> None:

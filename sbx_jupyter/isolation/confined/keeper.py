@@ -1,8 +1,8 @@
 """The keeper of a sandbox without a pid namespace: its parent, which stays outside.
 
 It reaps, ends everything when the agent ends, and answers the calls that the programs' filter hands
-to it, by making changes of attributes in their place (``attributes``); and it sees to it that they
-are not too many (``headcount``).
+to it, by making changes of attributes in their place (``attributes``); and it limits how many of
+them there are (``process_limit``).
 What it does for one call is short and bounded, and between two calls it looks at everything else,
 so a flood of calls slows down nobody but the sandbox, on whose processors the keeper runs.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.confined import descendants, setup
 from sbx_jupyter.isolation.confined.attributes import Attributes
-from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, Headcount
+from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, ProcessLimit
 from sbx_jupyter.isolation.kernel import notifications
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Keeper:
         """``door`` is where new programs hand in their listeners; ``root`` what they may change."""
         self._agent = agent
         self._attributes = Attributes(root)
-        self._headcount = Headcount(processes)
+        self._process_limit = ProcessLimit(processes)
         self._listeners: set[int] = set()
         self._poll = select.poll()
         self._door = socket.socket(fileno=door)
@@ -67,12 +67,12 @@ class Keeper:
                     self._listeners.remove(fd)
                     os.close(fd)
             if self._listeners and time.monotonic() >= next_look:
-                self._headcount.cut()
+                self._process_limit.cut()
                 next_look = time.monotonic() + LOOK_INTERVAL
 
     def _until(self, next_look: float) -> float | None:
         """Milliseconds to wait at most: without programs and without a limit, for ever."""
-        if not self._listeners or not self._headcount.holds:
+        if not self._listeners or not self._process_limit.holds:
             return None
         return max(0.0, (next_look - time.monotonic()) * 1000)
 
@@ -91,7 +91,7 @@ class Keeper:
         fds: list[int] = []
         try:
             _, fds, _, _ = socket.recv_fds(self._door, 1, 2)
-            if len(fds) == 2 and self._headcount.has_room():
+            if len(fds) == 2 and self._process_limit.has_room():
                 notifications.prepare(fds[0])
                 os.write(fds[1], _ADMITTED)
                 listener = fds.pop(0)

@@ -1,9 +1,9 @@
-"""Holds one sandbox to its number of processes, where the kernel counts only those of the id.
+"""Limits the processes of one sandbox where the kernel counts those of all sandboxes together.
 
-It looks ten times a second while programs run, and only then at all of them when so many processes
-were made on this machine since the last time that there could be too many. Asking before each fork
-would be exact, but a call that waits to be answered can be interrupted by a signal, and no program
-expects that of a fork.
+It checks ten times a second while programs run. It counts the processes one by one only when the
+machine has started so many since the last count that the limit may be exceeded. Checking before
+each fork would be exact, but a system call that waits for an answer can be interrupted by a signal,
+and programs do not expect that of a fork.
 """
 
 from __future__ import annotations
@@ -13,32 +13,26 @@ import os
 import signal
 import time
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.agent import procfs
 from sbx_jupyter.isolation.confined import descendants
+
+if TYPE_CHECKING:
+    from sbx_jupyter.protocol.process_stat import ProcessStat
 
 LOOK_INTERVAL: Final = 0.1
 _LONGEST_TRUST: Final = 1.0
-"""Seconds after which everybody is counted, whatever the number of new processes says."""
+"""Seconds after which all processes are counted again, however few were started since."""
 _ROUNDS: Final = 50
 _PAUSE: Final = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    pid: int
-    session: int
-    start: int
-    tasks: int
-
-
-class Headcount:
-    """The processes and threads below this process, its agent included."""
+class ProcessLimit:
+    """Limits how many processes and threads run below this process, the agent included."""
 
     def __init__(self, limit: int) -> None:
-        """0 is no limit."""
+        """``limit`` 0 means no limit."""
         self._limit = limit
         self._count = 0
         self._made = 0
@@ -47,33 +41,35 @@ class Headcount:
 
     @property
     def holds(self) -> bool:
-        """Whether there is a limit to look after."""
+        """Whether there is a limit."""
         return self._limit > 0
 
     def has_room(self) -> bool:
-        """Whether there may be one more than there are."""
+        """Whether one more process may start."""
         return not self.holds or self._recount() <= self._limit
 
     def cut(self) -> None:
-        """If there are too many, end the session that has most of them, or else the youngest.
+        """If there are too many, kill the largest session, or else the youngest processes.
 
-        What is ended goes on forking until it is, so this goes on until there are few enough.
+        A killed process can fork until it has ended, so this repeats until the limit is kept.
         """
         if not self.holds or self._recount() <= self._limit:
             return
         ended: set[tuple[int, int]] = set()
         for _ in range(_ROUNDS):
-            members = [member for member in _members() if (member.pid, member.start) not in ended]
-            if sum(member.tasks for member in members) <= self._limit:
+            members = [
+                member for member in _members() if (member.pid, member.start_time) not in ended
+            ]
+            if sum(member.threads for member in members) <= self._limit:
                 return
-            for member in _to_end(members):
+            for member in _choose_to_kill(members):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(member.pid, signal.SIGKILL)
-                ended.add((member.pid, member.start))
+                ended.add((member.pid, member.start_time))
             time.sleep(_PAUSE)
 
     def _recount(self) -> int:
-        """How many there are at most."""
+        """The largest number of processes and threads that there can be now."""
         now, last = time.monotonic(), self._last_made()
         since = last - self._made
         trusted = now - self._counted_at < _LONGEST_TRUST
@@ -87,25 +83,19 @@ class Headcount:
         return int(os.pread(self._load, 256, 0).split()[-1])
 
 
-def _members() -> list[_Member]:
-    """Every program below this process; not the agent and its workers, which are of our session."""
+def _members() -> list[ProcessStat]:
+    """Every program below this process; the agent and its workers are of our session."""
     own = os.getsid(0)
-    found: list[_Member] = []
-    for pid in descendants.descendants(os.getpid()):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-            fields = text.rpartition(")")[2].split()
-            if int(fields[3]) != own:
-                found.append(_Member(pid, int(fields[3]), int(fields[19]), int(fields[17])))
-    return found
+    found = map(procfs.read_stat, descendants.descendants(os.getpid()))
+    return [stat for stat in found if stat is not None and stat.session != own]
 
 
-def _to_end(members: list[_Member]) -> list[_Member]:
+def _choose_to_kill(members: list[ProcessStat]) -> list[ProcessStat]:
     sizes: Counter[int] = Counter()
     for member in members:
-        sizes[member.session] += member.tasks
+        sizes[member.session] += member.threads
     (session, size), *_ = sizes.most_common(1)
     if 2 * size >= sizes.total():
         return [member for member in members if member.session == session]
-    youngest = sorted(members, key=lambda member: member.start, reverse=True)
+    youngest = sorted(members, key=lambda member: member.start_time, reverse=True)
     return youngest[: len(youngest) // 2 + 1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
+from sbx_jupyter.engine.live.descriptors import write_all
 from sbx_jupyter.engine.volumes.content import MAX_DEPTH, Ownership
 from sbx_jupyter.errors import (
     InvalidArgumentError,
@@ -157,7 +158,7 @@ class VolumeFileHandler(ContentHandler):
         if self._target is None:
             return  # ignore the body of a GET
         try:
-            await asyncio.to_thread(_write_all, self._target, chunk)
+            await asyncio.to_thread(write_all, self._target, [chunk])
         except OSError as error:
             self.release()
             raise NoSpaceError(f"cannot write: {error.strerror}") from error
@@ -202,9 +203,3 @@ class VolumeFileHandler(ContentHandler):
         target, self._target = self._target, None
         if target is not None:
             os.close(target)
-
-
-def _write_all(descriptor: int, chunk: bytes) -> None:
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(descriptor, view) :]
