@@ -25,8 +25,15 @@ KEEPALIVE_INTERVAL: Final = 5.0
 SETTLE_TIMEOUT: Final = 10.0
 """How long interrupted code may take to stop before its kernel is replaced."""
 
+MAX_CONTEXTS: Final = 32
+"""Besides the defaults. Everybody who knows the sandbox's id may create them (interface 5.1)."""
+
 _ALIASES: Final = {"js": "javascript", "ts": "typescript", "": "python"}
 LANGUAGES: Final = frozenset({"python", "javascript", "typescript", "r", "java", "bash"})
+
+
+class TooManyContextsError(RuntimeError):
+    """There are ``MAX_CONTEXTS`` contexts already."""
 
 
 class UnknownContextError(LookupError):
@@ -200,8 +207,13 @@ class Contexts:
         return self._defaults[language]
 
     async def create(self, language: str, cwd: str | None) -> Context:
-        """A context of its own, with its kernel running. Raises ``KernelStartError``."""
+        """A context of its own, with its kernel running.
+
+        Raises ``KernelStartError`` and ``TooManyContextsError``.
+        """
         _check(language)
+        if len(self._by_id) - len(self._defaults) >= MAX_CONTEXTS:
+            raise TooManyContextsError(f"there are {MAX_CONTEXTS} contexts: remove one first")
         context = self._add(language, cwd or self._home)
         try:
             await context.ready()

@@ -14,7 +14,13 @@ import tornado.iostream
 import tornado.web
 
 from sbx_jupyter.interpreter import events
-from sbx_jupyter.interpreter.contexts import Context, Contexts, UnknownContextError, normalised
+from sbx_jupyter.interpreter.contexts import (
+    Context,
+    Contexts,
+    TooManyContextsError,
+    UnknownContextError,
+    normalised,
+)
 from sbx_jupyter.interpreter.launcher import KernelStartError, Launcher
 from sbx_jupyter.interpreter.variables import SandboxVariables
 
@@ -56,6 +62,8 @@ class _Handler(tornado.web.RequestHandler):
         failure = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(failure, UnknownContextError):
             self.write_text(404, f"Context {failure} not found")
+        elif isinstance(failure, TooManyContextsError):
+            self.write_text(429, str(failure))
         elif isinstance(failure, KernelStartError):
             self.write_text(500, str(failure))
         elif isinstance(failure, tornado.web.HTTPError) and failure.log_message:
@@ -64,7 +72,7 @@ class _Handler(tornado.web.RequestHandler):
             self.write_text(status_code, self._reason)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        if not isinstance(value, UnknownContextError | KernelStartError):
+        if not isinstance(value, UnknownContextError | KernelStartError | TooManyContextsError):
             super().log_exception(typ, value, tb)
 
 

@@ -10,6 +10,7 @@ from tornado.httputil import HTTPServerRequest
 
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.service.counters import ConnectionLimits, Counters
+from sbx_jupyter.service.gateway.interpreter_access import OpenCallLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ class Service:
     settings: ServiceSettings
     counters: Counters = field(default_factory=Counters)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    open_calls: OpenCallLimits = field(default_factory=OpenCallLimits)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the handler that began it; cancelled when the service stops."""
 
@@ -57,5 +59,8 @@ class RoutedRequest(HTTPServerRequest):
     route: Route | None = None
     by_signature: bool = False
     """The sandbox was found by the signature of the request, not by its host or headers."""
+
+    max_body: int | None = None
+    """The most bytes of body that are forwarded; ``None`` for any number."""
 
     request_id: str = ""

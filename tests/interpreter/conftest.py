@@ -18,12 +18,15 @@ def sandbox(shared_engine):
 
 
 def client_of(engine, sandbox):
-    """An HTTP client whose every request goes to the interpreter of a sandbox."""
+    """An HTTP client whose every request goes to the interpreter of a sandbox, with its token."""
+    url = engine.connection.url
+    key = {access.API_KEY_HEADER: engine.connection.api_key}
+    detail = httpx.get(f"{url}/sandboxes/{sandbox.sandbox_id}", headers=key, trust_env=False).json()
     headers = {
         access.SANDBOX_ID_HEADER: sandbox.sandbox_id,
         access.SANDBOX_PORT_HEADER: str(INTERPRETER_PORT),
+        access.ACCESS_TOKEN_HEADER: detail["envdAccessToken"],
     }
-    url = engine.connection.url
     return httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False)
 
 

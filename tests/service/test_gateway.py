@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OCTETS = {"Content-Type": "application/octet-stream"}
 ECHO_SERVER = textwrap.dedent(
     """
-    import hashlib, http.server, json, os, socketserver, time, base64
+    import hashlib, http.server, json, os, socketserver, sys, time, base64
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -120,12 +120,14 @@ ECHO_SERVER = textwrap.dedent(
         allow_reuse_address = daemon_threads = True
         request_queue_size = 64
 
-    Server(("127.0.0.1", 8080), Handler).serve_forever()
+    server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
+    open(f"/tmp/echo-{sys.argv[1]}", "w").close()
+    server.serve_forever()
     """
 )
 
 
-def serve_echo(sandbox: SandboxAccess) -> None:
+def serve_echo(sandbox: SandboxAccess, number: int = 8080) -> None:
     with sandbox.client() as client:
         client.post(
             "/files?path=/tmp/echo.py",
@@ -135,12 +137,11 @@ def serve_echo(sandbox: SandboxAccess) -> None:
         with client.stream(
             "POST",
             "/process.Process/Start",
-            content=envelope(start_request("exec python3 /tmp/echo.py")),
+            content=envelope(start_request(f"exec python3 /tmp/echo.py {number}")),
             headers={"Content-Type": STREAM},
         ) as answer:
             next(answer.iter_raw())
-    with sandbox.client(8080) as port:
-        until(lambda: port.get("/").status_code == 200)
+        until(lambda: client.get(f"/files?path=/tmp/echo-{number}").status_code == 200)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
 from sbx_jupyter.engine.egress.proxy.refusal_log import RefusalLog
 from sbx_jupyter.engine.egress.proxy.resolver import Resolver
-from sbx_jupyter.engine.egress.proxy.server import PROXY_PORT, EgressProxy
+from sbx_jupyter.engine.egress.proxy.server import EgressProxy
 from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
+from sbx_jupyter.protocol.runtime import PROXY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,6 +22,7 @@ from sbx_jupyter.engine.live.watchers import Watchers
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol import agent as ops
+from sbx_jupyter.protocol.runtime import PROXY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,8 +126,11 @@ class Sandbox:
     async def connect_port(self, port: int) -> socket.socket:
         """Connect to a port inside; the socket does not block.
 
-        Raises ``UnavailableError`` when nothing listens there.
+        Raises ``UnavailableError`` when nothing listens there, and for the port of the egress
+        proxy: from outside, it would be a proxy for everybody.
         """
+        if port == PROXY_PORT:
+            raise UnavailableError("port is not open")
         return await self._ports.connect(port)
 
     async def listen_port(self, port: int) -> socket.socket:

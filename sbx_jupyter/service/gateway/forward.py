@@ -10,6 +10,8 @@ from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
 from tornado.iostream import IOStream, StreamClosedError
 
+from sbx_jupyter.protocol.access import ACCESS_TOKEN_HEADER
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from sbx_jupyter.service.answers import reset
 from sbx_jupyter.service.gateway.error_responder import ErrorResponder
 from sbx_jupyter.service.gateway.error_responses import (
@@ -19,6 +21,7 @@ from sbx_jupyter.service.gateway.error_responses import (
     GatewayError,
 )
 from sbx_jupyter.service.gateway.gateway import masked_host, open_port
+from sbx_jupyter.service.gateway.interpreter_access import TOO_LARGE
 from sbx_jupyter.service.gateway.raw_response import finish_write
 from sbx_jupyter.service.log_format import note_request
 
@@ -47,6 +50,7 @@ class ForwardedRequest(HTTPMessageDelegate):
         self._frames_body = False
         self._responder: ErrorResponder | None = None
         self._is_counted = False
+        self._body_size = 0
         self._started = time.monotonic()
 
     # What the client sends.
@@ -81,6 +85,10 @@ class ForwardedRequest(HTTPMessageDelegate):
             if self._responder is not None:
                 self._responder.data_received(chunk)
             return
+        self._body_size += len(chunk)
+        if self.request.max_body is not None and self._body_size > self.request.max_body:
+            self.close()
+            return  # ``_receive`` answers
         if self._upstream.stream is None:
             return  # the response ends with its connection, and needs no more of the request
         if self._frames_body:
@@ -135,6 +143,8 @@ class ForwardedRequest(HTTPMessageDelegate):
         if mask is not None:
             headers["X-Forwarded-Host"] = headers.get("Host", "")
             headers["Host"] = mask
+        if self.route.port == INTERPRETER_PORT:
+            headers.pop(ACCESS_TOKEN_HEADER, None)  # checked here; no token goes inside
         if _is_upgrade(headers):
             return headers
         for name in (*_HOP_BY_HOP, "Expect"):
@@ -165,8 +175,13 @@ class ForwardedRequest(HTTPMessageDelegate):
         if answer.is_begun:
             reset(self.client.stream)
             return
-        port = self.route.port
-        self._fail_with(ErrorResponse.for_route(502, self.route, CLOSED_PORT, port=port)).finish()
+        self._fail_with(self._failure()).finish()
+
+    def _failure(self) -> ErrorResponse:
+        """Why there is no response from the sandbox."""
+        if self.request.max_body is not None and self._body_size > self.request.max_body:
+            return ErrorResponse.for_route(413, self.route, TOO_LARGE)
+        return ErrorResponse.for_route(502, self.route, CLOSED_PORT, port=self.route.port)
 
     def _fail_with(self, response: ErrorResponse) -> ErrorResponder:
         return ErrorResponder(self.service, self.request, response, self._started)

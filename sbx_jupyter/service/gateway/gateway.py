@@ -18,6 +18,7 @@ from sbx_jupyter.service.gateway.error_responses import (
     ErrorResponse,
     GatewayError,
 )
+from sbx_jupyter.service.gateway.interpreter_access import check_interpreter_access
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
@@ -79,13 +80,15 @@ def masked_host(row: SandboxRow, port: int) -> str | None:
 
 
 def _check_access(service: Service, request: RoutedRequest, route: Route) -> SandboxRow:
-    """The row of the sandbox, whose traffic token the request carries; raises ``GatewayError``."""
+    """The row of the sandbox, whose tokens the request carries; raises ``GatewayError``."""
     try:
         row = service.engine.sandboxes.get(route.sandbox_id)
         given = request.headers.get(access.TRAFFIC_TOKEN_HEADER)
         access.check_header(access.TRAFFIC_TOKEN_HEADER, given, row.traffic_token)
     except SbxError as error:
         raise GatewayError(ErrorResponse.from_error(error, route)) from None
+    if route.port == INTERPRETER_PORT:
+        check_interpreter_access(service.open_calls, request, route, row)
     return row
 
 

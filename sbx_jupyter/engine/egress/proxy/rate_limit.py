@@ -22,12 +22,18 @@ class TokenBucket:
         self._tokens = float(burst)
         self._filled_at = clock()
 
-    def try_take(self) -> bool:
-        """Take one token; ``False`` if there is none."""
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing was taken for so long that all tokens are back."""
         self._fill()
-        if self._tokens < 1:
+        return self._tokens >= self._burst
+
+    def try_take(self, count: int = 1) -> bool:
+        """Take ``count`` tokens; ``False`` if there are fewer, which then stay."""
+        self._fill()
+        if self._tokens < count:
             return False
-        self._tokens -= 1
+        self._tokens -= count
         return True
 
     async def take(self) -> None:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
     from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
 
-PROXY_PORT: Final = 49982
-"""The port on 127.0.0.1 where the proxy listens inside a sandbox."""
-
 MAX_CONNECTIONS: Final = 256
 """Connections of one sandbox at once."""
 
