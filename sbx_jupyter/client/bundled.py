@@ -32,7 +32,7 @@ _LOG_TAIL: Final = 2000
 
 _NEEDED: Final = frozenset(
     {
-        # people and places
+        # the user, the locale and temporary directories
         "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP",
         # Python and its libraries
         "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONUTF8",

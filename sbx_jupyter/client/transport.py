@@ -114,7 +114,7 @@ class Transport:
             await client.aclose()
 
     def _client_for(self, url: str) -> httpx.AsyncClient:
-        # A client for http addresses refuses TLS, so it is never used for an https address.
+        # http and https have separate clients: the one for http on loopback trusts no server.
         kind = _is_local(url), _is_plain(url)
         if (client := self._clients.get(kind)) is None:
             client = self._clients[kind] = create_client(

@@ -25,8 +25,8 @@ T = TypeVar("T")
 RESOURCE: Final = "sandboxes"
 MAX_JSON_BODY: Final = 1024 * 1024
 
-# The browser is signed in to Jupyter. When the engine refuses our key, a 401 would make front ends
-# ask the person to sign in again, so they get a 502.
+# When the engine refuses the server's key, the answer is 502: a 401 would make front ends ask the
+# user to sign in to Jupyter again.
 _STATUS: Final = connect.HTTP_STATUS | {
     "unauthenticated": 502,
     "failed_precondition": 409,
@@ -35,7 +35,7 @@ _STATUS: Final = connect.HTTP_STATUS | {
 
 
 def status_of(error: SbxError) -> int:
-    """The HTTP status that a front end sees for an error."""
+    """The HTTP status with which a route answers an error."""
     return 507 if isinstance(error, NoSpaceError) else _STATUS[error.code]
 
 
@@ -59,7 +59,7 @@ async def require(handler: JupyterHandler, action: str) -> None:
 
 
 class SandboxRoute(APIHandler):
-    """Base of the JSON routes; an ``SbxError`` raised in a verb becomes its answer."""
+    """Base of the JSON routes; answers an ``SbxError`` raised in a verb with its code and text."""
 
     auth_resource = RESOURCE
 
@@ -68,9 +68,10 @@ class SandboxRoute(APIHandler):
         return connections_of(self)
 
     def decode_body(self, kind: type[T]) -> T:
-        """The request's JSON body as a record; an empty body counts as ``{}``.
+        """Decode the request's JSON body; an empty body counts as ``{}``.
 
-        Raises ``InvalidArgumentError`` with the field's name, ``ResourceExhaustedError``.
+        Raises ``InvalidArgumentError`` with the field's name, ``ResourceExhaustedError`` when the
+        body is larger than ``MAX_JSON_BODY``.
         """
         raw = self.request.body or b"{}"
         if len(raw) > MAX_JSON_BODY:
@@ -87,7 +88,7 @@ class SandboxRoute(APIHandler):
         self.finish(msgspec.json.encode(record))
 
     def answer_raw(self, body: bytes) -> None:
-        """Finish with JSON that the deployment wrote."""
+        """Finish with JSON of the deployment, unchanged."""
         self.set_header("Cache-Control", "no-store")
         self.finish(body)
 
@@ -97,7 +98,7 @@ class SandboxRoute(APIHandler):
         self.finish()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer any failure in the one form that front ends read."""
+        """Answer any failure with ``{"code", "message"}``."""
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         if isinstance(error, SbxError):
             self.connections.note_failure(error, self.path_kwargs.get("sandbox_id"))
@@ -108,7 +109,7 @@ class SandboxRoute(APIHandler):
         self.finish(msgspec.json.encode(body))
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
-        """Log an expected error in a line, anything else with its traceback."""
+        """Log an ``SbxError`` in one line, anything else with its traceback."""
         if isinstance(value, SbxError):
             self.log.info("%s %s: %s", self.request.method, self.request.path, value.message)
         else:

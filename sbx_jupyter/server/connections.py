@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY_START_AFTER: Final = 5.0
-"""Seconds after a failed start before the next try, however often the front end asks."""
+"""Seconds between a failed start of the engine and the next try."""
 
 MAX_KNOWN_SANDBOXES: Final = 512
 MAX_LISTED_SANDBOXES: Final = 1000
@@ -46,7 +46,10 @@ MAX_LISTED_SANDBOXES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Which deployment to use; no ``api_url`` means the bundled engine of ``data_dir``."""
+    """The deployment to use; without ``api_url``, the bundled engine of ``data_dir``.
+
+    ``engine_timeout`` is in seconds.
+    """
 
     api_url: str = ""
     sandbox_url: str = ""
@@ -60,7 +63,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class SandboxDefaults:
-    """The values for a new sandbox that the front end does not give."""
+    """The defaults for a new sandbox; ``timeout`` is in seconds."""
 
     template: str = "base"
     timeout: int = 300
@@ -68,9 +71,9 @@ class SandboxDefaults:
 
 
 class Connections:
-    """Holds the transport to the deployment and what is known about its sandboxes.
+    """Holds the transport to the deployment and the tokens of its sandboxes.
 
-    Keys and tokens stay in here: every record that leaves for a front end is a ``ListedSandbox``.
+    Front ends never get keys or tokens: every record for them is a ``ListedSandbox``.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Connections:
         self._runtimes: OrderedDict[str, RuntimeClient] = OrderedDict()
 
     def describe(self) -> dict[str, Any]:
-        """What ``GET sbx/api/info`` answers; waits for nothing."""
+        """The answer of ``GET sbx/api/info``; does not wait for the engine."""
         from sbx_jupyter import __version__
 
         engine: dict[str, str] = {"state": self._state}
@@ -102,20 +105,21 @@ class Connections:
             "engine": engine,
             "isolation": self._isolation,
             "url_kind": "configured" if self._settings.api_url else "bundled",
-            # Without what else an address may hold, such as a name and a password.
+            # Without a user name and password, which the address may contain.
             "host": configured.netloc.rpartition("@")[2] or None,
         }
 
     async def platform(self) -> PlatformClient:
-        """The platform API; the first call starts the bundled engine.
-
-        Raises ``UnavailableError`` when there is no engine and none can be started.
-        """
+        """Return a platform client; starts the bundled engine if needed, as ``transport`` does."""
         transport = await self.transport()
         return PlatformClient(transport.config, transport)
 
     async def transport(self) -> Transport:
-        """The transport to the deployment, whose engine is started or found first."""
+        """Return the transport to the deployment; finds or starts the bundled engine first.
+
+        Raises ``UnavailableError`` when no engine runs and none can be started,
+        ``UnauthenticatedError`` when a deployment is configured without a key.
+        """
         if self._transport is not None and not self._must_recheck:
             return self._transport
         if self._starting is None:
@@ -124,9 +128,9 @@ class Connections:
         return await asyncio.shield(self._starting)
 
     async def runtime(self, sandbox_id: str) -> RuntimeClient:
-        """The runtime API of one sandbox, without prolonging or resuming it.
+        """Return a client for the runtime API of a sandbox, without extending or resuming it.
 
-        Raises ``NotFoundError`` for an unknown one.
+        Raises ``NotFoundError`` for an unknown sandbox.
         """
         sandbox_id = parse_sandbox_id(sandbox_id)
         transport = await self.transport()
@@ -143,10 +147,10 @@ class Connections:
         return known
 
     async def list_sandboxes(self) -> list[ListedSandbox]:
-        """Running and paused sandboxes, newest first.
+        """List the running and paused sandboxes, newest first.
 
-        Front ends ask every few seconds. That must not bring an engine back that somebody has
-        stopped: then there are none.
+        Front ends call this every few seconds, so it does not start an engine that the user has
+        stopped: then the list is empty.
         """
         if not self._must_recheck:
             try:
@@ -161,7 +165,7 @@ class Connections:
         return await self.call(_collect)
 
     async def get_sandbox(self, sandbox_id: str) -> ListedSandbox:
-        """One sandbox; raises ``NotFoundError``."""
+        """Describe a sandbox; raises ``NotFoundError``."""
         sandbox_id = parse_sandbox_id(sandbox_id)
         return _view(await self.call(lambda platform: platform.get(sandbox_id)))
 
@@ -173,7 +177,7 @@ class Connections:
         metadata: dict[str, str],
         envs: dict[str, str],
     ) -> ListedSandbox:
-        """A new sandbox, with this server's defaults for what is not given."""
+        """Create a sandbox, with this server's defaults for arguments that are ``None``."""
         request = NewSandbox(
             template_id=template or self.defaults.template,
             timeout=self.defaults.timeout if timeout is None else timeout,
@@ -209,9 +213,10 @@ class Connections:
             raise NotFoundError(f"there is no sandbox {sandbox_id}")
 
     async def rename_sandbox(self, sandbox_id: str, name: str) -> ListedSandbox:
-        """Give a sandbox another name, or none.
+        """Change the name of a sandbox; an empty one removes it.
 
-        Raises ``NotFoundError``, ``UnimplementedError`` where the deployment is not our engine.
+        Raises ``NotFoundError``, ``UnimplementedError`` for deployments other than the bundled
+        engine.
         """
         sandbox_id = parse_sandbox_id(sandbox_id)
         change = {"name": name or None}
@@ -224,12 +229,12 @@ class Connections:
     async def read_history(
         self, sandbox_id: str, start: int | None, end: int | None
     ) -> list[SandboxMetric]:
-        """The readings that were kept between two unix times, oldest first."""
+        """Return the recorded readings between two Unix times in seconds, oldest first."""
         sandbox_id = parse_sandbox_id(sandbox_id)
         return await self.call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
 
     def note_failure(self, error: SbxError, sandbox_id: str | None) -> None:
-        """After a failed call, ask again next time for what the error puts in question."""
+        """After a failed call, forget what may be out of date: the engine's address or tokens."""
         if isinstance(error, UnavailableError):
             self.recheck_engine()
         if sandbox_id and isinstance(error, NotFoundError | UnauthenticatedError):
@@ -256,7 +261,7 @@ class Connections:
             await self._transport.aclose()
 
     async def call(self, use: Callable[[PlatformClient], Awaitable[T]]) -> T:
-        """Make a platform call; when the engine is gone, find or start one and try once more."""
+        """Make a platform call; if the engine cannot be reached, find or start one and retry."""
         try:
             return await use(await self.platform())
         except UnavailableError as e:
@@ -319,7 +324,7 @@ class Connections:
         return Path(self._settings.data_dir).absolute() if self._settings.data_dir else None
 
     def _find_engine(self) -> ConnectionFile:
-        """The running engine, started if need be; blocks."""
+        """Find the running engine, or start one if ``auto_start`` is on; blocks."""
         data_dir = self._data_dir()
         if self._settings.auto_start:
             return bundled.ensure_engine(data_dir, self._settings.engine_timeout)
@@ -333,11 +338,11 @@ class Connections:
     def _finish_start(self, task: asyncio.Task[Transport]) -> None:
         self._starting = None
         if not task.cancelled():
-            # Marks the error as seen: everyone who waited for it has left when the browser did.
+            # Read the error: asyncio would log it as never retrieved if no request waits any more.
             task.exception()
 
     async def _read_isolation(self, transport: Transport) -> None:
-        """Learn how the engine isolates; another deployment need not have that route."""
+        """Read the engine's isolation report; other deployments may not have that route."""
         try:
             described = await PlatformClient(transport.config, transport).engine_info()
         except SbxError as e:
@@ -358,9 +363,10 @@ class Connections:
 
 
 def _isolation_of(described: dict[str, Any]) -> dict[str, Any]:
-    """The report of an engine with the tier in force, which its settings may hold below the best.
+    """The isolation report of an engine, with the tier in use and the configured limits.
 
-    What the limits are comes from the engine's settings, what holds them from the report.
+    ``tier`` may be weaker than ``best_tier`` by the engine's settings. ``amounts`` are the limits;
+    the report says what enforces them.
     """
     report = dict(described.get("isolation") or {})
     best = report.get("tier")
@@ -384,6 +390,6 @@ async def _collect(platform: PlatformClient) -> list[ListedSandbox]:
 
 
 def _view(sandbox: ListedSandbox) -> ListedSandbox:
-    """Only what a listing shows: a detail record carries the access token as well."""
+    """Copy only the fields of a listing: a detail record has the access token as well."""
     names = (field.name for field in msgspec.structs.fields(ListedSandbox))
     return ListedSandbox(**{name: getattr(sandbox, name) for name in names})

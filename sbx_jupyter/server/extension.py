@@ -68,9 +68,9 @@ HANDLERS = [
 
 
 class SbxExtension(ExtensionApp):
-    """Sandboxes for the people who are signed in to this Jupyter server.
+    """Gives the signed-in users of this Jupyter server access to sandboxes.
 
-    Without settings it finds or starts the user's own engine. Set ``api_url`` (and ``api_key``,
+    By default it finds or starts the user's own engine. Set ``api_url`` (and ``api_key``,
     or ``E2B_API_KEY`` in the server's environment) to use another deployment of the interface.
     """
 
@@ -101,8 +101,8 @@ class SbxExtension(ExtensionApp):
 
     data_dir = Unicode(
         "",
-        help="Where the bundled engine keeps its state; empty: the user's shared engine. Kernels"
-        " of this server use the same one.",
+        help="Data directory of the bundled engine; empty: that of the user's shared engine."
+        " Kernels of this server use the same one.",
     ).tag(config=True)
 
     auto_start = Bool(
@@ -127,7 +127,7 @@ class SbxExtension(ExtensionApp):
     default_metadata = Dict(
         value_trait=Unicode(),
         key_trait=Unicode(),
-        help="Metadata that every sandbox created here carries, such as an owner's name.",
+        help="Metadata of every sandbox that is created here, such as an owner's name.",
     ).tag(config=True)
 
     connections: Connections
@@ -154,7 +154,7 @@ class SbxExtension(ExtensionApp):
         return proposal["value"].rstrip("/")
 
     def initialize_settings(self) -> None:
-        """Create the connections; nothing is started or asked yet."""
+        """Create the connections; sends no request and starts no engine yet."""
         if self.data_dir and not self.api_url:
             os.environ[DATA_DIR_VARIABLE] = self.data_dir
         self.connections = Connections(
@@ -181,7 +181,7 @@ class SbxExtension(ExtensionApp):
         self.handlers.extend(HANDLERS)
 
     async def stop_extension(self) -> None:
-        """Drop the connections; the engine and its sandboxes go on."""
+        """Close the connections; the engine and its sandboxes keep running."""
         try:
             await self.connections.aclose()
         except SbxError as e:

@@ -1,4 +1,4 @@
-"""Files to and from a sandbox, streamed with back-pressure both ways."""
+"""Route that streams files to and from a sandbox, with back-pressure in both directions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 MAX_UPLOAD: Final = 1024 * 1024 * 1024 * 1024
-"""Far above any disk: the sandbox's own limit answers, and nothing is held here."""
+"""Larger than any disk: the sandbox's own limit applies, since uploads are not kept here."""
 
 SMALL_UPLOAD: Final = 8 * 1024 * 1024
 CHUNK: Final = 64 * 1024
@@ -41,10 +41,10 @@ _BODYLESS: Final = (204, 304)
 
 @web.stream_request_body
 class FilesHandler(SandboxRoute):
-    """``GET`` and ``POST`` of one file; ``path`` as the runtime API takes it.
+    """``GET`` and ``POST`` of one file; ``path`` is that of the runtime API.
 
-    Files of a sandbox may be hostile, and this is Jupyter's own origin: every answer is a download
-    of opaque bytes that no browser runs or shows in place.
+    Files of a sandbox may be hostile, and pages of this origin may use Jupyter. So every answer is
+    a download of opaque bytes, which browsers neither run nor display.
     """
 
     _upload: asyncio.Task[httpx.Response] | None = None
@@ -52,9 +52,9 @@ class FilesHandler(SandboxRoute):
     _chunks: asyncio.Queue[bytes | None]
 
     async def prepare(self) -> None:
-        """Check the user before the first byte of an upload is passed on.
+        """Check the user's permission before any byte of an upload is passed on.
 
-        The decorated verb only runs once the whole body has arrived.
+        The decorated verb runs only after the whole body has arrived.
         """
         await super().prepare()
         if self._finished or self.request.method != "POST":
@@ -69,7 +69,7 @@ class FilesHandler(SandboxRoute):
             self._refusal = e
 
     async def data_received(self, chunk: bytes) -> None:
-        """Pass a piece of the upload on; waits while the sandbox is slower than the browser."""
+        """Pass a chunk of the upload on; waits while the sandbox is slower than the browser."""
         if self._refusal is None:
             await self._put(chunk)
 
@@ -113,18 +113,18 @@ class FilesHandler(SandboxRoute):
             await response.aclose()
 
     def on_connection_close(self) -> None:
-        """Stop an upload whose browser went away."""
+        """Stop the upload when the browser disconnects."""
         if self._upload is not None:
             self._upload.cancel()
         super().on_connection_close()
 
     def on_finish(self) -> None:
-        """Stop an upload that was answered before its end, for instance with an error."""
+        """Stop an upload that was answered before its end, for example with an error."""
         if self._upload is not None and not self._upload.done():
             self._upload.cancel()
 
     async def _begin_upload(self) -> None:
-        """Open the request to the sandbox that the browser's bytes will go into."""
+        """Open the request to the sandbox whose body is the upload."""
         params = self._params()
         runtime = await self.connections.runtime(self.path_kwargs["sandbox_id"])
         connection: Any = self.request.connection
@@ -142,9 +142,9 @@ class FilesHandler(SandboxRoute):
         )
 
     def _is_small(self) -> bool:
-        """Whether to read a refused body to its end.
+        """Whether to read the body of a refused upload to its end.
 
-        An answer before that resets the connection, and the browser would not see why.
+        An earlier answer would reset the connection, and the browser would not get the error.
         """
         size = self.request.headers.get("Content-Length", "")
         return size.isascii() and size.isdigit() and int(size) <= SMALL_UPLOAD
@@ -156,7 +156,7 @@ class FilesHandler(SandboxRoute):
         return headers
 
     async def _put(self, chunk: bytes | None) -> None:
-        """Queue a chunk unless the sandbox has answered already, as it does to refuse one."""
+        """Queue a chunk, unless the sandbox has answered already, for example to refuse it."""
         assert self._upload is not None
         putting = asyncio.ensure_future(self._chunks.put(chunk))
         try:
@@ -206,7 +206,7 @@ class FilesHandler(SandboxRoute):
             self.finish(set_content_type="application/octet-stream")
 
     def _abort(self, error: SbxError) -> None:
-        """Close the connection: after the headers, nothing else shows the browser a failure."""
+        """Raise ``error``, or close the connection if the headers have been sent already."""
         if not self._headers_written:
             raise error
         self.log.warning("a download from a sandbox broke off: %s", error.message)

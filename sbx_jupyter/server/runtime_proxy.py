@@ -1,4 +1,4 @@
-"""Unary calls of the runtime API, passed through as they are."""
+"""Routes that pass unary calls of the runtime API on unchanged."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ METHODS: Final = {
     "process.Process/List": "read",
     "process.Process/SendSignal": "execute",
 }
-"""What front ends use, and what a person must be allowed to do for it.
+"""The methods that front ends may call, each with the action that the user needs permission for.
 
-Everything that streams or holds state has a route of its own.
+Streaming and stateful methods have their own routes.
 """
 
 

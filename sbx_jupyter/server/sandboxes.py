@@ -1,4 +1,4 @@
-"""Routes about the engine and its sandboxes: info, list, create, change, end."""
+"""Routes for the engine and its sandboxes: info, list, create, change, end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sbx_jupyter.server.answers import SandboxRoute
 
 
 class CreateBody(msgspec.Struct, kw_only=True, frozen=True):
-    """What ``POST sandboxes`` takes."""
+    """The body of ``POST sandboxes``."""
 
     template: str | None = None
     timeout: int | None = None
@@ -21,7 +21,7 @@ class CreateBody(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class NameBody(msgspec.Struct, kw_only=True, frozen=True):
-    """What ``PATCH sandboxes/{id}`` takes; an empty name takes the name away."""
+    """The body of ``PATCH sandboxes/{id}``; an empty name removes the name."""
 
     name: str
 
@@ -35,7 +35,7 @@ class ConnectBody(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class InfoHandler(SandboxRoute):
-    """What a front end shows before the first sandbox: never waits for the engine."""
+    """Describes the extension and the state of its engine; never waits for the engine."""
 
     _track_activity = False
 
@@ -101,7 +101,7 @@ class PauseHandler(SandboxRoute):
 
 
 class ConnectHandler(SandboxRoute):
-    """Resumes a paused sandbox, or prolongs a running one."""
+    """Resumes a paused sandbox, or extends the time of a running one."""
 
     @web.authenticated
     @authorized
@@ -111,7 +111,7 @@ class ConnectHandler(SandboxRoute):
 
 
 class MetricsHistoryHandler(SandboxRoute):
-    """Readings that the engine kept, oldest first."""
+    """Answers the recorded readings of a sandbox, oldest first."""
 
     _track_activity = False
 

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 NORMAL_CLOSURE: Final = 1000
 ERROR_CLOSURE: Final = 4000
-"""An error closes with this plus its HTTP status: 4404 for something that is not there."""
+"""After an error, the close code is this plus its HTTP status, such as 4404 for "not found"."""
 
 
 class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Base of the WebSocket routes; ``serve`` runs from the handshake until either side leaves.
+    """Base of the WebSocket routes; ``serve`` runs from the handshake until either side closes.
 
-    A browser cannot read why a handshake failed, so what goes wrong behind it is told in a text
-    frame ``{"error": {"code", "message"}}``, and then the socket closes.
+    A browser cannot read why a handshake failed. So errors of ``serve`` are sent after it, in a
+    text frame ``{"error": {"code", "message"}}``, and then the socket closes.
     """
 
     auth_resource = RESOURCE
     action = "execute"
-    """What the person must be allowed to do to sandboxes."""
+    """The action on sandboxes that the user needs permission for."""
 
     _serving: asyncio.Task[None] | None = None
 
@@ -44,17 +44,17 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        """Accept the handshake, if the user may do what this socket does."""
+        """Accept the handshake if the user has permission for ``action``; else raise 403."""
         await require(self, self.action)
         await super().get(*args, **kwargs)
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Start serving beside the loop that reads the browser's frames."""
+        """Start ``serve`` as a task, while tornado reads the browser's frames."""
         super().open(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self._serving = asyncio.create_task(self._serve(kwargs["sandbox_id"]))
 
     def on_close(self) -> None:
-        """Leave the sandbox as it is and drop what served this browser."""
+        """Cancel ``serve``; the sandbox is not changed."""
         super().on_close()
         if self._serving is not None:
             self._serving.cancel()
@@ -64,11 +64,14 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
         raise NotImplementedError
 
     async def send_text(self, record: object) -> None:
-        """One text frame of JSON; waits until the browser's side has room."""
+        """Send a text frame of JSON; waits until the send buffer has room."""
         await self.write_message(msgspec.json.encode(record))
 
     def number_argument(self, name: str, default: int, least: int, most: int) -> int:
-        """A whole number of the query; raises ``InvalidArgumentError``."""
+        """A whole number in the query, from ``least`` to ``most``.
+
+        Raises ``InvalidArgumentError``.
+        """
         text = self.get_query_argument(name, str(default))
         if not (text.isascii() and text.isdigit() and len(text) < 20) or not (
             least <= int(text) <= most
@@ -91,7 +94,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
         except asyncio.CancelledError:
             raise
         except Exception:
-            # This runs in a task of its own, where nobody above would see a fault of ours: the
-            # browser would wait on an open connection for ever.
+            # No caller awaits this task, so the error is handled here; otherwise the socket would
+            # stay open and the browser would wait for ever.
             self.log.exception("%s failed", self.request.path)
             self.close(1011)

@@ -1,4 +1,4 @@
-"""Routes about what sandboxes are made from, and copies of them: templates, snapshots, forks."""
+"""Routes for templates, snapshots and forks, and for the progress of making them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.server.answers import SandboxRoute
 
 MAX_SNAPSHOTS: Final = 200
-"""More are not offered; they can still be named."""
+"""The list has the newest snapshots only; the others can still be used by name."""
 
 
 class SnapshotBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -21,14 +21,14 @@ class SnapshotBody(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ForkBody(msgspec.Struct, kw_only=True, frozen=True):
-    """What ``POST sandboxes/{id}/fork`` takes."""
+    """The body of ``POST sandboxes/{id}/fork``."""
 
     timeout: int | None = None
     name: str | None = None
 
 
 class SnapshotHandler(SandboxRoute):
-    """Keeps the files of a running sandbox as something to create others from."""
+    """Makes a snapshot of a running sandbox's files, from which others can be created."""
 
     @web.authenticated
     @authorized
@@ -42,7 +42,7 @@ class SnapshotHandler(SandboxRoute):
 
 
 class ForkHandler(SandboxRoute):
-    """Starts a copy of a running sandbox's files, named if the deployment can name it."""
+    """Starts a sandbox with a copy of a running one's files; names it if the deployment can."""
 
     @web.authenticated
     @authorized
@@ -66,7 +66,7 @@ class ForkHandler(SandboxRoute):
 
 
 class OperationsHandler(SandboxRoute):
-    """Work on a sandbox that takes long, and how far it is; empty where nobody can say."""
+    """Lists the long operations on a sandbox; empty if the deployment has no such route."""
 
     _track_activity = False
 
@@ -82,7 +82,7 @@ class OperationsHandler(SandboxRoute):
 
 
 class OperationHandler(SandboxRoute):
-    """``DELETE operations/{id}`` cancels; the one who waits for the work is told."""
+    """``DELETE operations/{id}``: cancels it; the request that waits for it gets an error."""
 
     @web.authenticated
     @authorized
@@ -95,7 +95,7 @@ class OperationHandler(SandboxRoute):
 
 
 class TemplatesHandler(SandboxRoute):
-    """``GET templates``: everything that a sandbox can be created from, snapshots last."""
+    """``GET templates``: lists the templates and snapshots, snapshots last."""
 
     _track_activity = False
 
@@ -118,7 +118,7 @@ class TemplatesHandler(SandboxRoute):
 
 
 class TemplateHandler(SandboxRoute):
-    """``DELETE templates/{id}``: a template or snapshot with all its builds."""
+    """``DELETE templates/{id}``: removes a template or snapshot with all its builds."""
 
     @web.authenticated
     @authorized

@@ -1,4 +1,4 @@
-"""Terminals in the browser: bytes both ways, re-attached without loss."""
+"""Routes for terminals in the browser, which can reconnect without losing output."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.runtime import ProcessInfo
 
 TAG: Final = "jupyter-terminal"
-"""Marks the processes that are terminals of a Jupyter server, whichever server started them."""
+"""Tag of the processes that are terminals of any Jupyter server."""
 
 WINDOW: Final = 512 * 1024
-"""How far a browser that acknowledges output may lag behind."""
+"""How many bytes of output may be unacknowledged, for browsers that acknowledge output."""
 
 MAX_SIDE: Final = 10_000
 _MAX_PID: Final = 2**31 - 1
@@ -47,7 +47,7 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class TerminalsHandler(SandboxRoute):
-    """The live terminals that Jupyter servers started in this sandbox."""
+    """Lists the running terminals that Jupyter servers started in a sandbox."""
 
     @web.authenticated
     @authorized
@@ -58,14 +58,14 @@ class TerminalsHandler(SandboxRoute):
 
 
 class TerminalHandler(SandboxRoute):
-    """``terminals/{pid}``: say what runs in one terminal, and end it."""
+    """``terminals/{pid}``: describes or ends a terminal."""
 
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str, pid: str) -> None:
-        """Answer ``{"pid", "running"}``: the program in front, ``""`` at the shell's prompt.
+        """Answer ``{"pid", "running"}``, with the name of the foreground program.
 
-        ``running`` is ``null`` where the sandbox does not say.
+        ``running`` is ``""`` at the shell's prompt, ``null`` where it cannot be read.
         """
         runtime = await self.connections.runtime(sandbox_id)
         shell = await self._find(Commands(runtime), int(pid))
@@ -88,17 +88,18 @@ class TerminalHandler(SandboxRoute):
 
 
 class TerminalSocket(SandboxSocket):
-    """One view of one terminal; any number of them may show the same one.
+    """Connects one view to a terminal; several views may show the same terminal.
 
-    To the browser: first the text frame ``{"pid", "sequence"}``, then binary frames of output,
-    counted from ``sequence``. The text frame comes again when output was lost between, with the
-    number to count on from. At the end ``{"exit": {"code", "status"}}``.
+    To the browser: first the text frame ``{"pid", "sequence"}``, then binary frames of output. The
+    first byte of output has the number ``sequence``. If output was lost, the text frame is sent
+    again, with the number of the next byte. At the end ``{"exit": {"code", "status"}}``.
 
-    From the browser: binary frames of keys; text frames ``{"resize": {"cols", "rows"}}`` and,
-    for browsers that want no more than ``WINDOW`` bytes in flight, ``{"ack": n}`` with the number
-    of output bytes shown so far on this socket.
+    From the browser: binary frames of keys; text frames ``{"resize": {"cols", "rows"}}`` and, for
+    browsers that limit unacknowledged output to ``WINDOW`` bytes, ``{"ack": n}`` with the number of
+    output bytes shown so far on this socket.
 
-    Closing the socket leaves the terminal running; ``pid`` and ``since`` come back to it.
+    Closing the socket leaves the terminal running. The query arguments ``pid`` and ``since`` (the
+    number of the first byte to send) connect to it again.
     """
 
     def initialize(self) -> None:
@@ -109,7 +110,7 @@ class TerminalSocket(SandboxSocket):
         self._moved = asyncio.Event()
 
     async def on_message(self, message: str | bytes) -> None:
-        """Take a frame; while this waits, tornado reads no further ones."""
+        """Handle a frame; tornado reads no further frames while this waits."""
         self.settings["sbx_last_activity"] = utcnow()
         if isinstance(message, bytes):
             await self._input.put(message)
@@ -141,7 +142,7 @@ class TerminalSocket(SandboxSocket):
         return terminal
 
     async def _show(self, terminal: PtyHandle, output: PtyOutput) -> None:
-        """Pass a piece of output on; waits for a browser that does not keep up."""
+        """Send a piece of output; waits while too much output is unacknowledged."""
         if output.sequence != self._next:
             await self.send_text({"pid": terminal.pid, "sequence": output.sequence})
         self._next = output.sequence + len(output.chunk)
@@ -166,7 +167,7 @@ class TerminalSocket(SandboxSocket):
 
 
 async def _foreground_program(files: Files, shell: int) -> str | None:
-    """Read the name of the foreground program from the sandbox's /proc; do not trust it."""
+    """Read the name of the foreground program from the sandbox's /proc, which may be forged."""
     try:
         stat = parse_stat(await files.read(f"/proc/{shell}/stat", format="bytes"))
         if stat is None:

@@ -1,4 +1,4 @@
-"""Changes in a directory of a sandbox, as they happen."""
+"""Route that reports changes in a directory of a sandbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sbx_jupyter.server.sockets import SandboxSocket
 
 
 class WatchSocket(SandboxSocket):
-    """Text frames: ``{"start": {}}`` once the watch is armed, then one event each."""
+    """Sends the text frame ``{"start": {}}`` when the watch has started, then one per event."""
 
     action = "read"
 
