@@ -1,4 +1,4 @@
-"""Calls the shared engine on behalf of a command; each call opens and closes a client."""
+"""Calls the shared engine for a command; each call opens and closes a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jupyter sbx disk``, ``prune`` and ``storage``: what the engine keeps, and where."""
+"""``jupyter sbx disk``, ``prune`` and ``storage``: the engine's use of disk space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS: Final = {
     "steps": "cached build steps",
     "images": "pulled images and their parts",
     "uploads": "uploaded files of builds",
-    "layers": "layers that nothing names",
+    "layers": "unused layers",
 }
 _SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -31,25 +31,31 @@ _SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def add_to(commands: Commands) -> None:
     """Add the commands about disk space."""
 
-    disk = add_command(commands, "disk", "say what takes how much of the disk", show_disk)
-    disk.add_argument("--json", action="store_true", help="for programs")
-    prune = add_command(commands, "prune", "remove what is only kept for later use", prune_disk)
+    disk = add_command(commands, "disk", "list the disk use of everything stored", show_disk)
+    disk.add_argument("--json", action="store_true", help="print JSON")
+    prune = add_command(commands, "prune", "remove cached files that nothing uses", prune_disk)
     prune.add_argument("kind", nargs="*", help=f"{', '.join(_KINDS)}; all if none is given")
-    prune.add_argument("--dry-run", action="store_true", help="say what it would free, only")
-    prune.add_argument("--yes", action="store_true", help="do not ask")
-    text = "give the engine a disk of its own"
+    prune.add_argument("--dry-run", action="store_true", help="only list what would be removed")
+    prune.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    text = "make a separate file system for the engine"
     storage = commands.add_parser("storage", help=text, description=text)
     actions = storage.add_subparsers(required=True, metavar="action")
-    text = "make an image file with a file system that copies without copying, and mount it"
+    text = "make an image file with a file system that copies files by reference, and mount it"
     create = add_command(actions, "create", text, create_storage)
-    create.add_argument("--size", type=parse_size, required=True, help="at most, such as 50G")
-    create.add_argument("--path", type=Path, help="the image file; beside the data directory")
-    create.add_argument("--filesystem", choices=("btrfs", "xfs"), default="btrfs")
-    create.add_argument("--no-mount", action="store_true", help="say how to mount it, only")
+    create.add_argument(
+        "--size", type=parse_size, required=True, help="maximum size, for example 50G"
+    )
+    create.add_argument(
+        "--path", type=Path, help="the image file; default: beside the data directory"
+    )
+    create.add_argument(
+        "--filesystem", choices=("btrfs", "xfs"), default="btrfs", help="default: btrfs"
+    )
+    create.add_argument("--no-mount", action="store_true", help="only print how to mount it")
 
 
 def show_disk(options: argparse.Namespace) -> int:
-    """Print what templates, sandboxes, volumes and caches take."""
+    """Print the disk use of templates, sandboxes, volumes and caches."""
     import msgspec
 
     async def work(platform: PlatformClient) -> DiskUse:
@@ -94,7 +100,10 @@ def _print_line(
 
 
 def prune_disk(options: argparse.Namespace) -> int:
-    """Say what would be freed, ask, and remove it; 1 when the answer is no."""
+    """Print what would be removed, ask, and remove it; returns 1 when the answer is no.
+
+    Raises ``InvalidArgumentError`` for an unknown kind, or without a terminal to ask on.
+    """
     for kind in options.kind:
         if kind not in _KINDS:
             raise InvalidArgumentError(f"'{kind}' is none of {', '.join(_KINDS)}")
@@ -119,12 +128,12 @@ def prune_disk(options: argparse.Namespace) -> int:
 
 def _is_agreed(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidArgumentError("nobody is there to be asked: use --yes or --dry-run")
+        raise InvalidArgumentError("cannot ask without a terminal: use --yes or --dry-run")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def create_storage(options: argparse.Namespace) -> int:
-    """Make the image and mount it on the data directory, or say how root does."""
+    """Make the image, and mount it on the data directory or print the command to mount it."""
     from sbx_jupyter.cli import storage
 
     data_dir = (options.data_dir or default_data_dir()).expanduser().absolute()
@@ -149,17 +158,17 @@ def create_storage(options: argparse.Namespace) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size such as ``50G``; raises ``InvalidArgumentError``."""
+    """Parse a size such as ``50G`` into bytes; raises ``InvalidArgumentError``."""
     number, suffix = text, 1
     if text[-1:].upper() in _SUFFIXES:
         number, suffix = text[:-1], _SUFFIXES[text[-1].upper()]
     if not (number.isascii() and number.isdigit()):
-        raise InvalidArgumentError(f"'{text}' is no size: write 500M or 50G")
+        raise InvalidArgumentError(f"'{text}' is not a size such as 500M or 50G")
     return int(number) * suffix
 
 
 def show_size(size: int) -> str:
-    """A size as people read it."""
+    """Format a number of bytes with a unit, such as ``1.5 GiB``."""
     for suffix, unit in reversed(_SUFFIXES.items()):
         if size >= unit:
             return f"{size / unit:.1f} {suffix}iB"

@@ -29,19 +29,19 @@ _LOCAL_NAMES: Final = ("127.0.0.1", "localhost")
 def add_to(commands: Commands) -> None:
     """Add the commands about the engine."""
     add_command(
-        commands, "env", "print the variables that point clients at the shared engine", show_env
+        commands, "env", "print the variables with which clients use the shared engine", show_env
     )
     doctor = add_command(
-        commands, "doctor", "say how this machine can isolate sandboxes", show_isolation
+        commands, "doctor", "report how this machine can isolate sandboxes", show_isolation
     )
-    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     info = add_command(commands, "info", "describe the running engine", show_info)
-    info.add_argument("--json", action="store_true", help="for programs")
+    info.add_argument("--json", action="store_true", help="print JSON")
     add_command(commands, "stop", "stop the shared engine and its sandboxes", stop_engine)
 
 
 def show_env(options: argparse.Namespace) -> int:
-    """Print ``export`` lines; starts the shared engine if none runs."""
+    """Print ``export`` lines for a shell; starts the shared engine if none runs."""
     from sbx_jupyter.client.bundled import ensure_engine
 
     found = ensure_engine(options.data_dir)
@@ -61,7 +61,7 @@ def show_env(options: argparse.Namespace) -> int:
 
 
 def show_isolation(options: argparse.Namespace) -> int:
-    """Print what isolation this machine gives, and the commands that would give more."""
+    """Print the isolation that this machine supports, and what to install or set for more."""
     from sbx_jupyter.isolation.tiers import detect
 
     report = detect(options.data_dir or default_data_dir()).to_json()
@@ -107,7 +107,10 @@ def show_info(options: argparse.Namespace) -> int:
 
 
 def stop_engine(options: argparse.Namespace) -> int:
-    """Ask the shared engine to stop and wait until it is gone."""
+    """Stop the shared engine and wait until it has ended.
+
+    Raises ``UnavailableError`` when it still runs after a minute.
+    """
     found = running_engine(options)
     os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS

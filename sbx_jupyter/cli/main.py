@@ -1,4 +1,4 @@
-"""``jupyter sbx``: start the engine, point clients at it, manage sandboxes."""
+"""``jupyter sbx``: start the engine, set clients up for it, manage sandboxes."""
 
 from __future__ import annotations
 

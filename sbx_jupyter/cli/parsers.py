@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    # argparse has no public name for what ``add_subparsers`` returns.
+    # argparse has no public name for the result type of ``add_subparsers``.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
 
 
 def add_command(
     commands: Commands, name: str, description: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    """Add a command that ``run`` carries out, with the option ``--data-dir``."""
+    """Add a command that calls ``run``, with the option ``--data-dir``."""
     parser = commands.add_parser(name, help=description, description=description)
-    parser.add_argument("--data-dir", type=Path, help="the state of the engine")
+    parser.add_argument("--data-dir", type=Path, help="the engine's data directory")
     parser.set_defaults(run=run)
     return parser

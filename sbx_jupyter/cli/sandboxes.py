@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     """Add the commands about sandboxes."""
     listing = add_command(commands, "list", "list sandboxes", list_sandboxes)
-    listing.add_argument("--json", action="store_true", help="for programs")
+    listing.add_argument("--json", action="store_true", help="print JSON")
     create = add_command(commands, "create", "create a sandbox and print its id", create_sandbox)
     create.add_argument("template", nargs="?", default="base")
     create.add_argument("--timeout", type=int, default=300, help="seconds until it ends")
@@ -30,13 +30,13 @@ def add_to(commands: Commands) -> None:
     kill.add_argument("sandbox", nargs="*")
     kill.add_argument("--all", action="store_true", help="every sandbox")
     execute = add_command(commands, "exec", "run a command in a sandbox", execute_command)
-    execute.add_argument("--user", help="whom to run it as")
-    execute.add_argument("--cwd", help="where to run it")
+    execute.add_argument("--user", help="the user to run it as")
+    execute.add_argument("--cwd", help="the directory to run it in")
     execute.add_argument("sandbox")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="command")
-    logs = add_command(commands, "logs", "print what happened to a sandbox", print_logs)
+    logs = add_command(commands, "logs", "print the log of a sandbox", print_logs)
     logs.add_argument("sandbox")
-    logs.add_argument("--limit", type=int, default=1000)
+    logs.add_argument("--limit", type=int, default=1000, help="at most this many entries")
 
 
 def list_sandboxes(options: argparse.Namespace) -> int:
@@ -79,7 +79,7 @@ def create_sandbox(options: argparse.Namespace) -> int:
 
 
 def kill_sandboxes(options: argparse.Namespace) -> int:
-    """End sandboxes; 1 when one of them does not exist."""
+    """End sandboxes; raises ``NotFoundError`` when one that was named does not exist."""
     if not options.sandbox and not options.all:
         raise InvalidArgumentError("name a sandbox, or use --all")
 
@@ -96,7 +96,7 @@ def kill_sandboxes(options: argparse.Namespace) -> int:
 
 
 def execute_command(options: argparse.Namespace) -> int:
-    """Run a command and pass on its output and its exit code."""
+    """Run a command, print its output and return its exit code."""
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     if not argv:
         raise InvalidArgumentError("give a command to run")

@@ -1,6 +1,6 @@
 """Makes an image file with a file system that shares blocks between files, for the data directory.
 
-On such a file system a snapshot copies no data, and a running sandbox hardly stops for it.
+On such a file system, a snapshot copies no data and stops a running sandbox for a moment only.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Kind = Literal["btrfs", "xfs"]
 
 _PACKAGES: Final[dict[Kind, str]] = {"btrfs": "btrfs-progs", "xfs": "xfsprogs"}
 _LEAST: Final[dict[Kind, int]] = {"btrfs": 256 << 20, "xfs": 300 << 20}
-"""What the programs that make them accept."""
+"""The smallest sizes that ``mkfs`` accepts, in bytes."""
 
 _OPTIONS: Final[dict[Kind, str]] = {"btrfs": "loop,noatime,discard", "xfs": "loop,noatime,discard"}
-"""``discard``: what is deleted inside comes back to the disk that the image is on."""
+"""With ``discard``, deleting files frees space on the disk that holds the image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the image is, what is in it, and where it is mounted."""
+    """The path, size (bytes) and file system of an image, and the directory to mount it on."""
 
     image: Path
     data_dir: Path
@@ -41,10 +41,10 @@ class Plan:
 
 
 def make_image(plan: Plan) -> None:
-    """Make a sparse file with an empty file system in it, owned by who makes it.
+    """Make a sparse file with an empty file system in it, owned by the current user.
 
-    Raises ``InvalidArgumentError``, ``FailedPreconditionError`` when a program is missing or the
-    data directory is in use, ``NoSpaceError``.
+    Raises ``InvalidArgumentError`` for a size that is too small, ``FailedPreconditionError`` when
+    ``mkfs`` is missing, the data directory is not empty or the image exists, ``NoSpaceError``.
     """
     if plan.size < _LEAST[plan.kind]:
         raise InvalidArgumentError(f"{plan.kind} needs at least {_LEAST[plan.kind] >> 20} MiB")
@@ -72,8 +72,8 @@ def _format(program: str, plan: Plan) -> None:
     if plan.kind == "xfs":
         command = [program, "-q", "-m", "reflink=1", str(plan.image)]
     else:
-        # One copy of the metadata: the disk below has its own ways to be safe. An ordinary user
-        # owns the root directory of what that user made.
+        # Keep one copy of the metadata: the disk below has its own protection. The root directory
+        # of the file system belongs to the user who makes it.
         command = [program, "-q", "-m", "single", str(plan.image)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -95,7 +95,7 @@ def _program(kind: Kind) -> str:
 
 
 def may_mount() -> bool:
-    """Whether this process may mount: it is the machine's root, or the container's with devices."""
+    """Whether this process runs as root; in a container, ``mount`` may still fail."""
     return os.geteuid() == 0
 
 
@@ -112,7 +112,7 @@ def mount(plan: Plan) -> None:
 
 
 def mount_command(plan: Plan) -> str:
-    """What root enters once; the data directory then belongs to who asked."""
+    """The command with which root mounts the image once, and gives its owner the directory."""
     where = shlex.quote(str(plan.data_dir))
     image = shlex.quote(str(plan.image))
     mounting = f"mkdir -p {where} && mount -o {_OPTIONS[plan.kind]} {image} {where}"
@@ -120,7 +120,7 @@ def mount_command(plan: Plan) -> str:
 
 
 def fstab_line(plan: Plan) -> str:
-    """What mounts the image at every start of the machine."""
+    """The line of ``/etc/fstab`` that mounts the image at every start of the machine."""
     fields = (str(plan.image), str(plan.data_dir))
     image, where = (field.replace("\\", "\\134").replace(" ", "\\040") for field in fields)
     return f"{image} {where} {plan.kind} {_OPTIONS[plan.kind]},nofail 0 0"

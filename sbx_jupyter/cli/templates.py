@@ -29,19 +29,23 @@ def add_to(commands: Commands) -> None:
     build = add_command(actions, "build", "build a template from a Dockerfile", build_template)
     build.add_argument("name", help="name, or name:tag")
     build.add_argument("-f", "--file", type=Path, default=Path("Dockerfile"))
-    build.add_argument("--context", type=Path, help="where COPY finds files; beside the file")
+    build.add_argument(
+        "--context", type=Path, help="directory of the files for COPY; default: the Dockerfile's"
+    )
     build.add_argument("--template", help="build on this template instead of the image of FROM")
     build.add_argument(
         "--build-arg", action="append", default=[], metavar="NAME[=VALUE]", help="a value for ARG"
     )
     build.add_argument(
-        "--ready-cmd", metavar="COMMAND", help="succeeds once a sandbox can be given out"
+        "--ready-cmd", metavar="COMMAND", help="command that succeeds once a sandbox is ready"
     )
-    build.add_argument("--no-cache", action="store_true", help="run every step again")
+    build.add_argument("--no-cache", action="store_true", help="run every step, cached or not")
     _add_sizes(build)
-    imported = add_command(actions, "import", "make a template of the image in a tar", import_image)
-    imported.add_argument("file", type=Path, help="from docker save, or an OCI layout")
-    imported.add_argument("--name", help="name of the template; that of the file if not given")
+    imported = add_command(
+        actions, "import", "make a template from the image in a tar", import_image
+    )
+    imported.add_argument("file", type=Path, help="tar from docker save, or of an OCI layout")
+    imported.add_argument("--name", help="name of the template; default: that of the file")
     _add_sizes(imported)
     add_command(actions, "list", "list templates", list_templates)
     delete = add_command(
@@ -56,7 +60,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
 
 
 def build_template(options: argparse.Namespace) -> int:
-    """Build a Dockerfile and show the log."""
+    """Build a template from a Dockerfile and print the log."""
     from sbx_jupyter.client.build_context import BuildContext
     from sbx_jupyter.protocol.dockerfile import parse_dockerfile
     from sbx_jupyter.protocol.templates import BuildStart
@@ -80,7 +84,7 @@ def build_template(options: argparse.Namespace) -> int:
 
 
 def _build_args(given: list[str]) -> dict[str, str]:
-    """Values of ARG, each given or taken from the environment under its name."""
+    """The values of ARG: as given, or those of environment variables with the same names."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -90,7 +94,7 @@ def _build_args(given: list[str]) -> dict[str, str]:
 
 
 def import_image(options: argparse.Namespace) -> int:
-    """Hand over an image, then build a template that is nothing but the image."""
+    """Import an image, then build a template from it without further steps."""
     from sbx_jupyter.client.build_context import BuildContext
     from sbx_jupyter.protocol.templates import BuildStart
 

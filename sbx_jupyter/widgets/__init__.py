@@ -1,4 +1,4 @@
-"""Notebook widgets that show a sandbox: its files, a terminal, its use of the machine."""
+"""Notebook widgets that show a sandbox: its files, a terminal, its use of resources."""
 
 from sbx_jupyter.widgets.files import FileBrowser
 from sbx_jupyter.widgets.metrics import MetricsChart

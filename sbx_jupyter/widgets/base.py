@@ -1,4 +1,4 @@
-"""The base of the widgets: front end, sandbox, and the comm between the two."""
+"""The base class of the widgets: loads the front end and connects it to a sandbox by a comm."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ STATIC: Final = Path(__file__).resolve().parents[1] / "static"
 
 
 class SandboxWidget(anywidget.AnyWidget):
-    """One view of one sandbox.
+    """Base of the widgets, which show one sandbox.
 
-    Where the page's own Jupyter server has the extension, the front end goes through that, whatever
-    the kernel does; ``sandbox_id`` tells it which sandbox. Elsewhere it goes through the kernel.
+    If the page's Jupyter server has the extension, the front end connects to the sandbox with
+    ``sandbox_id`` through the server, so that it works while the kernel is busy. Elsewhere it
+    connects through the kernel.
     """
 
     bundle: ClassVar[str]
@@ -32,17 +33,21 @@ class SandboxWidget(anywidget.AnyWidget):
     _esm = Unicode().tag(sync=True)
 
     sandbox_id = Unicode(read_only=True, help="The sandbox that is shown.").tag(sync=True)
-    title = Unicode(help="What a screen reader announces, and the heading.").tag(sync=True)
-    height = Unicode("360px", help="Height of the view, as CSS has it.").tag(sync=True)
+    title = Unicode(help="The heading, which screen readers announce too.").tag(sync=True)
+    height = Unicode("360px", help="The height of the view, in CSS units.").tag(sync=True)
 
     def __init__(
         self, sandbox: Sandbox | AsyncSandbox, *, pid: int | None = None, **traits: Any
     ) -> None:
-        """Show ``sandbox``. Raises ``FailedPreconditionError`` when the front end is not built."""
+        """Show ``sandbox``.
+
+        Raises ``InvalidArgumentError`` for an object that is not a sandbox,
+        ``FailedPreconditionError`` when the front end is not built.
+        """
         self._portal = Portal.current()
         self._sandbox = connect_on(self._portal, sandbox)
         front_end = read_bundle(self.bundle)
-        # Before the comm opens, so that the front end never sees the widget without it.
+        # Set before the comm opens, so that the front end has it from the start.
         self.set_trait("sandbox_id", self._sandbox.sandbox_id)
         super().__init__(_esm=front_end, **traits)
         self.comm_handler = CommHandler(self._portal, self._sandbox, self._send_custom, pid=pid)
@@ -50,7 +55,7 @@ class SandboxWidget(anywidget.AnyWidget):
         self.comm_handler.start()
 
     def close(self) -> None:
-        """Remove the widget from every page and drop its connections."""
+        """Remove the widget from every page and close its connections."""
         if hasattr(self, "comm_handler"):
             self.comm_handler.close()
         super().close()
@@ -64,7 +69,7 @@ class SandboxWidget(anywidget.AnyWidget):
 
 
 def read_bundle(name: str) -> str:
-    """The built front end; raises ``FailedPreconditionError`` naming the command that builds it."""
+    """Read a built front end; raises ``FailedPreconditionError`` with the command to build it."""
     path = STATIC / name
     try:
         return path.read_text(encoding="utf-8")
@@ -75,9 +80,9 @@ def read_bundle(name: str) -> str:
 
 
 def connect_on(portal: Portal, sandbox: object) -> AsyncSandbox:
-    """The sandbox with connections that belong to the portal's event loop.
+    """Return the sandbox with connections on the portal's event loop.
 
-    Raises ``InvalidArgumentError`` for anything that is not a sandbox.
+    Raises ``InvalidArgumentError`` for an object that is not a sandbox.
     """
     if isinstance(sandbox, Sandbox):
         return sandbox.on_portal

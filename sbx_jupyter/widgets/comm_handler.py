@@ -2,14 +2,14 @@
 
 These rules let a widget work while a cell runs:
 
-1. All work happens on the portal's thread; ``receive`` only enqueues. It is called by the kernel's
-   main thread and by its subshells, by turns.
-2. One queue, handled in order, so that no key overtakes the message that opened its terminal.
-   Whatever takes long is a task of its own.
-3. Everything is sent in the context of the latest message received: ipykernel routes a comm's next
-   messages by the parent header of what was last published on it. Sent from the cell's context,
-   they would wait behind the running cell.
-4. Messages are numbered by each view, since two threads may deliver them.
+1. All work happens on the portal's thread. ``receive``, which the kernel's main thread and its
+   subshells call, only adds to a queue.
+2. The queue is handled in order, so that keys come after the message that opened their terminal.
+   Long work runs in separate tasks.
+3. Everything is sent in the context of the latest message received, since ipykernel routes the next
+   messages of a comm by the parent header of the last one published on it. Messages sent in the
+   cell's context would wait until the cell ends.
+4. Each view numbers its messages, since two threads may deliver them out of order.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 MAX_QUEUED: Final = 10_000
 MAX_AT_ONCE: Final = 16
 MAX_TERMINALS: Final = 8
-"""Views that disappeared without closing still hold theirs, so the oldest is dropped."""
+"""The oldest is closed beyond this, since a view may disappear without closing its terminal."""
 
 
 class CommHandler:
-    """Serves the views of one widget from the portal; ``start`` first, ``close`` at the end."""
+    """Serves the views of one widget on the portal; call ``start`` first, ``close`` at the end."""
 
     def __init__(
         self, portal: Portal, sandbox: AsyncSandbox, send: Send, *, pid: int | None = None
@@ -66,15 +66,15 @@ class CommHandler:
         self._terminals: dict[tuple[str, int], _Terminal] = {}
 
     def start(self) -> None:
-        """Begin to handle what is received."""
+        """Start to handle received messages."""
         self._portal.start(self._begin())
 
     def close(self) -> None:
-        """Drop every terminal's connection and stop; the sandbox is left as it is."""
+        """Close every terminal's connection and stop; the sandbox is not changed."""
         self._portal.start(self._end())
 
     def receive(self, content: Any, buffers: Sequence[Any]) -> None:
-        """Take a message of the front end, on whatever thread it arrives."""
+        """Take a message of the front end; may be called on any thread."""
         self._context = contextvars.copy_context()
         try:
             request = msgspec.convert(content, Request, strict=False)
@@ -85,7 +85,7 @@ class CommHandler:
         self._inbox.receive(request.view, request.seq, (request, bytes_given))
 
     def refresh(self) -> None:
-        """Ask every view to read again what it shows."""
+        """Ask every view to reload what it shows."""
         self._send({"event": "refresh"})
 
     def _enqueue(self, message: tuple[Request, bytes]) -> None:
@@ -96,7 +96,7 @@ class CommHandler:
         self._portal.start(self._queue.put(message))
 
     def _refuse(self, content: Any, error: SbxError) -> None:
-        """Answer what could be read of a message that is not one of ours."""
+        """Answer a malformed message with an error, if it has an id."""
         if not isinstance(content, dict):
             return
         fields = cast("dict[str, Any]", content)
@@ -134,7 +134,7 @@ class CommHandler:
         self._reply(request, ok, buffers)
 
     async def _answering(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``, and tell the view when it fails."""
+        """Await ``work``; answer the request with an error if it fails."""
         try:
             await work
         except SbxError as e:
@@ -174,7 +174,7 @@ class CommHandler:
         terminal.task = self._spawn(self._link(terminal, handle))
 
     async def _link(self, terminal: _Terminal, handle: PtyHandle) -> None:
-        """Show a terminal to its view until the shell ends or the connection does."""
+        """Connect a terminal to its view until the shell ends or the connection breaks."""
 
         async def deliver(output: PtyOutput) -> None:
             content = terminal.event("terminal_data") | {"sequence": output.sequence}
@@ -205,7 +205,7 @@ class CommHandler:
         self._send({"id": request.id, "view": request.view, "error": error_to_json(error)})
 
     def _send(self, content: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
-        # A copy, since a context cannot be entered by two threads at once.
+        # Run in a copy, since two threads cannot enter the same context at once.
         self._context.copy().run(self._send_now, content, buffers)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FileBrowser(SandboxWidget):
-    """Browse, open, upload, move and remove the files of a sandbox."""
+    """Shows the files of a sandbox, to browse, open, upload, move and remove them."""
 
     bundle = "files.js"
 
@@ -25,5 +25,5 @@ class FileBrowser(SandboxWidget):
         super().__init__(sandbox, **traits)
 
     def refresh(self) -> None:
-        """Have every view list its directory again."""
+        """Make every view list its directory again."""
         self.comm_handler.refresh()

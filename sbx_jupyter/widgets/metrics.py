@@ -1,4 +1,4 @@
-"""The widget that draws how much of the machine a sandbox uses."""
+"""The widget that draws the resource use of a sandbox."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class MetricsChart(SandboxWidget):
-    """Processor, memory and disk of a sandbox, as they are now and were since it is shown."""
+    """Draws the processor, memory and disk use of a sandbox since the widget was shown."""
 
     bundle = "metrics.js"
 

@@ -1,4 +1,4 @@
-"""Puts messages that arrived through several threads back into their sender's order."""
+"""Restores the sender's order of messages that arrive on several threads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_EARLY: Final = 1000
 
 
 class Resequencer(Generic[T]):
-    """Hands each sender's messages on in the order of their numbers, holding those that came early.
+    """Delivers each sender's messages in the order of their numbers, which start at 0.
 
-    A sender with more than ``MAX_EARLY`` messages behind a gap has lost one: the gap is given up.
-    Of senders that were not heard for long, the oldest are forgotten.
+    A message waits for those before it. When more than ``MAX_EARLY`` wait, the missing ones count
+    as lost and are skipped. Only the ``MAX_SENDERS`` latest senders are remembered.
     """
 
     def __init__(self, deliver: Callable[[T], None]) -> None:
@@ -28,7 +28,7 @@ class Resequencer(Generic[T]):
         self._senders: OrderedDict[str, _Sender[T]] = OrderedDict()
 
     def receive(self, sender: str, number: int, message: T) -> None:
-        """Take a message from any thread; deliver it and whatever waited for it."""
+        """Take a message on any thread; deliver it and those that waited for it, if it is next."""
         with self._lock:
             known = self._senders.setdefault(sender, _Sender())
             self._senders.move_to_end(sender)
@@ -44,7 +44,7 @@ class _Sender(Generic[T]):
         self._early: dict[int, T] = {}
 
     def take(self, number: int, message: T) -> list[T]:
-        """The messages that may go on now; one that was delivered before is dropped."""
+        """Return the messages to deliver now; drops one that was delivered before."""
         if number < self._next:
             return []
         self._early[number] = message

@@ -1,4 +1,4 @@
-"""What a widget's front end may ask of a sandbox, and the answers."""
+"""The operations on a sandbox that a widget's front end may request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from sbx_jupyter.client import AsyncSandbox
 
 MAX_READ: Final = 16 * 1024 * 1024
-"""A comm message is held whole by every process on its way, the browser's included."""
+"""Bytes. Every process on the way to the browser holds a whole comm message in memory."""
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True):
-    """One message of the front end; which fields count depends on ``op``."""
+    """One message of the front end; ``op`` decides which fields are used."""
 
     view: str
     seq: int
@@ -35,7 +35,7 @@ class Request(msgspec.Struct, kw_only=True, frozen=True):
 
 
 Answer = tuple[Any, "Sequence[bytes]"]
-"""JSON-able content and the buffers beside it."""
+"""Content for JSON, and the binary buffers of the message."""
 
 
 async def _list(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class Terminal(SandboxWidget):
-    """A terminal in a sandbox; all views of the widget show the same one.
+    """Shows a terminal in a sandbox; all views of the widget show the same one.
 
-    The shell is started with the widget and not by the first view, so that its output waits for no
-    message of the front end. It goes on when the page is closed, and ends with ``close``.
+    The shell starts with the widget, not with the first view, so that it need not wait for a
+    message of the front end. It keeps running when the page is closed, and ends with ``close``.
     """
 
     bundle = "terminal.js"
 
     _owned_pid: int | None = None
 
-    pid = Int(read_only=True, help="The process in the terminal.").tag(sync=True)
+    pid = Int(read_only=True, help="The process id of the terminal's shell.").tag(sync=True)
 
     def __init__(
         self, sandbox: Sandbox | AsyncSandbox, *, pid: int | None = None, **traits: Any
     ) -> None:
-        """Start a login shell in ``sandbox``, or show the terminal of process ``pid``."""
+        """Start a login shell in ``sandbox``, or show the existing terminal of process ``pid``."""
         read_bundle(self.bundle)
         if pid is None:
             portal = Portal.current()
@@ -54,6 +54,6 @@ async def _start_shell(sandbox: AsyncSandbox) -> int:
 
 
 async def _end_shell(sandbox: AsyncSandbox, pid: int) -> None:
-    # With the sandbox gone, or on its way, the shell is as well.
+    # If the sandbox has ended, the shell has ended too.
     with contextlib.suppress(SbxError):
         await sandbox.commands.kill(pid)
