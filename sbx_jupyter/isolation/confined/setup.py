@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import stat
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
 from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root.private_entries import private_entries, split
 from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.zygote.namespaces import Order
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
-_READABLE: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _READABLE_ETC: Final = (
     "passwd", "group", "hosts", "resolv.conf", "nsswitch.conf",
     "profile", "profile.d", "bash.bashrc",
@@ -40,10 +41,47 @@ def root_of(order: Order, data: str) -> str:
     return os.path.join(data, order.writable, "upper")
 
 
-def enter(order: Order, data: str, stock: str, plan: StockPlan) -> dict[str, Any]:
+def readable_of_host(data: str, plan: StockPlan) -> int:
+    """A Landlock ruleset with what all sandboxes may read of the host, made once for all of them.
+
+    Landlock cannot take from an allowed directory what is private below it, so what lies beside
+    private entries is allowed one by one. Entries that appear there later are out of reach until
+    the next start. Returns a descriptor. Raises ``OSError``.
+    """
+    readable, listed = [], []
+    for tree in (tree.path for tree in plan.trees):
+        hidden = [
+            path
+            for path in private_entries(tree, tree, plan.needed)
+            if os.access(f"{tree}/{path}", os.R_OK) or os.access(f"{tree}/{path}", os.X_OK)
+        ]  # modes keep this user, and so its sandboxes, out of the rest
+        whole, on_the_way = split(hidden, tree)
+        readable += whole
+        listed += on_the_way
+    for name in (*rootfs.ETC, *_READABLE_ETC):
+        readable += _readable_in_etc(f"/etc/{name}")
+    devices = [f"/dev/{name}" for name in _DEVICES]
+    return landlock.files_only(writable=[data, *devices], readable=readable, listed=listed)
+
+
+def _readable_in_etc(path: str) -> list[str]:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return []
+    if not stat.S_ISDIR(mode):
+        return [path] if mode & 0o004 else []
+    if mode & 0o005 != 0o005:
+        return []
+    hidden = private_entries(path, path, ())
+    return [path] if not hidden else split(hidden, path)[0]
+
+
+def enter(order: Order, data: str, stock: str, plan: StockPlan, readable: int) -> dict[str, Any]:
     """Confine this process to its directory; gives what the agent must know.
 
-    Raises ``namespaces.SetupError``.
+    ``readable`` is the ruleset of ``readable_of_host``; it is closed. Raises
+    ``namespaces.SetupError``.
     """
     os.umask(0o022)
     root = root_of(order, data)
@@ -53,7 +91,8 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan) -> dict[str, Any
         _limit(order)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
         if order.confine:
-            _confine(root, plan, hold_processors=bool(order.processors))
+            _confine(root, plan, readable, hold_processors=bool(order.processors))
+        os.close(readable)
         os.chdir(os.path.join(root, "home/user"))
     except (OSError, subprocess.SubprocessError) as error:
         raise namespaces.SetupError(str(error)) from error
@@ -78,13 +117,14 @@ def _limit(order: Order) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
-def _confine(root: str, plan: StockPlan, *, hold_processors: bool) -> None:
+def _confine(root: str, plan: StockPlan, readable: int, *, hold_processors: bool) -> None:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    landlock.enter(readable)
     trees = [tree.path for tree in plan.trees]
-    etc = [f"/etc/{name}" for name in (*rootfs.ETC, *_READABLE_ETC)]
-    landlock.restrict(
+    linked = [f"/etc/{name}" for name in _READABLE_ETC]
+    landlock.restrict(  # of what is readable here, the other ruleset allows less
         writable=[root, *(f"/dev/{name}" for name in _DEVICES)],
-        readable=[*trees, *_READABLE, *etc],
+        readable=[*trees, "/etc", *linked],
     )
     seccomp.install(
         seccomp.build(virtual_users=True, deny_sockets=True, hold_processors=hold_processors)

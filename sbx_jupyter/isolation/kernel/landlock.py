@@ -25,6 +25,7 @@ _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 _FIRST_VERSION: Final = (1 << 13) - 1
 _READ_ONLY: Final = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_ALL: Final = _FIRST_VERSION | _REFER | _TRUNCATE | _IOCTL_DEVICE
 _TCP: Final = 0b11
 _SCOPES: Final = 0b11  # abstract sockets, signals
 
@@ -45,26 +46,53 @@ def restrict(*, writable: Iterable[str], readable: Iterable[str]) -> None:
 
     Needs no_new_privs and ``NEEDED_ABI``. Raises ``OSError``.
     """
-    files = _FIRST_VERSION | _REFER | _TRUNCATE | _IOCTL_DEVICE
-    attributes = struct.pack("QQQ", files, _TCP, _SCOPES)
-    ruleset = syscalls.call("landlock_create_ruleset", attributes, len(attributes), 0)
+    ruleset = _create(_TCP, _SCOPES, ((_ALL, writable), (_READ_ONLY, readable)))
     try:
-        for rights, paths in ((files, writable), (_READ_ONLY, readable)):
-            for path in paths:
-                _allow(ruleset, rights, path)
-        syscalls.call("landlock_restrict_self", ruleset, 0)
+        enter(ruleset)
     finally:
         os.close(ruleset)
+
+
+def files_only(
+    *, writable: Iterable[str], readable: Iterable[str], listed: Iterable[str] = ()
+) -> int:
+    """A ruleset about files that processes can ``enter`` besides ``restrict``: both must allow.
+
+    Of the directories in ``listed`` and below only names can be read. Returns a descriptor. Raises
+    ``OSError``.
+    """
+    rules = ((_ALL, writable), (_READ_ONLY, readable), (_READ_DIR, listed))
+    return _create(0, 0, rules)
+
+
+def enter(ruleset: int) -> None:
+    """Confine this process by a ruleset; needs no_new_privs. Raises ``OSError``."""
+    syscalls.call("landlock_restrict_self", ruleset, 0)
+
+
+def _create(tcp: int, scopes: int, rules: Iterable[tuple[int, Iterable[str]]]) -> int:
+    attributes = struct.pack("QQQ", _ALL, tcp, scopes)
+    ruleset = syscalls.call("landlock_create_ruleset", attributes, len(attributes), 0)
+    try:
+        for rights, paths in rules:
+            for path in paths:
+                _allow(ruleset, rights, path)
+    except OSError:
+        os.close(ruleset)
+        raise
+    return ruleset
 
 
 def _allow(ruleset: int, rights: int, path: str) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # what is not there needs no permission
+    except (FileNotFoundError, PermissionError):
+        return  # what is not there or closed anyway needs no permission
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES
+        if not rights:
+            return
         record = struct.pack("=Qi", rights, fd)
         syscalls.call("landlock_add_rule", ruleset, _RULE_PATH, record, 0)
     finally:

@@ -15,8 +15,9 @@ import stat
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from sbx_jupyter.isolation.root.private_entries import PRIVATE_NAMES
 from sbx_jupyter.isolation.root.stock_files import (
     BASHRC,
     PATH,
@@ -26,7 +27,10 @@ from sbx_jupyter.isolation.root.stock_files import (
     generated,
 )
 
-STOCK_VERSION: Final = 5
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STOCK_VERSION: Final = 6
 
 _TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -107,6 +111,8 @@ class StockPlan:
     python: str
     trees: tuple[HostTree, ...]
     site_packages: tuple[str, ...]
+    needed: tuple[str, ...]
+    """Where the engine's Python is: never hidden, whatever lies around it."""
     fingerprint: str = field(default="")
 
     def to_json(self) -> dict[str, Any]:
@@ -117,7 +123,8 @@ class StockPlan:
     def from_json(raw: dict[str, Any]) -> StockPlan:
         """The inverse of ``to_json``."""
         trees = tuple(HostTree(**tree) for tree in raw["trees"])
-        return StockPlan(**{**raw, "trees": trees, "site_packages": tuple(raw["site_packages"])})
+        sequences = {name: tuple(raw[name]) for name in ("site_packages", "needed")}
+        return StockPlan(**{**raw, "trees": trees, **sequences})
 
 
 def plan_stock(*, real_users: bool, host_root_mapped: bool) -> StockPlan:
@@ -141,6 +148,7 @@ def plan_stock(*, real_users: bool, host_root_mapped: bool) -> StockPlan:
         python=python,
         trees=tuple(trees),
         site_packages=site if prefix != base else (),
+        needed=(base, prefix),
     )
     return StockPlan.from_json({**plan.to_json(), "fingerprint": _fingerprint(plan)})
 
@@ -155,10 +163,18 @@ def _fingerprint(plan: StockPlan) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def build_stock(plan: StockPlan, target: Path) -> None:
+def stock_name(plan: StockPlan, hidden: Sequence[str]) -> str:
+    """The name of the stock layer of a plan that hides these paths of the host."""
+    parts = [plan.fingerprint, *hidden]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def build_stock(plan: StockPlan, target: Path, hidden: Sequence[str] = ()) -> None:
     """Write the stock layer to ``target`` unless it is there; as the sandbox's root would own it.
 
-    Raises ``OSError``.
+    It has a whiteout for each of the ``hidden`` absolute paths of the host. The layer lies above
+    the host's directories, so nothing inside can look below a whiteout, and it costs a sandbox
+    nothing, however many there are. Raises ``OSError``.
     """
     if target.is_dir():
         return
@@ -166,7 +182,7 @@ def build_stock(plan: StockPlan, target: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     draft.chmod(0o755)
-    _Builder(plan, draft).build()
+    _Builder(plan, draft).build(hidden)
     try:
         draft.rename(target)
     except OSError:
@@ -180,7 +196,7 @@ class _Builder:
         self._plan = plan
         self._root = root
 
-    def build(self) -> None:
+    def build(self, hidden: Sequence[str]) -> None:
         for name, mode in _DIRECTORIES.items():
             self._directory(name, mode)
         for name in _TOP_LEVEL:
@@ -192,7 +208,22 @@ class _Builder:
         self._etc()
         self._home()
         self._python()
-        self._sudo()
+        self._sudo(hidden)
+        for path in hidden:
+            self._hide(path)
+
+    def _hide(self, path: str) -> None:
+        inner = self._root
+        for part in path.split("/")[1:-1]:
+            inner = inner / part
+            if not inner.is_dir():
+                inner.mkdir()
+                inner.chmod(stat.S_IMODE(os.stat(f"/{inner.relative_to(self._root)}").st_mode))
+        mask = self._root / path.lstrip("/")
+        if mask.is_dir() and not mask.is_symlink():
+            os.setxattr(mask, "user.overlay.opaque", b"y")  # else the host's would show through
+        elif not os.path.lexists(mask):
+            os.mknod(mask, stat.S_IFCHR, os.makedev(0, 0))
 
     def _top_level(self, name: str) -> None:
         host = f"/{name}"
@@ -258,9 +289,10 @@ class _Builder:
             content = "".join(f"{path}\n" for path in plan.site_packages)
             self._file(f"{str(site).lstrip('/')}/sbx-jupyter.pth", content)
 
-    def _sudo(self) -> None:
+    def _sudo(self, hidden: Sequence[str]) -> None:
         plan = self._plan
-        if plan.real_users and plan.host_root_mapped and shutil.which("sudo", path=PATH):
+        sudo = shutil.which("sudo", path=PATH)
+        if plan.real_users and plan.host_root_mapped and sudo and sudo not in hidden:
             return  # the host's own works
         shim = SUDO_BY_SU if plan.real_users else SUDO_VIRTUAL
         self._file("usr/local/bin/sudo", shim, 0o755)
@@ -288,7 +320,7 @@ def _copy(source: str, target: Path) -> None:
         target.symlink_to(os.readlink(source))
     elif stat.S_ISDIR(status.st_mode) and status.st_mode & 0o005 == 0o005:
         target.mkdir(parents=True, exist_ok=True)
-        for name in os.listdir(source):
+        for name in set(os.listdir(source)) - PRIVATE_NAMES:
             _copy(os.path.join(source, name), target / name)
     elif stat.S_ISREG(status.st_mode) and status.st_mode & 0o004:
         target.parent.mkdir(parents=True, exist_ok=True)

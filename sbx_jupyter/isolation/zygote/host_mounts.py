@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sbx_jupyter.isolation.kernel import syscalls, users
+from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root.private_entries import private_entries
 from sbx_jupyter.isolation.zygote import namespaces
-
-if TYPE_CHECKING:
-    from sbx_jupyter.isolation.root import rootfs
 
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
 _DEV_LINKS = (
@@ -23,8 +21,12 @@ _DEV_LINKS = (
 )
 
 
-def prepare(data: Path, stock: Path, plan: rootfs.StockPlan, id_base: int) -> namespaces.Places:
-    """Gather what sandboxes are made of on a private tmpfs of this mount namespace."""
+def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> namespaces.Places:
+    """Gather what sandboxes are made of on a private tmpfs of this mount namespace.
+
+    The stock layer is built here, since what it hides is found in the gathered trees: other mounts
+    of the host may cover what they show. Raises ``OSError``.
+    """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     scratch = data / "zygote"
     scratch.mkdir(exist_ok=True)
@@ -45,7 +47,14 @@ def prepare(data: Path, stock: Path, plan: rootfs.StockPlan, id_base: int) -> na
     finally:
         if owner is not None:
             os.close(owner)
-    return namespaces.Places("root", "dev", "data", tuple(trees), str(stock.relative_to(data)))
+    hidden = [
+        f"{tree.path}/{path}"
+        for tree, name in trees
+        for path in private_entries(name, tree.path, plan.needed)
+    ]
+    stock = f"stock/{rootfs.stock_name(plan, hidden)}"
+    rootfs.build_stock(plan, data / stock, hidden)
+    return namespaces.Places("root", "dev", "data", tuple(trees), stock)
 
 
 def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False) -> None:

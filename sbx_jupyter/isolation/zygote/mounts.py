@@ -138,16 +138,19 @@ def _mount_trees(order: Order, places: Places, data: int, root: int, outside: _D
     writable = outside.add(contained.open_folder(data, order.writable))
     for index, (tree, source) in enumerate(places.trees):
         target = outside.add(contained.make_folder(root, tree.path))
+        host = outside.add(os.open(source, contained.FOLDER))
         if not tree.writable:
-            clone = outside.add(syscalls.open_tree(source, recursive=True))
-            syscalls.move_mount(clone, "", directory=target)
+            # The stock layer hides what is private. As an overlay it also has inodes of its own:
+            # locks and watches of other sandboxes and of the host are not seen.
+            stock = outside.add(contained.open_folder(layers[-1], tree.path))
+            _overlay_read_only(contained.name_of(target), [stock, host])
             continue
         lower = [
             outside.add(fd)
             for layer in layers
             if (fd := contained.find_folder(layer, tree.path)) is not None
         ]
-        lower.append(outside.add(os.open(source, contained.FOLDER)))
+        lower.append(host)
         upper = outside.add(contained.open_folder(writable, f"upper/{tree.path}"))
         work = outside.add(contained.make_folder(writable, f"work/tree{index}"))
         _overlay(contained.name_of(target), lower, upper, work)
@@ -161,6 +164,12 @@ def _overlay(target: str, layers: list[int], upper: int, work: int) -> None:
     syscalls.mount("sandbox", target, "overlay", syscalls.MS_NODEV, options)
     if os.statvfs(target).f_flag & os.ST_RDONLY:
         raise OSError(30, "the overlay is read-only: the data directory's ids are not mapped")
+
+
+def _overlay_read_only(target: str, layers: list[int]) -> None:
+    lower = ":".join(map(contained.name_of, layers))
+    flags = syscalls.MS_RDONLY | syscalls.MS_NODEV
+    syscalls.mount("sandbox", target, "overlay", flags, f"lowerdir={lower},userxattr")
 
 
 def _mount_kernel_views(root: int, dev: int, order: Order) -> None:

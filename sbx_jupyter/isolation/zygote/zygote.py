@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import procfs, wire
 from sbx_jupyter.isolation.confined import keeper, setup
-from sbx_jupyter.isolation.kernel import syscalls, tap, users
+from sbx_jupyter.isolation.kernel import landlock, syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.zygote import cage_records, host_mounts, namespaces, worker
 
@@ -47,6 +47,8 @@ class Setting:
     own_gid: int
     plan: rootfs.StockPlan
     places: namespaces.Places
+    readable: int
+    """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""
 
 
 class Zygote:
@@ -127,16 +129,20 @@ class Zygote:
             syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
         plan = rootfs.StockPlan.from_json(body["plan"])
         data = Path(body["data_dir"])
-        stock = data / "stock" / plan.fingerprint
-        rootfs.build_stock(plan, stock)
         own_uid, own_gid = os.getuid(), os.getgid()
+        readable = -1
         if kind == users.HOST:
+            stock = data / "stock" / plan.fingerprint
+            rootfs.build_stock(plan, stock)
             gathered = namespaces.Places("", "", str(data), (), str(stock))
+            if landlock.abi() >= landlock.NEEDED_ABI:
+                readable = setup.readable_of_host(str(data), plan)
         else:
             owner = base if kind == users.ROOT_MAPPED else 0
-            gathered = host_mounts.prepare(data, stock, plan, owner)
+            gathered = host_mounts.prepare(data, plan, owner)
+            stock = data / gathered.stock
         self._cages = cage_records.CageRecords(Path(body["data_dir"]) / "cages")
-        self._setting = Setting(kind, base, own_uid, own_gid, plan, gathered)
+        self._setting = Setting(kind, base, own_uid, own_gid, plan, gathered, readable)
         gc.collect()
         gc.freeze()
         return {"stock": str(stock)}
@@ -213,7 +219,8 @@ class Zygote:
         """Without namespaces: stay outside and watch over the process that becomes the sandbox."""
         try:
             self._control.close()
-            listener, report, mapped = _keep_only(listener, report, mapped)
+            readable = setting.readable if order.confine else os.open(os.devnull, os.O_RDONLY)
+            listener, report, mapped, readable = _keep_only(listener, report, mapped, readable)
             if os.read(mapped, 1) != b"1":
                 os._exit(1)
             os.close(mapped)
@@ -224,7 +231,7 @@ class Zygote:
             agent = os.fork()
             if agent == 0:
                 door.close()
-                self._become_confined(setting, order, report, listener, inside.detach())
+                self._become_confined(setting, order, report, listener, inside.detach(), readable)
             inside.close()
             (kept,) = _keep_only(door.detach())
             keeper.keep(order, agent, kept, root)
@@ -233,12 +240,18 @@ class Zygote:
         os._exit(1)
 
     def _become_confined(
-        self, setting: Setting, order: namespaces.Order, report: int, listener: int, door: int
+        self,
+        setting: Setting,
+        order: namespaces.Order,
+        report: int,
+        listener: int,
+        door: int,
+        readable: int,
     ) -> NoReturn:
         try:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             where = setting.places
-            more = setup.enter(order, where.data, where.stock, setting.plan)
+            more = setup.enter(order, where.data, where.stock, setting.plan, readable)
             os.write(report, b"ok")
             os.close(report)
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}

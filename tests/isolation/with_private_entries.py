@@ -1,0 +1,85 @@
+"""Run by a test as the user of a tier: what a sandbox finds of secrets beside its Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.tiers import choose, detect
+from tests.isolation.inside import sandbox
+
+SECRETS = {
+    "pip.conf": 0o644,
+    ".condarc": 0o644,
+    "conda-meta/history": 0o644,
+    "envs/other/lib/module.py": 0o644,
+    "pkgs/package/module.py": 0o644,
+    "etc/jupyter/server.json": 0o644,
+    "share/.netrc": 0o644,
+    "share/server.pem": 0o644,
+    "share/another/pyvenv.cfg": 0o644,
+    "share/another/lib/module.py": 0o644,
+    "lib/private": 0o600,
+    "lib/of-group": 0o640,
+    "lib/closed/inner": 0o644,
+    "bin/only-executed": 0o711,
+}
+PUBLIC = ("lib/module.py", "share/data/table", "envs/mine/lib/module.py", "etc/fonts.conf")
+MARK = "PRIVATE KEY of the host"
+
+
+def plant(prefix: Path) -> None:
+    """Make a prefix as conda does, with secrets in it."""
+    for name in PUBLIC:
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).write_text("public")
+    for name, mode in SECRETS.items():
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).write_text(MARK)
+        (prefix / name).chmod(mode)
+    (prefix / "lib/closed").chmod(0o700)
+
+
+async def main(home: Path, wanted: str) -> None:
+    """Show two planted prefixes to a sandbox, one of them writable, and look for the secrets."""
+    data = home / "data"
+    prefixes = [home / "base", home / "prefix"]
+    for prefix in prefixes:
+        plant(prefix)
+    stock = rootfs.plan_stock
+
+    def plan_with_prefixes(*, real_users: bool, host_root_mapped: bool) -> rootfs.StockPlan:
+        plan = stock(real_users=real_users, host_root_mapped=host_root_mapped)
+        base, prefix = (rootfs.HostTree(str(p), p.name == "base") for p in prefixes)
+        needed = (*plan.needed, *(f"{p}/envs/mine" for p in prefixes))
+        return replace(plan, trees=(*plan.trees, base, prefix), needed=needed)
+
+    rootfs.plan_stock = plan_with_prefixes
+    report = detect(data)
+    fence = Fence(data, report, choose(report, wanted))
+    await fence.start()
+    where = " ".join(map(str, prefixes))
+    seen: dict[str, object] = {"users": report.users}
+    async with sandbox(fence, data, "seeks") as inside:
+        for user in ("root", "user"):
+            ran = await inside.run(f"grep -rls '{MARK}' {where}", user=user)
+            seen[f"found by {user}"] = ran.out.split()
+            names = " ".join(f"{prefix}/{name}" for prefix in prefixes for name in SECRETS)
+            ran = await inside.run(f"cat {names} 2>/dev/null", user=user)
+            seen[f"read by {user}"] = ran.out
+            public = " ".join(f"{prefix}/{name}" for prefix in prefixes for name in PUBLIC)
+            seen[f"public to {user}"] = (await inside.run(f"cat {public}", user=user)).out
+        ran = await inside.run("python -c 'import json; print(6 * 7)'")
+        seen["python"] = ran.out.strip()
+    await fence.stop()
+    print(json.dumps(seen))
+
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
