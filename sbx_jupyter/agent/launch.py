@@ -1,14 +1,15 @@
-"""Makes a process run a program as a user: by ``posix_spawn`` where that does, else by a fork."""
+"""Makes a process run a program as a user.
+
+By a fork: ``posix_spawn`` cannot lower the hard limits of its child, only its own for good.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
 import resource
 import signal
-import stat
 import termios
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -54,7 +55,8 @@ class Launch:
     cwd: bytes
     user: User
     virtual: bool
-    open_files: tuple[int, int]
+    open_files: int
+    """Its limit for good; the agent's own is far higher."""
     supervision: Supervision | None
 
 
@@ -63,62 +65,12 @@ def launch(program: Launch, stdio: tuple[int, int, int]) -> int:
 
     What hinders only the program itself, such as a missing file, is told on its standard error.
     """
-    return _spawn(program, stdio) or _fork(program, stdio, is_pty=False)
+    return _fork(program, stdio, is_pty=False)
 
 
 def launch_on_terminal(program: Launch, terminal: int) -> int:
     """Start a program that a terminal controls; its process id. Raises ``OSError``."""
     return _fork(program, (terminal, terminal, terminal), is_pty=True)
-
-
-def _spawn(launch: Launch, stdio: tuple[int, int, int]) -> int | None:
-    """Start without copying this process, in a quarter of the time that ``fork`` takes here.
-
-    ``None`` when that is not possible; ``_fork`` then does it or tells what is wrong. The child
-    borrows our memory until its ``exec``, and we wait for that. Its ids cannot be given, but it can
-    drop the effective ones for the real ones, so the user's are our real ones meanwhile. That lets
-    the user's other processes stop it just then, and us with it, until the engine kills it.
-    """
-    if launch.virtual or launch.supervision or (program := _find_program(launch)) is None:
-        return None
-    user, own_groups = launch.user, os.getgroups()
-    try:
-        system.close_on_exec_from(3)
-        os.chdir(launch.cwd)
-        os.setgroups(user.groups)
-        os.setresgid(user.gid, -1, -1)
-        os.setresuid(user.uid, -1, -1)
-        resource.setrlimit(resource.RLIMIT_NOFILE, launch.open_files)
-        return os.posix_spawn(
-            program,
-            launch.argv,
-            launch.environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(stdio)],
-            resetids=True,
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_CHANGED_SIGNALS,
-        )
-    except OSError:
-        return None
-    finally:
-        hard = launch.open_files[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        os.setresuid(0, -1, -1)
-        os.setresgid(0, -1, -1)
-        os.setgroups(own_groups)
-        os.chdir("/")
-
-
-def _find_program(launch: Launch) -> bytes | None:
-    """The file that ``exec`` would take, by its absolute path."""
-    search_path = launch.environment.get(b"PATH", DEFAULT_PATH.encode())
-    for candidate in _candidates(launch.argv[0], search_path):
-        path = os.path.join(launch.cwd, candidate)
-        with contextlib.suppress(OSError):
-            if stat.S_ISREG(os.stat(path).st_mode):
-                return path
-    return None
 
 
 def _fork(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:
@@ -150,7 +102,6 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
         for number in _CHANGED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        resource.setrlimit(resource.RLIMIT_NOFILE, launch.open_files)
         if launch.supervision:
             launch.supervision.keep_only_door()
         else:
@@ -162,6 +113,8 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
         os.chdir(launch.cwd)
         if launch.supervision:
             launch.supervision.enter()
+        # Last: what another sandbox has in flight may be more than a program may send beside.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (launch.open_files, launch.open_files))
     except OSError as error:
         _complain(os.fsencode(f"cannot start: {error.strerror}"), _NOT_EXECUTABLE)
     _execute(launch.argv, launch.environment)

@@ -2,9 +2,7 @@
 
 The agent is forked from a warm zygote after the root file system was changed, so everything that
 it will ever import is imported here. It has one thread, and no system call that it makes can wait
-for hostile code, but for one moment: while a process starts by ``posix_spawn`` the agent waits for
-its exec, and a process of the same user could stop it there. That holds up this sandbox alone, and
-for a second: then the engine kills what was stopped (``isolation.unborn``).
+for hostile code.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from .watch import Watches
 from .workers import Patience, TooLong, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
     from .operation import Answer, Body, Operation
@@ -77,6 +75,7 @@ class Agent:
             root,
             setup.get("terminals"),
             Supervision.from_setup(setup),
+            setup.get("open_files", 0),
         )
         self._watches = Watches(self._users, self._files, self._patience)
         self._workers = Workers(self._perform_apart, self._watches.descriptor_of)
@@ -190,7 +189,7 @@ class Agent:
         finally:
             wire.close_all(received)
         try:
-            self._send(reply, fds)
+            self._send(reply, fds, lambda: self._undo(name, reply))
         except wire.WireError:
             error = ResourceExhaustedError("the answer is too large; ask for less")
             self._send({"id": number, "error": workers.describe(error)})
@@ -241,7 +240,10 @@ class Agent:
             if self._channel is None:
                 return
             if finished.is_wanted and finished.message:
-                self._channel.forward(finished.message, fds)
+                body = finished.body
+                self._channel.forward(
+                    body.get("id"), finished.message, fds, lambda: self._watches.give_up(body)
+                )
             elif finished.is_wanted:
                 self._send(workers.lost(finished.body.get("id")))
             self._start_workers()
@@ -269,9 +271,18 @@ class Agent:
             # The sandbox must not die of it: an agent that ends takes every process with it.
             raise InternalError(f"{name} failed: {error!r}") from error
 
-    def _send(self, body: Body, fds: Sequence[int] = ()) -> None:
+    def _send(
+        self, body: Body, fds: Sequence[int] = (), refused: Callable[[], None] = lambda: None
+    ) -> None:
         if self._channel is not None:
-            self._channel.send(body, fds)
+            self._channel.send(body, fds, refused)
+
+    def _undo(self, name: object, reply: Body) -> None:
+        """Take back what a request did whose answer could not be sent."""
+        if name == protocol.START:
+            self._spawner.discard(reply["ok"]["pid"])
+        elif name == protocol.WATCH:
+            self._watches.remove(reply["ok"])
 
     def _send_exit(self, pid: int, status: int) -> None:
         self._send({"event": protocol.EVENT_EXIT, "pid": pid, "status": status})

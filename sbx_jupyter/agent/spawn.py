@@ -70,20 +70,22 @@ class Spawner:
         root: str = "",
         terminals: list[list[int]] | None = None,
         supervision: Supervision | None = None,
+        open_files: int = 0,
     ) -> None:
         """``terminals`` are pairs that were opened beforehand, where ``/dev/pts`` is out of reach;
         ``root`` is the directory that stands for ``/`` there, and ``supervision`` what holds every
-        program beside the filter of the agent."""
+        program beside the filter of the agent; ``open_files`` is the limit of each program, 0 the
+        agent's own."""
         self._supervision = supervision
         self._users = users
         self._files = files
         self._root = root
         self._terminals = terminals
-        self._open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        self._open_files = open_files or hard
         self.envs: dict[str, str] = {}
         self.processes: dict[int, Process] = {}
         # Each started process costs the agent up to three descriptors.
-        hard = self._open_files[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     def start(self, body: Body) -> Answer:
@@ -133,6 +135,12 @@ class Spawner:
         if process.status is not None:
             del self.processes[process.pid]
         return {}, ()
+
+    def discard(self, pid: int) -> None:
+        """End a process that the engine never hears of."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        self.processes.pop(pid).close()
 
     def signal(self, body: Body) -> Answer:
         """Signal a process or its group. Raises ``NotFoundError`` when it is gone."""

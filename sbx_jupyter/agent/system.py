@@ -16,7 +16,6 @@ _SECCOMP: Final = 317 if platform.machine() == "x86_64" else 277
 _SET_MODE_FILTER: Final = 1
 _NEW_LISTENER: Final = 8
 _WAIT_KILLABLE_RECV: Final = 32
-_CLOSE_RANGE_CLOEXEC: Final = 4
 _IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 
 IN_MODIFY: Final = 0x2
@@ -44,13 +43,6 @@ def close_from(first: int) -> None:
     unsigned = ctypes.c_uint
     if _libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), unsigned(0)) < 0:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))  # Linux before 5.9
-
-
-def close_on_exec_from(first: int) -> None:
-    """Have every descriptor from ``first`` on closed by ``exec``. Raises ``OSError``."""
-    unsigned = ctypes.c_uint
-    flags = unsigned(_CLOSE_RANGE_CLOEXEC)
-    _checked(_libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), flags))
 
 
 def install_filter(program: bytes) -> int:

@@ -8,11 +8,13 @@ The peer may be hostile: every number that it sends is bounded before it is used
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import json
 import os
 import socket
 import stat
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.protocol.agent import INLINE_LIMIT, MAX_DESCRIPTORS, MAX_MESSAGE_SIZE
@@ -30,6 +32,13 @@ BUFFER_SIZE: Final = INLINE_LIMIT + 1
 
 ANCILLARY_SIZE: Final = socket.CMSG_SPACE((MAX_DESCRIPTORS + 1) * _INT_SIZE)
 """Room for all descriptors of a message and its memfd."""
+
+
+SHORTAGE: Final = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
+"""The kernel has no room for a message just now: others have too much in flight."""
+
+_TRIES: Final = 5
+_RETRY_DELAY: Final = 0.02
 
 
 class Encoded(Body):
@@ -98,14 +107,30 @@ def unwrap(
 def send(sock: socket.socket, body: Body, fds: Sequence[int] = ()) -> None:
     """Send one message; blocks while the peer's queue is full. The caller keeps ``fds``.
 
-    Raises ``OSError`` when the peer is gone and ``WireError`` when the message is too large.
+    Raises ``OSError`` when the peer is gone or as ``transmit``, and ``WireError`` when the message
+    is too large.
     """
     datagram, all_fds, memfd = encode(body, fds)
     try:
-        sock.sendmsg([datagram], rights(all_fds), socket.MSG_NOSIGNAL)
+        transmit(sock, [datagram], all_fds)
     finally:
         if memfd is not None:
             os.close(memfd)
+
+
+def transmit(sock: socket.socket, parts: Sequence[bytes], fds: Sequence[int]) -> None:
+    """Send an encoded message, again for a tenth of a second while the kernel has no room for it.
+
+    Raises ``OSError``: of ``SHORTAGE`` when there is no room still, and nothing was sent then.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            sock.sendmsg(parts, rights(fds), socket.MSG_NOSIGNAL)
+            return
+        except OSError as error:
+            if error.errno not in SHORTAGE or not left:
+                raise
+        time.sleep(_RETRY_DELAY)
 
 
 def receive(sock: socket.socket) -> tuple[Body, list[int]] | None:

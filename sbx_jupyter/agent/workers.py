@@ -167,7 +167,7 @@ class Workers:
                 answer = {"id": body.get("id"), "error": describe(error)}
                 datagram, all_fds, _ = wire.encode(answer)
             mark = _SUCCESS if "ok" in answer else _FAILURE
-            sock.sendmsg([mark, datagram], wire.rights(all_fds))
+            wire.transmit(sock, [mark, datagram], all_fds)
         finally:
             os._exit(0)
 

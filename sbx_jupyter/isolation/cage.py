@@ -9,7 +9,6 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.agent.procfs import boot_id
-from sbx_jupyter.isolation import stopped_child
 from sbx_jupyter.isolation.confined import descendants
 
 if TYPE_CHECKING:
@@ -122,10 +121,6 @@ class Cage:
     def members(self) -> list[int]:
         """The processes of the sandbox but its agent, by their ids outside; blocking."""
         return descendants.members(self.pid, kept=self.kept)
-
-    def free_agent(self) -> bool:
-        """End what somebody inside has stopped so that the agent waits for it; blocking."""
-        return not self.kept and stopped_child.kill_stopped_child(self.pid)
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.errors import InvalidArgumentError, NoSpaceError, UnavailableError, error_for
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    NoSpaceError,
+    ResourceExhaustedError,
+    UnavailableError,
+    error_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +63,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _Outgoing:
+    request_id: int
     datagram: bytes
     fds: list[int]
 
@@ -90,7 +97,8 @@ class Channel:
         """Ask and wait for the answer; ``fds`` stay the caller's.
 
         Raises the ``SbxError`` that the peer answered, ``UnavailableError`` when the channel is
-        closed, is full or stays silent for ``timeout`` seconds.
+        closed, is full or stays silent for ``timeout`` seconds, ``ResourceExhaustedError`` when the
+        kernel has no room for ``fds``.
         """
         if self.closed or len(self._outgoing) >= _MAX_OUTGOING:
             raise UnavailableError(f"the sandbox does not take requests ({op})")
@@ -99,7 +107,7 @@ class Channel:
         future: asyncio.Future[Reply] = self._loop.create_future()
         self._waiting[request_id] = future
         try:
-            self._send({"id": request_id, "op": op, **fields}, fds)
+            self._send(request_id, {"id": request_id, "op": op, **fields}, fds)
             async with asyncio.timeout(timeout):
                 return await future
         except BaseException as error:
@@ -127,7 +135,7 @@ class Channel:
                 future.set_exception(UnavailableError("the sandbox is gone"))
         self._on_close()
 
-    def _send(self, body: dict[str, Any], fds: Sequence[int]) -> None:
+    def _send(self, request_id: int, body: dict[str, Any], fds: Sequence[int]) -> None:
         try:
             datagram, all_fds, memfd = wire.encode(body, fds)
         except wire.WireError as error:
@@ -136,7 +144,7 @@ class Channel:
             if not self._outgoing and self._try_send(datagram, all_fds):
                 return
             # The caller may close its descriptors before the peer reads, so keep our own.
-            self._outgoing.append(_Outgoing(datagram, [os.dup(fd) for fd in all_fds]))
+            self._outgoing.append(_Outgoing(request_id, datagram, [os.dup(fd) for fd in all_fds]))
         finally:
             if memfd is not None:
                 os.close(memfd)
@@ -150,6 +158,8 @@ class Channel:
         except BlockingIOError:
             return False
         except OSError as error:
+            if error.errno in wire.SHORTAGE:
+                raise ResourceExhaustedError(f"cannot ask the sandbox: {error.strerror}") from error
             self.close()
             raise UnavailableError("the sandbox is gone") from error
         return True
@@ -162,6 +172,8 @@ class Channel:
                     return
             except UnavailableError:
                 return  # close() has told every waiting call
+            except ResourceExhaustedError as error:
+                self._settle(message.request_id, error)
             self._outgoing.popleft()
             wire.close_all(message.fds)
         self._writing = False

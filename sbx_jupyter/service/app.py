@@ -89,7 +89,9 @@ class SbxEngine(Application):
     default_cpu_count = Int(2, min=1, help="Processors of a sandbox.").tag(config=True)
     default_disk_mb = Int(10240, min=16, help="Disk space of a sandbox in MiB.").tag(config=True)
     default_processes = Int(1024, min=16, help="Processes in a sandbox.").tag(config=True)
-    default_open_files = Int(65536, min=64, help="Open files per process.").tag(config=True)
+    default_open_files = Int(
+        65536, min=64, help="Open files per process; see docs/architecture.md."
+    ).tag(config=True)
     network = Enum(
         ("proxy", "full"),
         "proxy",

@@ -270,7 +270,7 @@ while True:
 
 
 async def test_nobody_inside_can_stop_the_agent_through_what_it_starts(sandbox):
-    """A start waits for the exec of its child; a loop of the same user stops that in between."""
+    """A loop of the same user stops each child before its exec."""
     script = StartRequest(process=ProcessConfig(cmd="python3", args=["-c", STOPPER]), stdin=False)
     stopper = await sandbox.processes.start(script, user="user")
     assert (await anext(stopper.subscribe())).chunk == b"stopping\n"

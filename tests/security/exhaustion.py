@@ -318,4 +318,9 @@ ATTACKS = [
         holds=(printed("made"), outside.calls_are_answered_beside_long_ones),
         seconds=30,
     ),
+    Exhaustion(
+        "descriptors in flight",
+        "others and the sandbox itself go on passing theirs",
+        outside=outside.fill_the_count_in_flight,
+    ),
 ]

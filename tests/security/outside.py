@@ -138,3 +138,53 @@ async def calls_are_answered_beside_long_ones(attempt: Attempt) -> None:
         await asyncio.sleep(0.01)
     attempt.notes.append(f"{meanwhile} other calls were answered meanwhile")
     assert meanwhile >= 2, f"{meanwhile} calls were answered meanwhile"
+
+
+_FLOOD_IN_FLIGHT = """
+import array, os, resource, socket, time
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+try: resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))
+except (OSError, ValueError): resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+fd, kept, sent, why = os.open("/dev/null", os.O_RDONLY), [], 0, None
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd] * 253).tobytes())]
+while why is None:
+    try:
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        pair[0].setblocking(False)
+    except OSError as error:
+        why = error
+        break
+    kept.append(pair)
+    for _ in range(64):
+        try: pair[0].sendmsg([b"x"], rights); sent += 253
+        except BlockingIOError: break
+        except OSError as error: why = error; break
+print(sent, why, flush=True)
+time.sleep(60)
+"""
+
+
+@contextlib.asynccontextmanager
+async def fill_the_count_in_flight(attempt: Attempt) -> AsyncIterator[None]:
+    siege, victim, said = attempt.siege, attempt.victim, attempt.notes
+    for user in ("user", "root"):
+        printed: asyncio.Queue[str] = asyncio.Queue()
+        await victim.commands.run(
+            python(_FLOOD_IN_FLIGHT),
+            user=user,
+            background=True,
+            timeout=60,
+            on_stdout=printed.put_nowait,
+        )
+        said.append((await asyncio.wait_for(printed.get(), 20)).strip())
+    assert all("Too many references" in text for text in said), said
+    if siege.tier in ("namespaces-user", "landlock"):
+        # They count as the user's, whose own programs usually may have 1,024 in flight.
+        assert sum(int(text.split()[0]) for text in said) < 1024, said
+    for other in (victim, siege.sibling):
+        assert (await other.commands.run("echo alive", timeout=10)).stdout == "alive\n"
+        await other.files.write("/tmp/passed", "x")
+        assert await other.files.read("/tmp/passed") == "x"
+    async with await siege.create() as late:
+        assert (await late.commands.run("echo born", timeout=10)).stdout == "born\n"
+    yield

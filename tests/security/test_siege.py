@@ -56,7 +56,7 @@ def lay_siege(tier: str) -> dict[str, Any] | str:
         "HOME": str(home),
         "PATH": os.environ["PATH"],
         "PYTHONPATH": f"{CHECKOUT}:{sysconfig.get_path('purelib')}",
-        **{name: os.environ[name] for name in ("SIEGE_TIMES",) if name in os.environ},
+        **{name: os.environ[name] for name in ("SIEGE_TIMES", "SIEGE_ONLY") if name in os.environ},
     }
     script = f"{setup}\nexec {become}{PYTHON} -B {SIEGE} {home} {tier} {options}"
     try:

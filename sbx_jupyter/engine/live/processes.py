@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _START_TIMEOUT: Final = 30.0
-_SLOW_START: Final = 1.0
-"""Seconds between two checks of a slow start: the child may be stopped before its exec."""
 _UNRELEASED_LIMIT: Final = 32
 """Ended processes that the agent keeps, so that a restarted engine can read their ends. Each costs
 the agent up to three descriptors."""
@@ -58,12 +56,8 @@ class Processes:
         agent: AgentCaller,
         run_dir: Path,
         settings: ProcessSettings | None = None,
-        *,
-        free_agent: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``free_agent`` kills a child that blocks the agent during a start; true if it did."""
         self._agent = agent
-        self._free_agent = free_agent
         self._scrollback_dir = run_dir / "scrollback"
         self._settings = settings or ProcessSettings()
         self._running: dict[int, Process] = {}
@@ -169,7 +163,6 @@ class Processes:
         has_stdin = request.pty is None and request.stdin is not False
         pty = request.pty.size if request.pty is not None else None
         self._starting += 1
-        stop_checking = self._check_start()
         try:
             reply = await self._agent.call(
                 ops.START,
@@ -194,32 +187,8 @@ class Processes:
                 self._call_later(process, timeout, self._expire)
             self._enter(process)
         finally:
-            stop_checking()
             self._started()
         return process
-
-    def _check_start(self) -> Callable[[], None]:
-        """Call ``free_agent`` each second until the returned function is called."""
-        looking: asyncio.Task[None] | None = None
-
-        def look() -> None:
-            nonlocal looking
-            looking = self._tasks.spawn(self._free_slow_start())
-
-        timer = asyncio.get_running_loop().call_later(_SLOW_START, look)
-
-        def stop() -> None:
-            timer.cancel()
-            if looking is not None:
-                looking.cancel()
-
-        return stop
-
-    async def _free_slow_start(self) -> None:
-        while True:
-            if await asyncio.to_thread(self._free_agent):
-                _log.info("a process was stopped from inside while it started; it was killed")
-            await asyncio.sleep(_SLOW_START)
 
     async def _adopt(self, known: KnownProcess) -> None:
         reply = await self._agent.call(ops.ADOPT, pid=known.pid)

@@ -74,7 +74,7 @@ class Sandbox:
         self.default_user = ""
         self.closed = asyncio.Event()
         self.files = Files(self)
-        self.processes = Processes(self, run_dir, process_settings, free_agent=cage.free_agent)
+        self.processes = Processes(self, run_dir, process_settings)
         self._interpreter = Interpreter(self.files, self.processes, lambda: self.envs)
         self.watchers = Watchers(self)
         self._ports = Ports(self)

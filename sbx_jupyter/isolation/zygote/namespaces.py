@@ -47,6 +47,9 @@ _KEPT_CAPABILITIES: Final = (
 _LAST_CAPABILITY: Final = 40
 _CAPABILITY_VERSION: Final = 0x20080522
 
+_USUAL_OPEN_FILES: Final = 1024
+"""The limit of open files that programs of a machine usually have."""
+
 _NICE: Final = 5
 """Where processor time is not shared out, so that the engine comes first."""
 
@@ -180,14 +183,27 @@ def limit(order: Order) -> None:
         os.sched_setaffinity(0, order.processors)
         os.nice(_NICE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    files = min(order.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if order.limit_processes and order.processes > 0:
         _lower(resource.RLIMIT_NPROC, order.processes)
     if order.limit_memory and order.memory_mb > 0:
         _lower(resource.RLIMIT_DATA, order.memory_mb << 20)
     if order.disk_mb > 0:
         _lower(resource.RLIMIT_FSIZE, order.disk_mb << 20)
+
+
+def open_files_of_programs(order: Order, *, own_ids: bool) -> int:
+    """How many files a program may have open; never more than half of what this process may.
+
+    The kernel counts descriptors in flight per user and compares them with the limit of who sends:
+    what programs leave in sockets must not keep the agent from passing descriptors. Without
+    ``own_ids`` they share the count with the user's programs, which may do with much less.
+    """
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2
+    if not own_ids:
+        most = min(most, _USUAL_OPEN_FILES // 2)
+    return min(order.open_files, most)
 
 
 def _lower(which: int, value: int) -> None:

@@ -97,14 +97,16 @@ class Zygote:
     def _answer(self, request_id: Any, reply: dict[str, Any], given: list[int]) -> None:
         try:
             wire.send(self._control, {"id": request_id, "ok": reply}, given)
-        except OSError:
+        except OSError as error:
             if given:  # a sandbox that no engine will ever hear of
                 kept = self._need_setting().users == users.HOST
                 signal.pidfd_send_signal(given[0], signal.SIGTERM if kept else signal.SIGKILL)
-            os._exit(0)
+            if error.errno not in wire.SHORTAGE:
+                os._exit(0)
+            self._fail(request_id, error, "resource_exhausted")
 
-    def _fail(self, request_id: Any, error: Exception) -> None:
-        failure = {"code": "failed_precondition", "message": _text(error)}
+    def _fail(self, request_id: Any, error: Exception, code: str = "failed_precondition") -> None:
+        failure = {"code": code, "message": _text(error)}
         wire.send(self._control, {"id": request_id, "error": failure})
 
     def _enter(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -194,17 +196,19 @@ class Zygote:
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
             os.setsid()
+            real = setting.users != users.VIRTUAL
+            open_files = namespaces.open_files_of_programs(order, own_ids=real)
             namespaces.enter(order, setting.places)
             _close_all_but(listener, report)
             os.write(report, b"ok")
             os.close(report)
-            real = setting.users != users.VIRTUAL
             self._run_agent(
                 listener,
                 {
                     "sandbox_id": order.sandbox_id,
                     "users": "real" if real else "virtual",
                     "landlock": False,
+                    "open_files": open_files,
                 },
             )
         except namespaces.SetupError as error:
@@ -251,11 +255,13 @@ class Zygote:
         try:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             where = setting.places
+            open_files = namespaces.open_files_of_programs(order, own_ids=False)
             more = setup.enter(order, where.data, where.stock, setting.plan, readable)
             os.write(report, b"ok")
             os.close(report)
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
-            self._run_agent(listener, who | more | {"keeper": door})
+            more |= {"keeper": door, "open_files": open_files}
+            self._run_agent(listener, who | more)
         except namespaces.SetupError as error:
             os.write(report, str(error).encode()[:4000])
         except BaseException:
