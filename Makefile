@@ -1,4 +1,4 @@
-# The commands of this checkout. `make lab` and `make test` are all that a newcomer needs.
+# The commands of this checkout. To begin, `make lab` and `make test` are enough.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 PYTEST_ARGS ?=
 
-# Jupyter asks for this flag where it runs as root, as in many containers.
+# Jupyter requires this flag when it runs as root, as in many containers.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 PACKAGE := $(shell git ls-files sbx_jupyter pyproject.toml 2>/dev/null)
@@ -14,7 +14,7 @@ FRONTEND := $(shell git ls-files labextension 2>/dev/null)
 BUILT := sbx_jupyter/labextension/package.json
 TOOLS := $(BIN)/lint-imports
 
-# pip says what it does the first time, which takes minutes; after that only a change is installed.
+# pip prints its progress the first time, which takes minutes; after that it installs changes only.
 QUIET = $(if $(wildcard $@),--quiet)
 
 # The tests that need no root, no system package and no engine.
@@ -50,12 +50,12 @@ test-faults: $(VENV)/.test
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)
 
-## Formatting, types, imports and unit tests: under two minutes. Needs no root, installs nothing but
-## the Python packages, and these only once.
+## Check formatting, types and imports, and run the unit tests: under two minutes. Needs no root, and
+## installs the Python packages only, once.
 check: lint
 	$(BIN)/python -m pytest -q $(UNIT_TESTS) $(PYTEST_ARGS)
 
-## Formatting, types and imports of both languages, and the unit tests of the front end.
+## Check formatting, types and imports of both languages, and run the front end's unit tests.
 lint: | $(TOOLS)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -68,11 +68,11 @@ format: | $(TOOLS)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-## Ratios against the usual tools, side by side in one run.
+## Run the benchmarks, and print ratios to usual tools that are measured in the same run.
 bench: $(VENV)/.test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-## Pictures of every view in both themes, in tests/browser/shots.
+## Take pictures of every view in both themes, in tests/browser/shots.
 screenshots: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser -k screenshot $(PYTEST_ARGS)
 
@@ -89,13 +89,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# What the checks run with; they read the checkout itself, so that a change needs no installation.
+# The tools of the checks. They read the checkout itself, so that a change needs no installation.
 $(TOOLS): | $(BIN)/python
 	@echo "Installing sbx-jupyter and its tools into $(VENV): about 3 minutes."
 	$(BIN)/python -m pip install ".[lab,test,lint]"
 	@touch $@
 
-# The front end is built by the package's own build; a stale one would be reused, so drop it first.
+# The build of the Python package builds the front end, but reuses an old one, so remove that first.
 $(BUILT): $(FRONTEND) | $(BIN)/python
 	rm -rf sbx_jupyter/labextension sbx_jupyter/static
 

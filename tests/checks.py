@@ -1,4 +1,4 @@
-"""One way to check an error that came over HTTP."""
+"""Checks error answers of the HTTP APIs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def check_error(
     code: int | str | None = None,
     content_type: str = JSON,
 ) -> None:
-    """Check the status, the code in the body (the status when not given) and part of the message.
+    """Check the status, the code in the body (default: the status) and a part of the message.
 
-    The platform API repeats the status as its code, the runtime API names a Connect code.
+    The code is the status in the platform API, and a Connect code in the runtime API.
     """
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == content_type
@@ -29,6 +29,6 @@ def check_error(
 
 
 def check_file_error(answer: httpx.Response, status: int, message: str = "") -> None:
-    """As ``check_error``, of a transfer of files: a browser must not guess another type."""
+    """Like ``check_error`` for file routes, whose answers forbid browsers to guess the type."""
     check_error(answer, status, message, content_type=f"{JSON}; charset=utf-8")
     assert answer.headers["x-content-type-options"] == "nosniff"

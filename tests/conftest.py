@@ -1,4 +1,4 @@
-"""What more than one part of the tests stands on: a real engine in a process of its own."""
+"""Fixtures for several folders of tests: a real engine in a separate process."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 from tests.engine_process import engine_process
 
-# Runs of their own: Playwright keeps an event loop that other fixtures cannot share, and the tests
-# of faults count every process below them.
+# These need separate runs of pytest: Playwright keeps an event loop that other fixtures cannot
+# share, and the tests of faults count all their child processes.
 collect_ignore = ["browser", "faults"]
 
 
 @pytest.fixture(scope="session")
 def shared_engine():
-    """One engine for all tests that do not stop it."""
+    """A running engine, shared by all tests that do not stop it."""
     with engine_process("shared") as running:
         yield running

@@ -1,4 +1,4 @@
-"""A real engine in a process of its own, for tests of what talks to it."""
+"""Starts a real engine in a separate process, for tests of its clients."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class EngineProcess:
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     url: str = ""
-    """Where it serves, and its key, from its first answer on."""
+    """The engine's address; like ``key``, set once it answers."""
     key: str = ""
     prefix: tuple[str, ...] = ()
-    """A command that runs the engine's, such as one that enters a namespace."""
+    """A command to run the engine's command with, such as ``unshare``."""
     python: str = sys.executable
 
     @property
     def pid(self) -> int:
-        """The process of an engine that was started."""
+        """The process id; the engine must have been started."""
         assert self.process is not None, "the engine was not started"
         return self.process.pid
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The file with the engine's output."""
         return self.data_dir / "test.log"
 
     @property
@@ -66,7 +66,7 @@ class EngineProcess:
         return int(self.url.rpartition(":")[2])
 
     def resident_mb(self) -> float:
-        """The memory that the process holds now."""
+        """The resident memory of the process in MiB."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
@@ -76,7 +76,7 @@ class EngineProcess:
         self.wait_ready()
 
     def launch(self) -> None:
-        """Start it and do not wait until it serves."""
+        """Start the engine without waiting until it answers."""
         command = [self.python, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"]
         command += ["--data-dir", str(self.data_dir)]
         command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
@@ -101,13 +101,17 @@ class EngineProcess:
         self.url, self.key = found.url, found.api_key
 
     def kill(self) -> None:
-        """As a crash would: without a chance to tidy up."""
+        """Kill the engine as a crash would, without cleanup."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
-        """Let it end; its exit code, ``None`` when it was never started."""
+        """Send the signal, wait for the end and return the exit code.
+
+        ``None`` if the engine was never started. Raises ``subprocess.TimeoutExpired`` after
+        ``STOP_PATIENCE`` seconds, and kills it.
+        """
         if self.process is None:
             return None
         if self.process.poll() is None:
@@ -123,7 +127,7 @@ class EngineProcess:
 def start_engine(
     data_dir: Path, *options: str, environment: dict[str, str] | None = None
 ) -> EngineProcess:
-    """An engine on ``data_dir`` that serves; whoever asks stops it."""
+    """Start an engine on ``data_dir`` and wait until it answers; the caller stops it."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     engine = EngineProcess(data_dir, options=options, environment=environment or {})
     engine.start()
@@ -140,7 +144,7 @@ def engine_process(
     uid: int | None = None,
     folder: str = "/tmp",
 ) -> Iterator[EngineProcess]:
-    """A started engine on a directory of its own, which is removed at the end."""
+    """A running engine with a new data directory, which is removed at the end."""
     data_dir = Path(tempfile.mkdtemp(prefix=f"sbx-{name}-", dir=folder))
     if uid is not None:
         os.chown(data_dir, uid, uid)

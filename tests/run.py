@@ -1,9 +1,9 @@
-"""Run all tests: those of the browser and of faults beside the others, since all mostly wait.
+"""Run all tests. Those of the browser and of faults run in parallel with the others.
 
-They are runs of their own: Playwright keeps an event loop going that other fixtures cannot share,
-and the tests of faults count every process below them. What fails while they share two processors
-is run once more alone, so that a noisy machine fails nothing. The last lines name every test that
-needed this second try; only what fails again fails the whole.
+They are separate runs of pytest: Playwright keeps an event loop that other fixtures cannot share,
+and the tests of faults count all their child processes. Tests that fail are run once more, alone,
+because a busy machine can make them fail. The last lines list the tests that needed this second
+try; the run fails only if a test fails again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ All of them take about 17 minutes on 2 cores.
 
 
 class Runs:
-    """Runs of pytest by name, each with a cache of its own that knows what failed in it."""
+    """Runs of pytest by name, each with a separate cache that records which tests failed."""
 
     def __init__(
         self, arguments: Mapping[str, Sequence[str]], options: Sequence[str], caches: Path
@@ -61,7 +61,7 @@ class Runs:
         return sorted(json.loads(stored.read_text())) if stored.exists() else []
 
     def second_tries(self, name: str) -> str:
-        """What the end of all runs says of one of them."""
+        """The final text about one run: which tests needed a second try, and with what result."""
         tried = self.first_failures[name]
         if not tried:
             return f"{name}: Nothing needed a second try."

@@ -1,4 +1,4 @@
-"""The run of all tests: what fails is tried once more, and named."""
+"""Tests of ``tests.run``: it runs failed tests once more and lists them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_flaky():
 
 @pytest.fixture
 def run_all(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch):
-    """Run two folders of tests as ``make test`` runs its three; the exit code and the output."""
+    """Run two folders of tests as ``make test`` runs its three; returns exit code and output."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 

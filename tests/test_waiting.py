@@ -1,4 +1,4 @@
-"""The one way to wait."""
+"""Tests of ``tests.waiting``."""
 
 from __future__ import annotations
 

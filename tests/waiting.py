@@ -1,4 +1,4 @@
-"""One way to wait: until a condition holds, never for a time."""
+"""Waits until a condition is true; tests use this instead of waiting for a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 PATIENCE = 30.0
-"""Seconds: far more than anything waited for takes, also on a machine that is busy with others."""
+"""Seconds: much longer than any condition takes, also on a busy machine."""
 STEP = 0.01
 
 T = TypeVar("T")
@@ -21,9 +21,9 @@ def until(
     message: str = "It did not come about",
     step: float = STEP,
 ) -> T:
-    """Ask every ``step`` seconds until the answer is true; that answer.
+    """Call ``condition`` every ``step`` seconds until its result is true, and return that.
 
-    Raises ``AssertionError`` with ``message`` and the last answer after ``timeout`` seconds.
+    Raises ``AssertionError`` with ``message`` and the last result after ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     while not (found := condition()):
@@ -40,7 +40,10 @@ def until_equal(
     message: str = "It did not come about",
     step: float = STEP,
 ) -> None:
-    """Read every ``step`` seconds until ``expected`` is read; a failure shows the last reading."""
+    """Call ``read`` every ``step`` seconds until it returns ``expected``.
+
+    Raises ``AssertionError`` with ``message`` and the last result after ``timeout`` seconds.
+    """
     deadline = time.monotonic() + timeout
     while (found := read()) != expected:
         if time.monotonic() > deadline:
@@ -54,9 +57,9 @@ async def async_until(
     message: str = "It did not come about",
     step: float = STEP,
 ) -> T:
-    """As ``until``, on an event loop; the condition may be asynchronous itself.
+    """Like ``until``, on an event loop; the condition may be asynchronous too.
 
-    A step of 0 also sees what holds only for a moment.
+    A step of 0 checks at every turn of the loop, for conditions that are true only briefly.
     """
     deadline = time.monotonic() + timeout
     while not (found := await _answer(condition)):

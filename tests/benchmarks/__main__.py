@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m tests.benchmarks [name ...]``; each prints ratios of one run."""
+"""Run benchmarks, by name or all: ``python -m tests.benchmarks [name ...]``."""
 
 from __future__ import annotations
 

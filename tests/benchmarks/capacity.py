@@ -1,4 +1,4 @@
-"""200 sandboxes created at once and used: latency, and memory of an idle one."""
+"""Create and use 200 sandboxes at once: their latency, and the memory of an idle one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def use(engine: EngineClient) -> tuple[dict[str, Any], float]:
 
 
 def agent_pss() -> int:
-    """PSS in bytes of every process that is PID 1 of a namespace below ours."""
+    """The sum of the PSS, in bytes, of all processes that are PID 1 of a nested namespace."""
     total = 0
     for folder in Path("/proc").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""Five hundred times: snapshot, create from it, write, and so on; each on the one before."""
+"""Make a chain of 500 snapshots, each of a sandbox that was created from the one before."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write(engine: EngineClient, sandbox: dict[str, Any], number: int) -> None:
 
 
 def check(engine: EngineClient, sandbox: dict[str, Any]) -> None:
-    """Every generation has left its line, and only the last files are there."""
+    """Raise ``RuntimeError`` unless the sandbox has the files of the last generations only."""
     listed = json.loads(engine.unary(sandbox, "filesystem.Filesystem/ListDir", {"path": "."}))
     names = {entry["name"] for entry in listed["entries"]} - {".bashrc", ".profile"}
     wanted = {"all", *(f"f{number}" for number in range(GENERATIONS - 3, GENERATIONS))}

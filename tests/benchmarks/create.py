@@ -1,4 +1,4 @@
-"""From create to the first output of a command, beside one bare bubblewrap start."""
+"""Time from create to the first output of a command, compared with a start of bubblewrap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.harness import EngineClient
 
 ROUNDS = 50
-PAUSE = 0.1  # lets the pool of ready sandboxes refill, as between two clicks of a person
+PAUSE = 0.1  # lets the pool of ready sandboxes refill, as between two clicks of a user
 
 
 def run(engine: EngineClient) -> None:

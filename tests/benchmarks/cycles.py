@@ -1,4 +1,4 @@
-"""1,000 sandboxes created, used and killed, one after the other: what of them stays."""
+"""Create, use and kill 1,000 sandboxes in turn: what processes, mounts and memory remain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cycle(engine: EngineClient) -> float:
 
 
 def census(engine: int) -> dict[str, int]:
-    """What an engine and its zygote hold, and how much there is on the machine."""
+    """Count the resources of an engine and its zygote, and the processes of the machine."""
     zygote = zygote_of(engine)
     return {
         "processes of this machine": sum(name.isdigit() for name in os.listdir("/proc")),

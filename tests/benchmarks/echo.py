@@ -1,4 +1,4 @@
-"""One key stroke to its echo in a terminal, beside terminado's WebSocket."""
+"""Time from a keystroke to its echo in a terminal, compared with terminado's WebSocket."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(engine: EngineClient) -> None:
 
 
 def echo_ours(engine: EngineClient) -> tuple[list[float], list[float]]:
-    """With a request for every key, and with one stream of input."""
+    """Seconds per key, with one request per key and with one stream for all keys."""
     message = {"process": {"cmd": "/bin/cat"}, "pty": {"size": {"cols": 80, "rows": 24}}}
     single: list[float] = []
     streamed: list[float] = []
@@ -95,7 +95,7 @@ def echo_ours(engine: EngineClient) -> tuple[list[float], list[float]]:
 
 
 def chunk(message: dict[str, Any]) -> bytes:
-    """One message of a client stream as one chunk of the body."""
+    """Encode a message of a client stream as a chunk of the request body."""
     envelope = connect.encode_envelope(json.dumps(message).encode())
     return b"%x\r\n%b\r\n" % (len(envelope), envelope)
 

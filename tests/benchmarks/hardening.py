@@ -1,4 +1,4 @@
-"""What the parts of the fence cost a create: all of it, beside without the filter or the limits."""
+"""Time of a create with the whole fence, and without the system call filter or the limits."""
 
 from __future__ import annotations
 

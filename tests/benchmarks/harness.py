@@ -1,4 +1,4 @@
-"""An engine process to measure, a raw HTTP way to talk to it, and the printing of figures."""
+"""Starts an engine to measure, sends it HTTP requests on bare sockets, and prints figures."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class RawConnection:
     """One kept-alive HTTP connection on a bare socket.
 
-    An HTTP client library costs about a millisecond a request, and reads streams at a third of the
-    speed of a socket; the figures are to be the engine's.
+    An HTTP client library would add about a millisecond to each request, and reads streams at a
+    third of the speed of a socket.
     """
 
     def __init__(self, url: str) -> None:
@@ -44,7 +44,7 @@ class RawConnection:
     def request(
         self, method: str, path: str, headers: dict[str, str], body: bytes = b""
     ) -> tuple[int, bytes]:
-        """Status and body of the answer."""
+        """Send a request; returns the status and the body of the answer."""
         self.send_head(method, path, headers, len(body), body)
         status = self.read_head()
         return status, b"".join(self.pieces())
@@ -60,7 +60,7 @@ class RawConnection:
         self.socket.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + start)
 
     def read_head(self) -> int:
-        """The status; what follows is read by ``pieces``."""
+        """Read the head of the answer and return its status; ``pieces`` reads the body."""
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             self._fill()
         head = bytes(self._buffer[:end]).decode("latin-1").lower().split("\r\n")
@@ -70,7 +70,7 @@ class RawConnection:
         return int(head[0].split()[1])
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it comes, one chunk each where it is chunked."""
+        """Yield the body in pieces as it arrives; for a chunked body, its chunks."""
         left = self._size
         while left > 0:
             if not self._buffer:
@@ -93,7 +93,7 @@ class RawConnection:
 
     @property
     def buffered(self) -> int:
-        """How many bytes came along with the head."""
+        """How many bytes of the body arrived with the head."""
         return len(self._buffer)
 
     def _fill(self, size: int = 1 << 20) -> None:
@@ -104,7 +104,7 @@ class RawConnection:
 
 
 class EngineClient:
-    """The engine's HTTP interface with as little between as possible."""
+    """Calls the engine's HTTP APIs with little overhead; one connection per thread."""
 
     def __init__(self, url: str, api_key: str, pid: int) -> None:
         self.url = url
@@ -120,7 +120,7 @@ class EngineClient:
         return self._threads.connection
 
     def platform(self, method: str, path: str, message: Any = None) -> Any:
-        """One request to the platform API."""
+        """Send a request to the platform API; raises ``RuntimeError`` for an error status."""
         body = b"" if message is None else json.dumps(message).encode()
         status, answer = self._connection.request(method, path, self._key, body)
         if status >= 400:
@@ -151,7 +151,7 @@ class EngineClient:
         }
 
     def unary(self, sandbox: dict[str, Any], method: str, message: dict[str, Any]) -> bytes:
-        """The answer of a unary method, not decoded."""
+        """Call a unary method; returns the answer undecoded."""
         headers = {**self.headers(sandbox), "content-type": connect.UNARY_CONTENT_TYPE}
         body = json.dumps(message).encode()
         status, answer = self._connection.request("POST", f"/{method}", headers, body)
@@ -163,7 +163,7 @@ class EngineClient:
     def stream(
         self, sandbox: dict[str, Any], method: str, message: dict[str, Any]
     ) -> Iterator[Iterator[tuple[int, bytes]]]:
-        """The envelopes of a server stream, on a connection of its own."""
+        """Open a server stream on a new connection; yields an iterator of its envelopes."""
         headers = {**self.headers(sandbox), "content-type": connect.STREAM_CONTENT_TYPE}
         content = connect.encode_envelope(json.dumps(message).encode())
         connection = RawConnection(self.url)
@@ -179,7 +179,7 @@ class EngineClient:
 
 @contextlib.contextmanager
 def running_engine() -> Iterator[EngineClient]:
-    """An engine of its own, in a temporary data directory."""
+    """Start an engine with a temporary data directory, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="sbx-bench-") as folder:
         connection_file = Path(folder, "engine.json")
         process = subprocess.Popen(
@@ -231,6 +231,6 @@ def report_rate(name: str, size: int, seconds: Sequence[float], baseline: float 
 
 
 def resident_bytes(pid: int) -> int:
-    """RSS of a process."""
+    """The resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Pause and resume with memory, and what a paused busy loop costs."""
+"""Time of a pause and resume with memory, and the processor time of a paused busy loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def call(engine: EngineClient, url: str, body: dict[str, int]) -> None:
 
 
 def cpu_over(engine: EngineClient, sandbox: dict[str, str], seconds: float) -> tuple[float, float]:
-    """Percent of one processor used by everything on this machine that is our loop."""
+    """Percent of one processor that the busy loop uses while it runs, and while it is paused."""
     running = shell_time()
     time.sleep(seconds)
     running = (shell_time() - running) / seconds * 100

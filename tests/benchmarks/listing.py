@@ -1,4 +1,4 @@
-"""ListDir of 20,000 files over HTTP, beside ``os.scandir`` and ``stat`` of the same number."""
+"""Time of ListDir for 20,000 files, compared with ``os.scandir`` and ``stat`` of as many."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(engine: EngineClient) -> None:
 
 
 def list_many(engine: EngineClient, sandbox: dict[str, str]) -> None:
-    """Until the last byte arrived: what the client makes of them is its own affair."""
+    """List the files and count them; the time includes no decoding of the answer."""
     answer = engine.unary(sandbox, "filesystem.Filesystem/ListDir", {"path": "many"})
     if (count := answer.count(b'"permissions":')) != FILES:
         raise RuntimeError(f"{count} entries")

@@ -1,4 +1,4 @@
-"""Snapshot, fork and create-from-snapshot of a sandbox that holds 1 GB in 10,000 files."""
+"""Time of a snapshot, a fork and a create from the snapshot, for 1 GB in 10,000 files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def fill(engine: EngineClient, sandbox: dict[str, Any]) -> None:
 
 
 def watched_snapshot(engine: EngineClient, sandbox: dict[str, Any]) -> tuple[Any, float]:
-    """Take a snapshot; how long a program inside stood still, in seconds."""
+    """Take a snapshot; returns it and the seconds that a program inside was frozen."""
     message = {"process": {"cmd": "python3", "args": ["-c", TICKER]}, "stdin": False}
     with engine.stream(sandbox, "process.Process/Start", message) as events:
         pid = json.loads(next(events)[1])["event"]["start"]["pid"]

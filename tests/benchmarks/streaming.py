@@ -1,4 +1,4 @@
-"""1 GiB of a command's output through a Start stream, beside the same command's bare pipe."""
+"""Rate of 1 GiB of a command's output in a Start stream, compared with a bare pipe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_pipe() -> None:
 
 
 def read_stream(engine: EngineClient, sandbox: dict[str, str]) -> None:
-    """Count the bytes of the answer and discard them; base64 is 4/3 of the output."""
+    """Read the answer and check its size; in base64 it is 4/3 of the output."""
     message = {"process": {"cmd": COMMAND[0], "args": COMMAND[1:]}, "stdin": False}
     content = connect.encode_envelope(json.dumps(message).encode())
     headers = {**engine.headers(sandbox), "content-type": connect.STREAM_CONTENT_TYPE}

@@ -1,4 +1,4 @@
-"""One file of 1 GB down and up through the gateway, beside tornado's static file handler."""
+"""Rate of down- and uploads of a 1 GiB file, compared with tornado's static file handler."""
 
 from __future__ import annotations
 
