@@ -14,6 +14,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sbx_jupyter.engine.egress.not_public import (
+    EMBEDDING,
+    GLOBAL_UNICAST,
+    NOT_PUBLIC_V4,
+    NOT_PUBLIC_V6,
+)
 from sbx_jupyter.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
@@ -25,8 +31,6 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALL_TRAFFIC = "0.0.0.0/0"
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
 _DOMAIN = re.compile(
     r"(\*\.)?([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\Z"
 )
@@ -56,22 +60,17 @@ def matches_domain(name: str, pattern: str) -> bool:
 
 def embedded_address(address: Address) -> Address:
     """The IPv4 address embedded in an IPv6 address, else the address itself."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address.sixtofour is not None:
-            return address.sixtofour
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if address.teredo is not None:
-            return address.teredo[1]
+    if any(address in block for block in EMBEDDING):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
 
 def is_public(address: Address) -> bool:
     """Whether an address belongs to the public internet."""
     inner = embedded_address(address)
-    return inner.is_global and not inner.is_multicast and inner not in _SHARED
+    if isinstance(inner, ipaddress.IPv4Address):
+        return not any(inner in block for block in NOT_PUBLIC_V4)
+    return inner in GLOBAL_UNICAST and not any(inner in block for block in NOT_PUBLIC_V6)
 
 
 def _is_address(host: str) -> bool:

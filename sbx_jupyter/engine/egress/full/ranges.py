@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.egress.not_public import NOT_PUBLIC_V4
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -14,20 +16,12 @@ Range = tuple[int, int]
 """First and last address."""
 
 _EVERYTHING: Final[list[Range]] = [(0, 0xFFFFFFFF)]
-_NOT_PUBLIC: Final = tuple(
-    ipaddress.IPv4Network(text)
-    for text in (
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
-        "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
-        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-    )
-)  # fmt: skip
 
 
 def reachable(policy: EgressPolicy) -> list[Range]:
     """The allowed ranges, sorted and without overlaps; entries that are names are ignored."""
     own = [ipaddress.IPv4Network(item) for item in policy.own_addresses if item.version == 4]
-    base = _union(_without(_EVERYTHING, [*_NOT_PUBLIC, *own]), _spans(policy.exceptions))
+    base = _union(_without(_EVERYTHING, [*NOT_PUBLIC_V4, *own]), _spans(policy.exceptions))
     allowed = _intersection(base, _union([], _spans(policy.allow_networks)))
     if policy.denies_all:
         return allowed
