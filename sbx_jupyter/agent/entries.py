@@ -70,7 +70,7 @@ class EntryReader:
         return self.describe(name, path, path, os.lstat(path))
 
     def describe(self, name: str, path: str, shown_path: str, status: os.stat_result) -> Entry:
-        """The entry for what ``lstat`` said; ``shown_path`` is what the client is told."""
+        """The entry for the result of ``lstat``; ``shown_path`` is the path in the answer."""
         mode = status.st_mode
         kind, permissions = self._kinds.get(mode) or self._describe_mode(mode)
         entry: Entry = {
@@ -227,7 +227,7 @@ def _sorted_items(directory: str, patience: Patience) -> list[os.DirEntry[str]]:
 
 
 def encode_listing(found: list[str]) -> bytes:
-    """The answer with these entries, and the sizes of its pieces, for who reads it bit by bit."""
+    """Encode the answer with these entries, and the sizes of its pieces to read it in parts."""
     starts = range(0, len(found), LISTING_PIECE)
     pieces = [",".join(found[start : start + LISTING_PIECE]) for start in starts]
     sizes = ",".join(str(len(piece)) for piece in pieces)  # the text is ASCII

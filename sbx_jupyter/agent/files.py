@@ -36,7 +36,7 @@ _LONG_COPY: Final = 4 << 20
 _NO_XATTR: Final = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ERANGE)
 _NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _PRIVATE_TREES: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/")
-"""What the sandbox has of its own where nothing can be mounted; the rest is the host's."""
+"""The sandbox's own directories where nothing can be mounted; the others are the host's."""
 _MAGIC_DEVICES: Final = ("/proc", "/sys")
 
 

@@ -61,9 +61,9 @@ class Launch:
 
 
 def launch(program: Launch, stdio: tuple[int, int, int]) -> int:
-    """Start a program on three descriptors; its process id. Raises ``OSError``.
+    """Start a program on three descriptors; returns its process id. Raises ``OSError``.
 
-    What hinders only the program itself, such as a missing file, is told on its standard error.
+    An error of the program itself, such as a missing file, is written to its standard error.
     """
     return _fork(program, stdio, is_pty=False)
 
@@ -90,7 +90,7 @@ def _fork(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:
 
 
 def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoReturn:
-    """The child between fork and exec. What goes wrong is told on its standard error."""
+    """Run in the child between fork and exec; errors are written to its standard error."""
     for target, fd in enumerate(stdio):
         # None of them is below 3, which the agent holds open, so no dup2 hits a later source.
         os.dup2(fd, target)

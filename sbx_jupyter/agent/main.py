@@ -290,7 +290,7 @@ class Agent:
     def _report_exits(self) -> None:
         ended = self._spawner.reap()
         if not self._greeted or self._channel is None:
-            return  # the next engine is told when it says hello
+            return  # the exits are reported to the next engine after its hello
         try:
             for process in ended:
                 if process.status is not None:

@@ -1,6 +1,6 @@
-"""Who is who inside the sandbox, read by hand from ``/etc/passwd`` and ``/etc/group``.
+"""Looks up users and groups of the sandbox, by parsing ``/etc/passwd`` and ``/etc/group``.
 
-The C library would load name service modules, which are files that hostile code can replace.
+The C library is not used: it loads name service modules, which hostile code can replace.
 """
 
 from __future__ import annotations

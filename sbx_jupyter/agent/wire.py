@@ -91,7 +91,7 @@ def decode(
 def unwrap(
     datagram: bytes, ancillary: Sequence[tuple[int, int, bytes]], flags: int
 ) -> tuple[bytes, list[int]]:
-    """As ``decode``, with the message as JSON text that nobody looked at yet."""
+    """Like ``decode``, but returns the message as unparsed JSON text."""
     fds = descriptors(ancillary)
     try:
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC) or len(datagram) > INLINE_LIMIT:
@@ -150,7 +150,7 @@ def receive(sock: socket.socket) -> tuple[Body, list[int]] | None:
 
 
 def receive_payload(sock: socket.socket) -> tuple[bytes, list[int]] | None:
-    """As ``receive``, with the message as JSON text that nobody looked at yet."""
+    """Like ``receive``, but returns the message as unparsed JSON text."""
     datagram, ancillary, flags, _ = sock.recvmsg(
         BUFFER_SIZE, ANCILLARY_SIZE, socket.MSG_CMSG_CLOEXEC
     )

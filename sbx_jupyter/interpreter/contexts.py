@@ -148,7 +148,7 @@ class Context:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits for it has it; nobody may be left
+            task.exception()  # read, so that asyncio does not log it if no caller waits any more
 
     async def _drop(self) -> None:
         kernel, self._kernel = self._kernel, None
@@ -264,7 +264,7 @@ async def _signs_of_life(awaited: asyncio.Future[Any]) -> Events:
 
 
 async def _events(kernel: Kernel) -> Events:
-    """What the kernel says about the code in flight, with a sign of life in silence."""
+    """The kernel's events for the running code, with keepalives while it sends none."""
     receiving: asyncio.Task[dict[str, Any]] | None = None
     failed = False
     try:

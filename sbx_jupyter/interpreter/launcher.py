@@ -85,7 +85,7 @@ class Launcher:
     async def _spawn(
         self, language: str, connection_file: str, cwd: str, ended: Callable[[], None]
     ) -> int:
-        """Start a kernel that somebody installed, as Jupyter would."""
+        """Start a kernel from its installed kernel spec, as Jupyter would."""
         command, envs = await asyncio.to_thread(_installed_kernel, language, connection_file)
         try:
             process = await asyncio.create_subprocess_exec(

@@ -100,7 +100,7 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
     except BaseException:
-        # Nobody reads what we would print; whoever waits for this kernel reads the file.
+        # The output of this process is not read, but the launcher reads this file.
         with contextlib.suppress(OSError):
             path = launcher.complaint_path(request["connection_file"])
             path.write_text(traceback.format_exc()[-_COMPLAINT:])

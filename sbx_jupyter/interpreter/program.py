@@ -1,4 +1,4 @@
-"""Entry of the interpreter: listen first, so that nobody is refused, then load, fork and serve."""
+"""Starts the interpreter: listens first, so that no request is refused, then forks and serves."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 
 
 def main() -> None:
-    """Serve until the nursery is gone or somebody kills us.
+    """Serve until the nursery ends or this process is killed.
 
-    The socket listens before anything heavy is imported: a request that comes early waits in the
+    The socket listens before large modules are imported: a request that comes early waits in the
     backlog. Then everything that a kernel imports is loaded once, and a child, the nursery, is
     forked off while this process has one thread and no event loop.
     """

@@ -1,4 +1,4 @@
-"""The HTTP face of the interpreter (interface 5.1): contexts, and executions as JSON lines."""
+"""The HTTP routes of the interpreter (interface 5.1): contexts, and executions as JSON lines."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ _SHELL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class SandboxVariables:
-    """What ``GET /envs`` of the sandbox says now: the engine keeps it in a file for us."""
+    """The sandbox's current variables (``GET /envs``), which the engine writes to a file."""
 
     def __init__(self, path: str | None) -> None:
-        """Without a ``path`` it is what this process was started with."""
+        """Without a ``path``, the variables are those of this process."""
         self._path = path
 
     def read(self) -> dict[str, str]:
-        """The variables; none when somebody in the sandbox has spoilt the file."""
+        """Read the variables; empty if a program in the sandbox has damaged the file."""
         if self._path is None:
             return {}
         try:
@@ -32,7 +32,7 @@ class SandboxVariables:
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def changed(self) -> dict[str, str]:
-        """Those that a kernel has to be told, since it has others from this process."""
+        """The variables that differ from those of this process, and so of its kernels."""
         return {name: value for name, value in self.read().items() if os.environ.get(name) != value}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Cage:
     """The first process of a sandbox, its writable directory and its control group.
 
-    The engine holds a pidfd, never waits as a parent: whoever the parent is by now, the cage works.
+    The engine waits by a pidfd and not as the parent, which may have changed.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Requests and answers over a SEQPACKET socket, on the engine's event loop.
 
 The framing is that of ``protocol/agent.py``. The peer may be hostile: messages and descriptors are
-bounded, an answer that nobody waits for is dropped with its descriptors, and a peer that breaks the
-framing loses its channel.
+bounded, an answer without a waiting request is dropped with its descriptors, and the channel of a
+peer that breaks the framing is closed.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Channel:
     def _dispatch(self, payload: bytes, fds: list[int]) -> None:
         success = _SUCCESS.match(payload)
         if success is not None and payload.endswith(b"}"):
-            # What it holds is looked at by who asked: some answers are megabytes.
+            # The caller parses the answer, not this loop: some answers have megabytes.
             self._settle(int(success[1]), Reply(payload[success.end() : -1], fds))
             return
         try:

@@ -58,7 +58,7 @@ _COPY_TIMEOUT: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one sandbox may use; 0 means no limit."""
+    """The resource limits of one sandbox; 0 means no limit."""
 
     memory_mb: int
     cpu_count: int
@@ -226,7 +226,7 @@ class Fence:
             raise
 
     def _record(self, spec: FenceSpec, group: SandboxGroup) -> dict[str, Any]:
-        """What is known of a sandbox before it has a process; the zygote adds that."""
+        """The state of a sandbox before it has a process, to which the zygote adds the process."""
         return {
             "writable": str(spec.writable),
             "group": group.to_state(),

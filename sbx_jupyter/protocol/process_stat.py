@@ -1,4 +1,4 @@
-"""Parses ``/proc/<pid>/stat``, whoever has read it: the engine, the agent or a Jupyter server.
+"""Parses the text of ``/proc/<pid>/stat``, for the engine, the agent and the Jupyter server.
 
 The agent imports this module, so it imports only the standard library.
 """

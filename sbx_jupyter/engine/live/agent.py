@@ -1,4 +1,4 @@
-"""The seam to the agent of a sandbox, and the conversion of its replies to records."""
+"""The interface to the agent of a sandbox, and the conversion of its replies to records."""
 
 from __future__ import annotations
 

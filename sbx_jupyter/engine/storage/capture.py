@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 NOT_CAPTURED: Final = "processes, memory, open terminals and connections"
-"""What neither a snapshot nor a fork has, for the logs."""
+"""The parts of a sandbox that snapshots and forks leave out, as text for the logs."""
 
 _MAX_LAYERS: Final = 60
 """A sandbox with more layers is captured only after some of them were merged."""

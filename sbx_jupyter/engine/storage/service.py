@@ -1,4 +1,4 @@
-"""Everything that can be asked about the storage of an engine, in one place."""
+"""The storage services of one engine, for the handlers."""
 
 from __future__ import annotations
 

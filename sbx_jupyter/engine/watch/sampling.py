@@ -99,7 +99,7 @@ class Sampler:
             _log.warning("readings and counters could not be written: %s", error)
 
     def _late_changes(self) -> Batch:
-        """Collect the changes that nobody waits for: spawn counts and the removal of old logs."""
+        """Collect the changes that are stored at intervals: spawn counts and old logs to remove."""
         batch = Batch()
         for template_id, (count, at) in self._uses.counts.items():
             template = self._context.store.templates.get(template_id)

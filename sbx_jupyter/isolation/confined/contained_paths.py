@@ -1,7 +1,7 @@
-"""Files below one directory, found for somebody who may see the whole tree but change only that.
+"""Finds files for programs that may see the whole tree but change one directory only.
 
-Whatever is asked for, what comes out is a descriptor (``O_PATH``) of a file that was below the
-directory when the kernel walked there; nobody can change afterwards which file that is.
+The result is a descriptor (``O_PATH``) of a file that was below the directory when the kernel
+resolved the path. Which file that is cannot be changed afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATH: Final = os.O_PATH | os.O_CLOEXEC
 
 
 def refusal(code: int = errno.EACCES) -> OSError:
-    """The error of somebody who may not, or another one."""
+    """The ``OSError`` with this code, by default that of a missing permission."""
     return OSError(code, os.strerror(code))
 
 

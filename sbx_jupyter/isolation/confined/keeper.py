@@ -1,10 +1,10 @@
-"""The keeper of a sandbox without a pid namespace: its parent, which stays outside.
+"""The keeper of a sandbox without a pid namespace: its parent process, outside of it.
 
-It reaps, ends everything when the agent ends, and answers the calls that the programs' filter hands
-to it, by making changes of attributes in their place (``attributes``); and it limits how many of
-them there are (``process_limit``).
-What it does for one call is short and bounded, and between two calls it looks at everything else,
-so a flood of calls slows down nobody but the sandbox, on whose processors the keeper runs.
+It reaps processes, ends all of them when the agent ends, and limits their number
+(``process_limit``). It also changes attributes of files for them (``attributes``), in answer to
+the system calls that their filter passes on. The work for one call is short and bounded, and the
+keeper does its other work between two calls, so a flood of calls slows down the sandbox only, on
+whose processors the keeper runs.
 """
 
 from __future__ import annotations

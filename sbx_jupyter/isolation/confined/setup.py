@@ -44,9 +44,9 @@ def root_of(order: Order, data: str) -> str:
 def readable_of_host(data: str, plan: StockPlan) -> int:
     """A Landlock ruleset with what all sandboxes may read of the host, made once for all of them.
 
-    Landlock cannot take from an allowed directory what is private below it, so what lies beside
-    private entries is allowed one by one. Entries that appear there later are out of reach until
-    the next start. Returns a descriptor. Raises ``OSError``.
+    Landlock cannot exclude private entries from an allowed directory, so the entries beside them
+    are allowed one by one. Entries that are added there later cannot be read until the next start.
+    Returns a descriptor. Raises ``OSError``.
     """
     readable, listed = [], []
     for tree in (tree.path for tree in plan.trees):

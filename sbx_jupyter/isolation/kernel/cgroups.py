@@ -260,7 +260,7 @@ class SandboxGroup:
             pause = min(pause * 2, 0.1)
 
     def kill_all(self) -> None:
-        """Kill whatever is in the group, for sandboxes that nobody knows any more."""
+        """Kill all processes in the group, for sandboxes without a row."""
         for name, path in self._directories.items():
             if name == V2 and (path / "cgroup.kill").exists():
                 _write(path / "cgroup.kill", "1")

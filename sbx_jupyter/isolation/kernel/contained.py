@@ -1,8 +1,8 @@
 """Directories below another one, reached by descriptors alone and through no link.
 
-What lies in templates, snapshots, volumes and writable layers was written by hostile programs, so
-whoever sets a sandbox up from outside walks it by this module and never by a path string.
-Standard library only, for the zygote.
+Hostile programs write the files of templates, snapshots, volumes and writable layers, so code that
+sets up a sandbox opens them by this module and never by a path string. Uses the standard library
+only, for the zygote.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def receive(listener: int) -> Notification | None:
 
 
 def read_memory(pid: int, address: int, size: int) -> bytes:
-    """What a process has at an address; less where its memory ends. Raises ``OSError``."""
+    """Read ``size`` bytes of a process's memory, fewer where it ends. Raises ``OSError``."""
     first = min(size, _PAGE - address % _PAGE)
     found = _read_piece(pid, address, first)
     for start in range(first, size, _PAGE):

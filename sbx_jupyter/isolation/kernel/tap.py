@@ -1,8 +1,8 @@
 """The network interface of a sandbox that may use the whole network.
 
 It is made in the sandbox's network namespace before any of its code runs and stays there, down and
-without an address, until somebody outside gives it a far end. Nobody inside can change it: that
-takes a capability which sandboxes do not have. Standard library only, for the zygote.
+without an address, until the engine connects its other end. Programs inside cannot change it: they
+lack the capability. Uses the standard library only, for the zygote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a sandbox uses of the machine."""
+"""The record of a sandbox's resource use."""
 
 from __future__ import annotations
 

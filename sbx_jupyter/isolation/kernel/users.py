@@ -1,4 +1,4 @@
-"""Which ids of the host the ids of a sandbox are, and how the map is written."""
+"""Maps the user and group ids of a sandbox to ids of the host, and writes the map."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _is_private_key(path: str) -> bool:
 
 
 def split(hidden: Sequence[str], root: str) -> tuple[list[str], list[str]]:
-    """What of ``root`` may be read whole, and the directories on the way to what is ``hidden``."""
+    """The entries of ``root`` without hidden ones below, and the directories above hidden ones."""
     on_the_way = {""} if hidden else set[str]()
     for path in hidden:
         parts = path.split("/")

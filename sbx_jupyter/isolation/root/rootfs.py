@@ -48,7 +48,7 @@ ETC: Final = (
     "skel", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vim", "wgetrc",
     "xattr.conf", "xdg",
 )  # fmt: skip
-"""What is taken from the host's ``/etc``, where everyone may read it."""
+"""The entries of the host's ``/etc`` that are copied, if all users may read them."""
 
 _DIRECTORIES: Final = {
     "boot": 0o755,
@@ -300,8 +300,10 @@ class _Builder:
             self._copy_set_uid("su")
 
     def _copy_set_uid(self, name: str) -> None:
-        """A copy owned by the sandbox's root: a set-uid program of the host's root is not obeyed
-        where that root is nobody inside."""
+        """Copy a set-uid program, so that the sandbox's root owns it.
+
+        The host's program has no effect inside if the host's root is not mapped there.
+        """
         source = shutil.which(name, path=PATH)
         if source is not None:
             target = self._root / "usr/local/bin" / name

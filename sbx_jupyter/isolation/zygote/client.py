@@ -110,8 +110,8 @@ async def start_zygote(
 def end_former_zygote(data_dir: Path) -> None:
     """End the zygote that a dead engine left, and wait; blocking.
 
-    Usually it has ended by itself. One that was slow may be carrying out a request still, whose
-    sandbox nobody would collect any more. Raises ``IsolationError`` when it does not die.
+    Usually it has ended by itself. A slow one may still be making a sandbox, which no engine would
+    remove afterwards. Raises ``IsolationError`` when it does not end.
     """
     try:
         former = json.loads(_record(data_dir).read_text())
@@ -141,7 +141,7 @@ def _record(data_dir: Path) -> Path:
 
 
 async def read_outcome(pipe: int) -> str:
-    """What a new sandbox says about its set-up: ``ok``, a sentence, or nothing when it died."""
+    """Read the result of a sandbox's set-up: ``ok``, an error text, or ``""`` when it died."""
     loop = asyncio.get_running_loop()
     os.set_blocking(pipe, False)
     said = b""

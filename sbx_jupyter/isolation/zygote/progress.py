@@ -46,7 +46,7 @@ class Progress:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody wants the copy to end."""
+        """Whether ``cancel`` was called, in any process that shares this progress."""
         return os.pread(self.descriptor, 1, _CANCEL_AT) != b"\0"
 
     def cancel(self) -> None:

@@ -43,7 +43,7 @@ def work(
         answer: dict[str, Any] = {"id": body["id"], "ok": _do(body, fds, kind)}
     except Cancelled:
         answer = _failure(body, "canceled", "the copy was cancelled")
-    except Exception as error:  # whatever it is, somebody waits for the answer
+    except Exception as error:  # answer any failure, since the engine waits for an answer
         answer = _failure(body, "internal", getattr(error, "stderr", None) or str(error))
     wire.send(control, answer)
     os._exit(0)
@@ -96,9 +96,9 @@ def _remove(path: str, kind: str) -> None:
 
 
 def _open_files(pid: int, kept: bool) -> dict[str, Any]:
-    """What the processes of a sandbox hold open; ``pid`` as ``Cage`` has it.
+    """List the files that a sandbox's processes have open; ``pid`` is that of its ``Cage``.
 
-    The tree of processes is walked here and now, so that nobody else has come to their numbers.
+    The process tree is walked here at once, before other processes can reuse the process ids.
     """
     from sbx_jupyter.isolation import process_resources
     from sbx_jupyter.isolation.confined import descendants

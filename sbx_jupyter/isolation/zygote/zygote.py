@@ -62,7 +62,7 @@ class Zygote:
 
     def serve(self) -> NoReturn:
         """Answer requests until the engine closes the socket."""
-        # Ignored children are reaped by the kernel; whoever waits uses a pidfd.
+        # The kernel reaps ignored children; code that waits for one uses a pidfd.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
             message = wire.receive(self._control)

@@ -42,7 +42,7 @@ _NO_RESOLVER: Final = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 @dataclass(frozen=True, slots=True)
 class NetworkAccess:
-    """What one sandbox may reach through its interface."""
+    """The addresses that one sandbox may reach through its interface."""
 
     ranges: tuple[Range, ...] = ()
     resolves: bool = False
