@@ -178,9 +178,10 @@ class Spawner:
                 return ended
             if pid == 0:
                 return ended
+            code = exit_code(status)
             process = self.processes.get(pid)
-            if process is not None and process.status is None:
-                process.status = os.waitstatus_to_exitcode(status)
+            if process is not None and process.status is None and code is not None:
+                process.status = code
                 ended.append(process)
 
     def _open_terminal(self) -> tuple[int, int]:
@@ -272,3 +273,13 @@ def _start_on_pty(program: Launch, body: Body, master: int, terminal: int) -> Pr
     finally:
         os.close(terminal)
     return Process(pid, body, [master], None)
+
+
+def exit_code(status: int) -> int | None:
+    """The exit code of a wait status, negative for a signal; None for a child that goes on.
+
+    A child that asked to be traced is reported whenever it stops.
+    """
+    if os.WIFEXITED(status) or os.WIFSIGNALED(status):
+        return os.waitstatus_to_exitcode(status)
+    return None

@@ -190,3 +190,16 @@ async def test_without_spare_ids_the_root_inside_still_reaches_nothing_of_the_ma
             assert (await inside.run("mknod /srv/d b 8 0", user="root")).status != 0
     finally:
         await fence.stop()
+
+
+async def test_a_program_that_asks_to_be_traced_ends_nothing(box: Inside) -> None:
+    traced = (
+        "import ctypes, os, signal; ctypes.CDLL(None).ptrace(0, 0, 0, 0);"
+        "os.kill(os.getpid(), signal.{})"
+    )
+    pid = await box.start(f"exec python -c '{traced.format('SIGUSR1')}'")
+    stopped = f"until grep -q '^State:.t' /proc/{pid}/status; do sleep 0.01; done; kill -9 {pid}"
+    assert (await box.run(f"{stopped}; echo alive")).out == "alive\n"
+    for _ in range(3):
+        ran = await box.run(f"python -c '{traced.format('SIGKILL')}'; echo $?")
+        assert ran.out == "137\n"

@@ -99,8 +99,12 @@ def reap() -> set[int]:
     """Collect the children that ended."""
     ended: set[int] = set()
     with contextlib.suppress(ChildProcessError):
-        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-            ended.add(pid)
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if os.WIFEXITED(status) or os.WIFSIGNALED(status):  # not one that stops to be traced
+                ended.add(pid)
     return ended
 
 
