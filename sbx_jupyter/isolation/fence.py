@@ -401,7 +401,7 @@ class Fence:
 
     async def collect(self, known: set[str]) -> None:
         """Kill the sandboxes of this data directory that are not in ``known``."""
-        for sandbox_id, state in self._cages.read_all().items():
+        for sandbox_id, state in self._cages.read_all(logger.warning).items():
             if sandbox_id in known:
                 continue
             cage = self.adopt(sandbox_id, state)

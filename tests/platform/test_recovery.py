@@ -160,7 +160,7 @@ async def test_a_pause_that_was_begun_is_finished(make_engine: MakeEngine, data_
 async def test_layers_that_no_row_names_are_removed(make_engine: MakeEngine, data_dir: Path):
     engine = await make_engine()
     await engine.stop(kill_sandboxes=False)
-    (data_dir / "sandboxes" / "ileftover" / "upper" / "a").mkdir(parents=True)
+    (data_dir / "sandboxes" / f"i{'leftover':0<20}" / "upper" / "a").mkdir(parents=True)
 
     await make_engine()
 

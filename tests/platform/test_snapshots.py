@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,7 @@ async def test_layers_half_made_by_an_engine_are_removed(make_engine: MakeEngine
     row = await create(engine)
     kept = await engine.snapshots.create(row.sandbox_id)
     await engine.stop(kill_sandboxes=True)
-    (data_dir / "layers" / "half" / "a").mkdir(parents=True)
+    (data_dir / "layers" / str(uuid.uuid4()) / "a").mkdir(parents=True)
 
     engine = await make_engine()
 

@@ -127,4 +127,7 @@ class Recovery:
         context = self._context
         found = await asyncio.to_thread(context.data_dir.found_sandboxes)
         for sandbox_id in found - {row.sandbox_id for row in context.store.sandboxes}:
-            await context.placement.remove(sandbox_id)
+            try:
+                await context.placement.remove(sandbox_id)
+            except (OSError, SbxError):
+                _log.exception("the remains of sandbox %s could not be removed", sandbox_id)

@@ -7,9 +7,11 @@ import errno
 import fcntl
 import hmac
 import os
+import re
 import struct
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HIDDEN = "."
+_WRITABLE = re.compile(leftovers.SANDBOX_ID.pattern + r"(\.[0-9a-f]{32})?")
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
@@ -80,8 +83,9 @@ class DataDir:
 
     def found_sandboxes(self) -> set[str]:
         """The ids of all sandboxes that have a directory here; blocking."""
-        layers = {name.partition(_HIDDEN)[0] for name in os.listdir(self.sandboxes)}
-        return {*layers, *os.listdir(self.path / "run")}
+        layers = leftovers.directories(self.sandboxes, _WRITABLE)
+        run = leftovers.directories(self.path / "run", leftovers.SANDBOX_ID)
+        return {*(name.partition(_HIDDEN)[0] for name in layers), *run}
 
     def open(self) -> None:
         """Make the directory and lock it.

@@ -8,6 +8,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import SandboxMetric
 
@@ -32,8 +33,9 @@ class History:
     def load(self, known: set[str]) -> None:
         """Read the files of known sandboxes and remove the others; blocking, once, at start."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        for path in self._directory.iterdir():
-            if path.name not in known:
+        for name in leftovers.files(self._directory, leftovers.SANDBOX_ID):
+            path = self._directory / name
+            if name not in known:
                 path.unlink(missing_ok=True)
                 continue
             stored = path.read_bytes()

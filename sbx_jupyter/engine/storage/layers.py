@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.rows import MergeRow
 from sbx_jupyter.engine.state.store import Batch
@@ -184,7 +185,8 @@ class Layers:
         Returns the number of layers removed.
         """
         if candidates is None:
-            found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
+            folder = self._data_dir.layers
+            found = await asyncio.to_thread(leftovers.directories, folder, leftovers.UUID)
             candidates = [f"layers/{name}" for name in found]
         candidates = [*candidates, *await self._forget_merges()]
         used = self.used()

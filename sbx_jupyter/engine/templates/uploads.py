@@ -11,6 +11,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.storage.layers import sync_filesystem
@@ -24,6 +25,7 @@ _LIFETIME: Final = 3600 * 6
 _KEPT_SECONDS: Final = 7 * 86400
 _KEPT_BYTES: Final = 20 * 1024**3
 _DRAFT: Final = ".part"
+_ARCHIVE: Final = re.compile(r"[0-9a-f]{64}(\.tar|\.[0-9a-f]{16}\.part)")
 
 
 def check_hash(text: str) -> str:
@@ -43,9 +45,9 @@ class Uploads:
     def open(self) -> None:
         """Make the directory and remove unfinished uploads; blocking."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        for path in self._folder.iterdir():
-            if path.name.endswith(_DRAFT):
-                path.unlink()
+        for name in leftovers.files(self._folder, _ARCHIVE):
+            if name.endswith(_DRAFT):
+                (self._folder / name).unlink()
         self.prune()
 
     def has(self, files_hash: str) -> bool:
@@ -77,9 +79,9 @@ class Uploads:
 
     def prune(self) -> None:
         """Remove archives older than a week, and the oldest beyond 20 GiB; blocking."""
+        paths = [self._folder / name for name in leftovers.files(self._folder, _ARCHIVE)]
         found = sorted(
-            ((path.stat().st_mtime, path.stat().st_size, path) for path in self._folder.iterdir()),
-            reverse=True,
+            ((path.stat().st_mtime, path.stat().st_size, path) for path in paths), reverse=True
         )
         kept = 0
         for at, size, path in found:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import jwt
 
+from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
 from sbx_jupyter.engine.state.store import Batch
@@ -51,9 +52,9 @@ class Volumes:
         """Make the directories, and finish removals that a crash interrupted."""
         for folder in (self._root, self._removed):
             folder.mkdir(mode=0o700, exist_ok=True)
-        for path in self._root.iterdir():
-            if path.name not in self._store.volumes:
-                os.rename(path, self._removed / path.name)
+        for name in leftovers.directories(self._root, leftovers.UUID):
+            if name not in self._store.volumes:
+                os.rename(self._root / name, self._removed / name)
         self._remove_in_background()
 
     async def aclose(self) -> None:
@@ -171,9 +172,9 @@ class Volumes:
 
 
 def _remove_all(folder: Path) -> None:
-    for path in folder.iterdir():
+    for name in leftovers.directories(folder, leftovers.UUID):
         # A sandbox that still has it mounted may add files; the next removal gets those.
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _path_problem(path: str) -> str | None:

@@ -5,12 +5,21 @@ Standard library only, for the zygote.
 
 from __future__ import annotations
 
-import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+Kind = type | tuple[type, ...]
+
+IDENTITY: Final[Mapping[str, Kind]] = {"pid": int, "start_time": (int, type(None)), "boot_id": str}
+_FIELDS: Final[Mapping[str, Kind]] = {**IDENTITY, "writable": str, "group": dict, "kept": bool}
+_MOST_BYTES: Final = 1 << 20
+_LAST_PID: Final = 1 << 22
 
 
 class CageRecords:
@@ -33,16 +42,42 @@ class CageRecords:
     def remove_drafts(self) -> None:
         """Remove what a zygote that died had not finished writing; no other may be writing."""
         for draft in self._directory.glob(".*"):
-            draft.unlink(missing_ok=True)
+            if draft.is_file() and not draft.is_symlink():
+                draft.unlink(missing_ok=True)
 
-    def read_all(self) -> dict[str, dict[str, Any]]:
-        """Every remembered sandbox and its state."""
+    def read_all(self, tell: Callable[[str], object]) -> dict[str, dict[str, Any]]:
+        """Every remembered sandbox and its state; ``tell`` gets a line for what is no record."""
         if not self._directory.is_dir():
             return {}
         found: dict[str, dict[str, Any]] = {}
         for path in self._directory.iterdir():
             if path.name.startswith("."):
                 continue
-            with contextlib.suppress(ValueError):  # cut off by a crash of the machine
-                found[path.name] = json.loads(path.read_text())
+            try:
+                found[path.name] = read_record(path, _FIELDS)
+            except (OSError, ValueError) as error:  # perhaps cut off by a crash of the machine
+                tell(f"{path} is no record of a sandbox and is left as it is: {error}")
         return found
+
+
+def read_record(path: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
+    """A JSON object from a regular file that has these fields.
+
+    Raises ``OSError``, and ``ValueError`` for anything else.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("not a regular file")
+        raw = file.read(_MOST_BYTES)
+    try:
+        found: Any = json.loads(raw)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(found, dict) or not all(
+        isinstance(found.get(name), kind) for name, kind in fields.items()
+    ):
+        raise ValueError("not an object with the expected fields")
+    if not 0 < found["pid"] <= _LAST_PID:
+        raise ValueError("not the number of a process")
+    return found

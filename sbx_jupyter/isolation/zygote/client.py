@@ -18,6 +18,7 @@ from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
 from sbx_jupyter.errors import IsolationError, SbxError
 from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.kernel import users
+from sbx_jupyter.isolation.zygote.cage_records import IDENTITY, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,9 @@ async def start_zygote(
         start_new_session=True,
     )  # fmt: skip
     theirs.close()
-    _record(data_dir).write_text(json.dumps(identity(process.pid)))
+    draft = data_dir / f"zygote.json.{process.pid}"
+    draft.write_text(json.dumps(identity(process.pid)))
+    draft.rename(_record(data_dir))
     zygote = ZygoteProcess(process, Channel(ours, on_event=_ignore, on_close=lambda: None))
     try:
         await zygote.call("enter", users=kind, uid=os.getuid(), gid=os.getgid())
@@ -114,8 +117,8 @@ def end_former_zygote(data_dir: Path) -> None:
     remove afterwards. Raises ``IsolationError`` when it does not end.
     """
     try:
-        former = json.loads(_record(data_dir).read_text())
-    except (FileNotFoundError, ValueError):
+        former = read_record(_record(data_dir), IDENTITY)
+    except (OSError, ValueError):
         return  # there was none, or the machine crashed meanwhile
     if former["boot_id"] != boot_id():
         return

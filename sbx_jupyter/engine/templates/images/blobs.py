@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import time
 from typing import IO, TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.templates.images.compression import is_zstd, open_uncompressed
 from sbx_jupyter.engine.templates.images.oci import check_digest
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1024 * 1024
 _DRAFT: Final = ".part"
+_BLOB: Final = re.compile(r"[a-z0-9]+-[0-9a-f]+|[0-9a-f]{16}\.part")
 _KEPT_SECONDS: Final = 7 * 86400
 _KEPT_BYTES: Final = 10 * 1024**3
 
@@ -36,9 +39,9 @@ class Blobs:
     def open(self) -> None:
         """Make the directory; remove old and unfinished blobs."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        for path in self._folder.iterdir():
-            if path.name.endswith(_DRAFT):
-                path.unlink()
+        for name in leftovers.files(self._folder, _BLOB):
+            if name.endswith(_DRAFT):
+                (self._folder / name).unlink()
         self.prune()
 
     def path(self, digest: str) -> Path:
@@ -127,7 +130,8 @@ class Blobs:
 
     def prune(self) -> None:
         """Remove blobs older than a week, and the oldest beyond 10 GiB."""
-        found = [(path.stat(), path) for path in self._folder.iterdir()]
+        paths = [self._folder / name for name in leftovers.files(self._folder, _BLOB)]
+        found = [(path.stat(), path) for path in paths]
         found.sort(key=lambda item: item[0].st_mtime, reverse=True)
         kept = 0
         for status, path in found:

@@ -1,0 +1,48 @@
+"""What lies in a directory of the engine, told apart from what others put there.
+
+A start must not fail for a stray entry, nor remove what the engine did not make.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+SANDBOX_ID: Final = re.compile(r"i[a-z0-9]{20}")
+
+
+def directories(folder: Path, names: re.Pattern[str]) -> list[str]:
+    """The names of the directories of the engine in a folder; blocking.
+
+    Every other entry is logged.
+    """
+    return _entries(folder, names, stat.S_ISDIR)
+
+
+def files(folder: Path, names: re.Pattern[str]) -> list[str]:
+    """Like ``directories``, for regular files."""
+    return _entries(folder, names, stat.S_ISREG)
+
+
+def _entries(folder: Path, names: re.Pattern[str], is_expected: Callable[[int], bool]) -> list[str]:
+    found: list[str] = []
+    for name in os.listdir(folder):
+        try:
+            mode = os.lstat(folder / name).st_mode
+        except FileNotFoundError:
+            continue
+        if names.fullmatch(name) and is_expected(mode):
+            found.append(name)
+        else:
+            _log.warning("%s is not of the engine and is left as it is", folder / name)
+    return found
