@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 
 import pytest
@@ -123,3 +124,78 @@ def test_the_authority_is_made_once_and_kept_private(tmp_path) -> None:
 
     assert CertificateAuthority(tmp_path).certificate_pem == first
     assert (tmp_path / "egress-ca.key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET / HTTP/1.1\r\nHost: evil.example\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost:1\r\n",
+        "GET / HTTP/1.1\r\nHost: evil@localhost\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost, evil.example\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n",
+        "GET / HTTP/1.1\r\nX: y\r\n",
+        "GET / HTTP/1.0\r\nX: y\r\n",
+        "GET / HTTP/1.0\r\nHost: evil.example\r\n",
+        "GET https://evil.example/ HTTP/1.1\r\nHost: localhost\r\n",
+        "GET https://evil.example\\@localhost/ HTTP/1.1\r\nHost: localhost\r\n",
+        "GET https://localhost@evil.example/ HTTP/1.1\r\nHost: localhost\r\n",
+        "GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n",
+        "GET evil.example HTTP/1.1\r\nHost: localhost\r\n",
+        "CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n",
+        "CONNECT / HTTP/1.1\r\nHost: localhost\r\n",
+    ],
+)
+@pytest.mark.parametrize("turn", ["first", "second"])
+async def test_a_request_for_another_host_gets_no_secret(
+    head: str, turn: str, authority: CertificateAuthority, running_proxy: RunningProxy, serve
+) -> None:
+    seen: list[bytes] = []
+
+    async def record(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                seen.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    port = await serve(record, authority.context_for("localhost"))
+    trust = ssl.create_default_context(cadata=authority.certificate_pem)
+    rules = {"localhost": {"Authorization": "s3cret"}}
+    interceptor = Interceptor(authority, rules, trust=trust)
+    running_proxy.proxy.update(loopback_policy(), interceptor=interceptor)
+    reader, writer = await open_tls(running_proxy, port, trust)
+    if turn == "second":
+        writer.write(b"GET /before HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert await read_answer(reader) == b"ok"
+
+    writer.write(f"{head}\r\n".encode())
+
+    assert (await reader.readline()).startswith(b"HTTP/1.1 421 ")
+    await reader.read()
+    assert len(seen) == (turn == "second")
+    assert [target for target, _ in running_proxy.refusals] == [f"localhost:{port}"]
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET / HTTP/1.1\r\nHost: LOCALHOST\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost.\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost:{port}\r\n",
+        "GET / HTTP/1.0\r\nHost: localhost\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n",
+        "GET //evil.example/ HTTP/1.1\r\nHost: localhost\r\n",
+        "GET https://localhost:{port}/ HTTP/1.1\r\nHost: localhost\r\n",
+    ],
+)
+async def test_requests_for_the_same_host_pass(intercepting, head: str) -> None:
+    running, port, trust = intercepting
+    reader, writer = await open_tls(running, port, trust)
+
+    writer.write(f"{head.format(port=port)}\r\n".encode())
+
+    assert b"Bearer s3cret" in await read_answer(reader)
+    writer.close()

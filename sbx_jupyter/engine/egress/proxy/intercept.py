@@ -2,7 +2,9 @@
 
 For a CONNECT to a name that a rule matches, the proxy terminates TLS with its own certificate, adds
 the rule's headers to each request and sends it over TLS to the real server, whose certificate it
-verifies. Secrets are inserted into header values here, so that the sandbox never has them.
+verifies. Secrets are inserted into header values here, so that the sandbox never has them. A
+request for another host than the one of the CONNECT is refused: many names share a server, which
+would pass the secret on to whom ``Host`` names.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 import re
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import h11
 
@@ -72,7 +74,9 @@ class Interceptor:
             inside[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await inside[1].drain()
             await inside[1].start_tls(self.authority.context_for(host.lower()))
-            await _Exchange(inside, outside, added).run()
+            await _Exchange(inside, outside, added, _Place(host, port)).run()
+        except _RefusedRequestError as error:
+            proxy.refused(f"{host}:{port}", error.message)
         finally:
             outside[1].close()
 
@@ -90,20 +94,55 @@ class Interceptor:
         return SECRET.sub(replace, value)
 
 
+class _RefusedRequestError(SbxError):
+    """A request inside TLS was answered with an error and not forwarded."""
+
+
+class _Place:
+    """The host and port of a CONNECT."""
+
+    def __init__(self, host: str, port: int) -> None:
+        name = host.lower().rstrip(".").encode("ascii")
+        names = [b"[%b]" % name] if b":" in name else [name, name + b"."]
+        self._authorities = {*names, *(b"%b:%d" % (item, port) for item in names)}
+
+    def why_not(self, request: h11.Request) -> str | None:
+        """Why a request is not for this place; ``None`` if it is."""
+        hosts = [value for name, value in request.headers if name == b"host"]
+        if len(hosts) != 1 or hosts[0].lower() not in self._authorities:
+            return "the Host header names another host"
+        target = request.target
+        if request.method == b"CONNECT":
+            return "a CONNECT inside of TLS"
+        if target.startswith(b"/") or target == b"*":
+            return None
+        scheme, _, rest = target.partition(b"://")
+        authority = re.split(rb"[/?#\\]", rest, maxsplit=1)[0]
+        if scheme.lower() == b"https" and authority.lower() in self._authorities:
+            return None
+        return "the target names another host"
+
+
 class _Exchange:
     """Forwards the requests of one connection, with the added headers, and their responses."""
 
-    def __init__(self, inside: Stream, outside: Stream, added: list[tuple[bytes, bytes]]) -> None:
+    def __init__(
+        self, inside: Stream, outside: Stream, added: list[tuple[bytes, bytes]], place: _Place
+    ) -> None:
         self._inside, self._outside = inside, outside
         self._added = added
+        self._place = place
         self._server = h11.Connection(h11.SERVER)
         self._client = h11.Connection(h11.CLIENT)
 
     async def run(self) -> None:
-        """Forward requests until a side closes or switches protocols."""
+        """Forward requests until a side closes or switches protocols.
+
+        Raises ``_RefusedRequestError`` after answering a request for another host with 421.
+        """
         while True:
-            request = await self._next(self._server, self._inside)
-            if not isinstance(request, h11.Request):
+            request = await self._next_request()
+            if request is None:
                 return
             await self._send(self._client, self._outside, self._with_headers(request))
             body = asyncio.create_task(self._pass_request_body())
@@ -121,6 +160,32 @@ class _Exchange:
                 return
             self._server.start_next_cycle()
             self._client.start_next_cycle()
+
+    async def _next_request(self) -> h11.Request | None:
+        """The next request; ``None`` at the end."""
+        try:
+            event = await self._next(self._server, self._inside)
+        except h11.RemoteProtocolError as error:
+            # h11 itself refuses requests of HTTP/1.1 without a Host header or with several.
+            status = 421 if "Host: header" in str(error) else error.error_status_hint
+            await self._refuse(status, str(error))
+        if not isinstance(event, h11.Request):
+            return None
+        if (reason := self._place.why_not(event)) is not None:
+            await self._refuse(421, reason)
+        return event
+
+    async def _refuse(self, status: int, reason: str) -> NoReturn:
+        body = f"{reason}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Connection", "close")]
+        headers.append(("Content-Length", str(len(body))))
+        for event in (
+            h11.Response(status_code=status, headers=headers),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            await self._send(self._server, self._inside, event)
+        raise _RefusedRequestError(f"{status}: {reason}")
 
     def _with_headers(self, request: h11.Request) -> h11.Request:
         names = {name.lower() for name, _ in self._added}
