@@ -37,7 +37,7 @@ IGNORED_SIGNALS: Final = (
     signal.SIGTTIN,
     signal.SIGTTOU,
 )
-"""What the agent ignores, and what its programs must be given back."""
+"""The signals that the agent ignores; its programs get the default actions again."""
 
 _CHANGED_SIGNALS: Final = (*IGNORED_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ)
 
@@ -56,7 +56,7 @@ class Launch:
     user: User
     virtual: bool
     open_files: int
-    """Its limit for good; the agent's own is far higher."""
+    """The program's hard and soft limit of open files; the agent's own is much higher."""
     supervision: Supervision | None
 
 

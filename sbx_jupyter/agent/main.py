@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 _KEPT: Final = (protocol.START, protocol.ADOPT, protocol.WATCH)
-"""The requests whose descriptors the agent goes on holding."""
+"""The requests whose descriptors the agent keeps open."""
 _GARBAGE_THRESHOLD: Final = 50_000
 _MARKERS: Final = ("E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID")
 _MARKER_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -255,7 +255,7 @@ class Agent:
         self._watch_channel()
 
     def _perform(self, name: object, body: Body) -> Answer:
-        """Do what a request asks; whatever goes wrong comes out as an ``SbxError``."""
+        """Carry out a request; raises every failure as an ``SbxError``."""
         try:
             operation = self._operations.get(name) if isinstance(name, str) else None
             if operation is None:

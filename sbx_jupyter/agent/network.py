@@ -1,4 +1,4 @@
-"""Sockets of the sandbox's network namespace, made here and used by the engine."""
+"""Makes sockets in the sandbox's network namespace for the engine."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Outbox:
         self._descriptors += len(fds)
 
     def flush(self) -> None:
-        """Send what waits, as far as there is room. Raises ``OSError``."""
+        """Send the waiting messages until the socket is full. Raises ``OSError``."""
         while self._waiting:
             message = self._waiting[0]
             if not self._try(message):

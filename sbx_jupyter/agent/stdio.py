@@ -17,11 +17,11 @@ _TIOCSPTLCK: Final = 0x40045431
 
 
 def open_terminal() -> tuple[int, int]:
-    """Both ends of a new pseudo-terminal; reading ours never waits. Raises ``OSError``."""
+    """Open a pseudo-terminal: master (non-blocking) and terminal end. Raises ``OSError``."""
     flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
     master = os.open("/dev/ptmx", flags | os.O_NONBLOCK)
     try:
-        # By hand, since the C library's openpty may ask its name services for the group "tty".
+        # Not by the C library's openpty, which may ask its name services for the group "tty".
         fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
         terminal = fcntl.ioctl(master, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
         os.set_inheritable(terminal, False)

@@ -133,7 +133,7 @@ def _empty(top: int, patience: Patience) -> None:
                     opened.append((child, name))
                     pending.append(_names(child, patience))
                 else:
-                    # A name of its own: what was moved up before may still be there.
+                    # Use a new name, since entries that were moved up before may still exist.
                     aside = f".removing-{os.urandom(8).hex()}"
                     os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=top)
                     again = True

@@ -1,4 +1,4 @@
-"""Counting and stopping the sandbox's processes, for machines whose kernel does not do it."""
+"""Counts and stops the sandbox's processes, on machines without control groups for that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SandboxProcesses:
         }, ()
 
     def freeze(self, body: Body) -> Answer:
-        """Stop everybody, or let those go on who were stopped here and not by themselves."""
+        """Stop all processes, or continue those that an earlier call stopped."""
         count = self._stop() if body["frozen"] else self._go_on()
         return {"processes": count}, ()
 

@@ -1,4 +1,4 @@
-"""Watching directories: inotify is armed here, where the paths are, and read by the engine."""
+"""Watches directories: the agent adds inotify watches for its paths, the engine reads them."""
 
 from __future__ import annotations
 
@@ -77,9 +77,12 @@ class Watches:
         self._last_id = 0
 
     def watch(self, body: Body) -> Answer:
-        """Arm a directory. Raises ``NotFoundError``, ``InvalidArgumentError`` for what is no
-        directory or lies on a network file system, ``ResourceExhaustedError``."""
-        if (begun := body.get(_BEGUN)) is not None:  # in a worker, which goes on here
+        """Start to watch a directory.
+
+        Raises ``NotFoundError``, ``InvalidArgumentError`` if it is not a directory or on a network
+        file system, ``ResourceExhaustedError``.
+        """
+        if (begun := body.get(_BEGUN)) is not None:  # a worker continues an earlier try
             watch = self._watches[begun]
             return self._described(begun, watch, _arm(watch, ".", self._patience))
         path = self._files.locate(body["path"], self._users.find(body.get("user")))

@@ -1,9 +1,9 @@
-"""Long operations in processes of their own, so that the agent goes on answering meanwhile.
+"""Runs long operations in separate processes, so that the agent can answer meanwhile.
 
-An operation on a tree is first tried by the agent itself for ``PATIENCE`` seconds. When that is not
-enough it raises ``TooLong`` and is done again, from what is left, by a fork of the agent. The
-worker sends one finished message on a socket of its own; the agent only passes it on. A worker can
-be killed from inside the sandbox, but neither traced nor spoken to.
+The agent first tries an operation on a tree itself for ``PATIENCE`` seconds. If it needs longer, it
+raises ``TooLong``, and a fork of the agent, the worker, continues with what is left. The worker
+sends one complete message on a separate socket, which the agent passes on. Processes of the sandbox
+can kill a worker, but cannot trace it or send it messages.
 """
 
 from __future__ import annotations

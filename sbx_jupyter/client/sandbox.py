@@ -133,7 +133,7 @@ class AsyncSandbox:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections; the sandbox goes on."""
+        """Close the connections; the sandbox keeps running."""
         if self._owns_platform:
             await self.platform.aclose()
 

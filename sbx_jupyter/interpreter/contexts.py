@@ -135,11 +135,11 @@ class Context:
                 yield sign
         except BaseException:
             if not acquiring.cancel() and not acquiring.cancelled():
-                self._turn.release()  # it became ours just when our client left
+                self._turn.release()  # it was acquired just when the client disconnected
             raise
 
     def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work that goes on when the client that it was begun for leaves."""
+        """Run work that goes on if the client that requested it disconnects."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._done)
@@ -207,7 +207,7 @@ class Contexts:
         return self._defaults[language]
 
     async def create(self, language: str, cwd: str | None) -> Context:
-        """A context of its own, with its kernel running.
+        """Make a context and start its kernel.
 
         Raises ``KernelStartError`` and ``TooManyContextsError``.
         """

@@ -59,7 +59,7 @@ def table(frame: Any) -> dict[str, list[Any]] | None:
 
 
 def plain(value: Any) -> Any:
-    """A cell as JSON has it: missing values are null, dates ISO 8601."""
+    """Convert a table cell for JSON: missing values to ``None``, dates to ISO 8601."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -53,7 +53,7 @@ class Output:
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def read(self) -> bytes | None:
-        """What is there, ``b""`` at the end, ``None`` when nothing is there."""
+        """Read the available bytes: ``b""`` at the end, ``None`` if there are none now."""
         try:
             return os.read(self.descriptor, READ_SIZE)
         except BlockingIOError:
@@ -194,8 +194,8 @@ class DrivenKernel(Kernel):
 
     def start(self) -> None:
         super().start()
-        # An interrupt is for the driver, which is in our process group; we go on. A handler, since
-        # what is ignored here the driver would have to ignore, too.
+        # An interrupt goes to the whole process group but is meant for the driver only. Use a
+        # handler: the driver would inherit an ignored signal.
         signal.signal(signal.SIGINT, lambda *_: None)
 
     def pre_handler_hook(self) -> None:

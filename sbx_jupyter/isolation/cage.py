@@ -98,19 +98,22 @@ class Cage:
             await self._group.freeze()
 
     async def thaw(self) -> None:
-        """Let a frozen sandbox go on. Raises ``UnimplementedError`` as ``freeze``."""
+        """Thaw a frozen sandbox. Raises ``UnimplementedError`` like ``freeze``."""
         if self.kept:
             await asyncio.to_thread(descendants.go_on, self.pid)
         else:
             await self._group.thaw()
 
     def usage(self) -> Usage | None:
-        """What the sandbox uses now; None without control groups: ask the agent."""
+        """The sandbox's current resource use; ``None`` without control groups (ask the agent)."""
         return self._group.usage() or (descendants.usage(self.pid) if self.kept else None)
 
     def work_ns(self) -> int | None:
-        """Processor time of the whole sandbox so far, its agent included; the same twice means that
-        nothing in it ran. None without control groups. Reads one small file of the kernel."""
+        """Processor time of the whole sandbox so far, with its agent, in nanoseconds.
+
+        Two equal results mean that no process ran in between. ``None`` without control groups.
+        Reads one small file of the kernel.
+        """
         return self._group.work_ns()
 
     @property

@@ -135,7 +135,7 @@ class Fence:
             raise IsolationError(f"no control groups can be made: {error}") from error
 
     async def stop(self) -> None:
-        """End the zygote; the sandboxes go on."""
+        """End the zygote; the sandboxes keep running."""
         if self._zygote is not None:
             await self._zygote.stop()
             self._zygote = None

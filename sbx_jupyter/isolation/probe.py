@@ -1,7 +1,7 @@
-"""Tries what a fence needs, in a process of its own that is thrown away.
+"""Tests the kernel features that a fence needs, in a separate process that ends afterwards.
 
-Run as ``python -I -S`` with the data directory; prints one JSON object: a feature to ``true`` or to
-the sentence of its failure. Standard library only, as the zygote, whose calls it makes.
+Run it with ``python -I -S`` and the data directory; it prints a JSON object with ``true`` or an
+error text for each feature. Uses the standard library only, like the zygote, whose calls it makes.
 """
 
 from __future__ import annotations

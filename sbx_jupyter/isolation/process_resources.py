@@ -85,7 +85,7 @@ def open_files(pids: list[int]) -> OpenFiles:
 
 
 class _Looks:
-    """What one count found so far."""
+    """The intermediate result of one count."""
 
     def __init__(self, most: int) -> None:
         """``most``: how many descriptors of a process are looked at."""

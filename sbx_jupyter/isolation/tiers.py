@@ -38,7 +38,7 @@ _TOOLS: Final = {
     "gzip": "gzip",
     "realpath": "coreutils",
 }
-"""What stock templates are expected to contain, and the Debian package that brings it."""
+"""The programs that stock templates should contain, and the Debian packages that have them."""
 
 
 _SUBSTITUTES: Final = {"sudo": "only a stand-in for"}

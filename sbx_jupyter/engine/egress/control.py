@@ -143,7 +143,7 @@ class EgressControl:
         await self._networks.collect(known if self._is_full else set())
 
     async def aclose(self) -> None:
-        """Close all proxies, and leave the networks to the sandboxes, which may go on running."""
+        """Close all proxies; keep the networks, since their sandboxes may keep running."""
         if self._address_watch is not None:
             self._address_watch.cancel()
             await asyncio.gather(self._address_watch, return_exceptions=True)

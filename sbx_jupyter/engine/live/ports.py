@@ -113,5 +113,5 @@ class Ports:
 
 def _socket(fd: int) -> socket.socket:
     sock = socket.socket(fileno=fd)
-    sock.setblocking(False)  # the object has a mode of its own beside the descriptor's
+    sock.setblocking(False)  # the Python object has its own mode, besides the descriptor's
     return sock

@@ -180,7 +180,10 @@ def _link(pid: int, number: int) -> bytes:
 
 
 def _still(asked: Notification, fd: int) -> int:
-    """The descriptor, if the caller that was looked at is the one that asked."""
+    """Return the descriptor if the call is still pending, so that ``fd`` is of the caller.
+
+    Otherwise its process id may be another process's by now. Raises ``OSError``.
+    """
     if not asked.is_pending():
         os.close(fd)
         raise refusal(errno.EINTR)

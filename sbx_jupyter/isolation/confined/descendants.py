@@ -109,7 +109,7 @@ def reap() -> set[int]:
 
 
 def _settle(keeper: int, number: int, *, spare_agent: bool) -> None:
-    """Signal until all stand still: who was running may have forked, and is stopped only later."""
+    """Signal the processes until all are stopped: a running one may fork before it is stopped."""
     seen: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:

@@ -70,7 +70,7 @@ def find_hierarchies() -> Hierarchies:
     }
     v2 = own.get(V2)
     if v2 is not None and _is_leaf(v2):
-        # An earlier start in this process, or in the one that started it, went there.
+        # An earlier start, in this process or its parent, moved the process to this leaf.
         v2 = v2.parent
     if v2 is None or not (v2 / "cgroup.procs").exists() or not _can_make(v2):
         return Hierarchies(v1, None, frozenset())
@@ -240,7 +240,7 @@ class SandboxGroup:
         await self._set_frozen(frozen=True)
 
     async def thaw(self) -> None:
-        """Let every process go on. Raises ``UnimplementedError`` without a freezer."""
+        """Thaw every process. Raises ``UnimplementedError`` without a freezer."""
         await self._set_frozen(frozen=False)
 
     async def release_frozen(self) -> None:

@@ -1,8 +1,8 @@
-"""Landlock: a process gives up files, TCP, signals and abstract sockets, for good.
+"""Landlock: a process gives up access to files, TCP, signals and abstract sockets permanently.
 
-What Landlock does not cover: sockets other than TCP (``seccomp`` denies them), changes of modes and
-times of files of the same id (``shared_ids`` has the keeper make them), and looking at known paths
-(nothing covers that; the tier's report says so).
+Landlock does not cover sockets other than TCP (``seccomp`` denies them), changes of modes and times
+of files of the same id (``shared_ids`` has the keeper make them), and ``stat`` of known paths
+(nothing prevents that; the tier's report states it).
 """
 
 from __future__ import annotations

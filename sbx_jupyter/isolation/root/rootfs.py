@@ -170,11 +170,11 @@ def stock_name(plan: StockPlan, hidden: Sequence[str]) -> str:
 
 
 def build_stock(plan: StockPlan, target: Path, hidden: Sequence[str] = ()) -> None:
-    """Write the stock layer to ``target`` unless it is there; as the sandbox's root would own it.
+    """Write the stock layer to ``target`` if it does not exist; the sandbox's root owns the files.
 
-    It has a whiteout for each of the ``hidden`` absolute paths of the host. The layer lies above
-    the host's directories, so nothing inside can look below a whiteout, and it costs a sandbox
-    nothing, however many there are. Raises ``OSError``.
+    It has a whiteout for each of the ``hidden`` absolute paths of the host. Since the layer is
+    above the host's directories, no program inside can read what a whiteout hides. The number of
+    whiteouts does not slow down a sandbox. Raises ``OSError``.
     """
     if target.is_dir():
         return
@@ -312,7 +312,7 @@ class _Builder:
 
 
 def _copy(source: str, target: Path) -> None:
-    """Copy what is there and readable by everyone; a private file of the host stays private."""
+    """Copy a file of the host if it exists and all users may read it."""
     try:
         status = os.lstat(source)
     except OSError:

@@ -1,4 +1,4 @@
-"""The files that the stock root file system has of its own, instead of the host's."""
+"""The files of the stock root file system that replace the host's."""
 
 from __future__ import annotations
 

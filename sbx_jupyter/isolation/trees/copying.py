@@ -23,7 +23,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FICLONE: Final = 0x40049409
 _CHUNK: Final = 32 << 20
-"""Between two looks at whether to go on."""
+"""Bytes to copy between two checks for cancellation."""
 
 _BLOCK: Final = 512
 
@@ -116,7 +116,7 @@ def entries(folder: int) -> dict[str, os.stat_result]:
             try:
                 found[entry.name] = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
-                # Gone: the folder's own change brings a second pass back to it.
+                # The entry was removed, so the folder changed and the second pass reads it again.
                 continue
     return found
 

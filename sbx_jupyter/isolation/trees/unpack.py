@@ -1,8 +1,8 @@
-"""Unpacks the layers of a container image into one directory, by a process of its own.
+"""Unpacks the layers of a container image into one directory, in a separate process.
 
-The process makes the directory its root first, so no name and no link in an archive leads out of
-it. All layers go into one tree: what a layer removes is gone, links to directories are followed as
-the image's own programs would, and a sandbox looks names up in one place.
+The process makes the directory its root first, so no name or link in an archive can point outside
+of it. All layers are unpacked into one tree: entries that a layer removes are deleted, links to
+directories are followed as in the image, and a sandbox looks names up in one directory.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class ZygoteProcess:
         return await self._channel.call(op, fds=fds, **fields)
 
     async def stop(self) -> None:
-        """Close its control socket, upon which it exits; the sandboxes go on."""
+        """Close the control socket, at which the zygote exits; the sandboxes keep running."""
         self._channel.close()
         try:
             await asyncio.to_thread(self._process.wait, 5)

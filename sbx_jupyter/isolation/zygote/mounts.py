@@ -140,8 +140,8 @@ def _mount_trees(order: Order, places: Places, data: int, root: int, outside: _D
         target = outside.add(contained.make_folder(root, tree.path))
         host = outside.add(os.open(source, contained.FOLDER))
         if not tree.writable:
-            # The stock layer hides what is private. As an overlay it also has inodes of its own:
-            # locks and watches of other sandboxes and of the host are not seen.
+            # The stock layer hides private files. An overlay also has separate inodes, so locks and
+            # watches of other sandboxes and of the host are not visible.
             stock = outside.add(contained.open_folder(layers[-1], tree.path))
             _overlay_read_only(contained.name_of(target), [stock, host])
             continue

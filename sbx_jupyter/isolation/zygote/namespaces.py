@@ -103,7 +103,7 @@ class Order:
     """Whether the tier without namespaces still has a Landlock domain."""
 
     tap: bool
-    """Whether it gets an interface for the whole network, which is given a far end later."""
+    """Whether it gets an interface for the full network, whose other end is connected later."""
 
     without: tuple[str, ...]
     """Parts of the fence that a benchmark leaves out."""

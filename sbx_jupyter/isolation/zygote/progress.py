@@ -1,6 +1,7 @@
-"""How far a copy is, told from one process to another; the other way, that it shall end.
+"""Shares the progress of a copy between two processes, and lets the other process cancel it.
 
-Two numbers in a file of memory that both have open. Standard library only, for the zygote.
+Both have the same memory file open, which holds two numbers. Uses the standard library only, for
+the zygote.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ _CANCEL_AT: Final = _NUMBER.size
 
 
 class Cancelled(OSError):
-    """The copy was told to end."""
+    """The copy was cancelled."""
 
     def __init__(self) -> None:
         super().__init__(errno.ECANCELED, os.strerror(errno.ECANCELED))
 
 
 class Progress:
-    """Bytes that are copied, and whether to go on."""
+    """The number of bytes copied, and whether the copy is cancelled."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Without the descriptor of another's progress, one of its own is made."""
+        """Share the progress behind ``descriptor``; without one, make a new memory file."""
         if descriptor is None:
             descriptor = os.memfd_create("sbx-progress")
             os.ftruncate(descriptor, 2 * _NUMBER.size)
@@ -33,7 +34,7 @@ class Progress:
         self._added = 0
 
     def add(self, count: int) -> None:
-        """Count bytes that are copied; for the one that copies. Raises ``Cancelled``."""
+        """Add to the bytes copied; called by the copying process. Raises ``Cancelled``."""
         self._added += count
         os.pwrite(self.descriptor, _NUMBER.pack(self._added), 0)
         if self.is_cancelled:

@@ -269,7 +269,7 @@ class Zygote:
         os._exit(1)
 
     def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
-        """Work on files whatever ids own them, in a process of its own that answers itself."""
+        """Do work on files of any owner in a separate process, which sends the answer itself."""
         setting = self._need_setting()
         # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace;
         # into the sandbox's processes this one may look as the owner of theirs.

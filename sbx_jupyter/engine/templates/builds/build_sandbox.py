@@ -207,6 +207,6 @@ async def _place(context: Context, row: SandboxRow, plan: Plan) -> BuildSandbox:
 
 
 async def _unplace(placing: asyncio.Task[BuildSandbox]) -> None:
-    """Remove the sandbox once it is there, for a caller that was cancelled."""
+    """Remove the sandbox of a cancelled caller as soon as it has started."""
     with contextlib.suppress(SbxError):
         await (await placing).clear()
