@@ -13,8 +13,11 @@ import { isDirectory } from '../protocol/runtime';
 import { bytesFromContent, ChunkedUploads, contentFromBytes } from './driveContent';
 import type { IDescribe } from './driveModel';
 import { entryModel, rootModel, splitPath } from './driveModel';
+import { NotebookTrust } from './notebookTrust';
 import type { Sandboxes } from './sandboxes';
 
+/** The name of the drive: what stands before the colon of its paths. */
+export const DRIVE_NAME = 'sbx';
 /** Milliseconds between a change in the shown directory and its signal. */
 const CHANGE_DELAY = 500;
 /** How many names are tried for an untitled file or a copy. */
@@ -55,7 +58,9 @@ export class SandboxDrive implements Contents.IDrive {
       return { ...model, content, format: 'json' };
     }
     const bytes = await transport.read(path);
-    return { ...model, ...contentFromBytes(bytes, options.type ?? model.type, options.format ?? null, model.mimetype) };
+    const read = contentFromBytes(bytes, options.type ?? model.type, options.format ?? null, model.mimetype);
+    const content = read.format === 'json' ? this.trust.opened(localPath, read.content) : (read.content as unknown);
+    return { ...model, ...read, content };
   }
 
   async save(localPath: string, options: Partial<Contents.IModel> & { chunk?: number } = {}): Promise<Contents.IModel> {
@@ -63,7 +68,9 @@ export class SandboxDrive implements Contents.IDrive {
     if (options.type === 'directory') {
       await transport.makeDir(path);
     } else {
-      const bytes = bytesFromContent(options.content as unknown, options.format ?? null);
+      const content: unknown =
+        options.format === 'json' ? this.trust.saved(localPath, options.content) : options.content;
+      const bytes = bytesFromContent(content, options.format ?? null);
       const whole = this.uploads.add(localPath, bytes, options.chunk);
       if (whole === null) {
         return entryModel(localPath, { name: basename(path), path, type: 'FILE_TYPE_FILE' }, this.describe);
@@ -108,6 +115,7 @@ export class SandboxDrive implements Contents.IDrive {
       throw new SandboxError('invalid_argument', trans.__('A file cannot be moved to another sandbox; copy it instead.'));
     }
     await from.transport.move(from.path, to.path);
+    this.trust.renamed(oldLocalPath, newLocalPath);
     const model = entryModel(newLocalPath, await to.transport.stat(to.path), this.describe);
     this.changed.emit({ type: 'rename', oldValue: { path: oldLocalPath }, newValue: model });
     return model;
@@ -205,9 +213,10 @@ export class SandboxDrive implements Contents.IDrive {
     return model;
   }
 
-  readonly name = 'sbx';
+  readonly name = DRIVE_NAME;
   private readonly changed = new Signal<this, Contents.IChangedArgs>(this);
   private readonly uploads = new ChunkedUploads();
+  private readonly trust = new NotebookTrust();
   private followed: string | null = null;
   private stopFollowing: Dispose | null = null;
   private timer = 0;

@@ -5,6 +5,7 @@ import { metricsPlugin } from './metricsPlugin';
 import { panelPlugin, sandboxesPlugin } from './panelPlugin';
 import { runningPlugin } from './runningPlugin';
 import { terminalsPlugin } from './terminalsPlugin';
+import { untrustedFilesPlugin } from './untrustedFilesPlugin';
 
 export { ISandboxes } from './tokens';
 
@@ -14,7 +15,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   terminalsPlugin,
   filesPlugin,
   metricsPlugin,
-  runningPlugin
+  runningPlugin,
+  untrustedFilesPlugin
 ];
 
 export default plugins;
