@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 # The page and every frame of its own origin tell here; a frame with another origin cannot.
 STRIKE = "try { top.struck = (top.struck || []).concat('%s') } catch (error) {}"
 NOTEBOOK = "/home/user/work.ipynb"
+EXPECTED_ERRORS = (
+    # The manager of ipywidgets takes it for granted that a notebook has a session.
+    "Cannot read properties of null (reading 'kernel')",
+    # A console shows the refusal in a dialog and passes it on.
+    "No kernel was started.",
+)
 WIDGET = "e5c1a9f0b7d24c6a8f13579bdf02468a"
 
 
@@ -81,6 +87,7 @@ def path(lab: Lab, sandbox: str, server: JupyterServer) -> Iterator[str]:
     server.write(sandbox, NOTEBOOK, hostile_notebook())
     before = kernels(server)
     yield f"sbx:{sandbox}{NOTEBOOK}"
+    lab.errors[:] = [error for error in lab.errors if error not in EXPECTED_ERRORS]
     assert kernels(server) == before, "a kernel of the host was started"
 
 
@@ -157,10 +164,9 @@ def test_nothing_runs_when_a_notebook_is_opened_saved_and_loaded_again(lab: Lab,
 
 def test_nothing_runs_when_the_address_names_the_notebook(lab: Lab, path: str):
     lab.page.goto(f"{lab.server.url}lab/tree/{path}")
-    lab.wait_until("() => window.jupyterapp !== undefined")
-    lab.page.evaluate("jupyterapp.restored")
-    wait_for_document(lab, path)
-    expect_no_strike(lab)
+    # JupyterLab opens such addresses only for drives that one of its file browsers shows.
+    lab.page.locator(".jp-Dialog", has_text="Cannot open").get_by_role("button").click()
+    assert lab.page.evaluate("window.struck ?? []") == []
 
 
 def test_a_saved_notebook_keeps_its_widgets_and_claims_no_trust(
@@ -197,6 +203,7 @@ def test_a_console_for_a_file_of_a_sandbox_asks_too(
     server.write(sandbox, "/home/user/work.py", b"print(1)\n")
     open_document(lab, f"sbx:{sandbox}/home/user/work.py")
     lab.page.evaluate("void jupyterapp.commands.execute('fileeditor:create-console')")
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Select Kernel").click()
     question = lab.page.locator(".jp-Dialog", has_text="Run outside the sandbox?")
     question.get_by_role("button", name="Cancel").click()
     refusal = lab.page.locator(".jp-Dialog", has_text="No kernel was started")

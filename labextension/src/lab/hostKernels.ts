@@ -24,6 +24,7 @@ export class HostKernels {
   constructor(
     private readonly contents: Pick<Contents.IManager, 'driveName' | 'localPath'>,
     private readonly drive: string,
+    private readonly isSandbox: (id: string) => Promise<boolean>,
     private readonly ask: IAskHostKernel
   ) {}
 
@@ -54,7 +55,9 @@ export class HostKernels {
   guardSessions(sessions: Pick<Session.IManager, 'startNew'>): void {
     const start = sessions.startNew.bind(sessions);
     sessions.startNew = async (options, connection) => {
-      if (this.isInside(options.path) && !(await this.allows(options.path, options.kernel?.name ?? ''))) {
+      // Consoles leave out the drive of their file.
+      const inside = this.isInside(options.path) || (await this.isSandbox(splitPath(options.path).sandboxId));
+      if (inside && !(await this.allows(options.path, options.kernel?.name ?? ''))) {
         throw new SandboxError('permission_denied', trans.__('No kernel was started.'));
       }
       return start(options, connection);

@@ -3,12 +3,16 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 
 import { trans } from '../components/translation';
+import type { ISandbox } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import { DRIVE_NAME } from './drive';
 import { HostKernels } from './hostKernels';
 import { confineHtmlPreview } from './htmlPreviews';
 import type { Sandboxes } from './sandboxes';
 import { ISandboxes } from './tokens';
+
+/** What an id of a sandbox looks like: most other paths need no question to the server. */
+const SANDBOX_ID = /^[a-z0-9]{8,40}$/;
 
 /** Keeps files of sandboxes from acting on the host: asks before a kernel runs them, and confines previews. */
 export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {
@@ -18,10 +22,12 @@ export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {
   requires: [ISandboxes],
   activate: (app: JupyterFrontEnd, sandboxes: Sandboxes) => {
     const { contents, sessions, kernelspecs } = app.serviceManager;
-    const kernels = new HostKernels(contents, DRIVE_NAME, (sandboxId, kernel) => {
-      const known = sandboxes.items?.find(item => item.sandboxID === sandboxId);
+    const isSandbox = async (id: string) =>
+      SANDBOX_ID.test(id) && (await findSandbox(sandboxes, id)) !== undefined;
+    const kernels = new HostKernels(contents, DRIVE_NAME, isSandbox, async (sandboxId, kernel) => {
+      const sandbox = await findSandbox(sandboxes, sandboxId);
       const spec = kernelspecs.specs?.kernelspecs[kernel];
-      return ask(known === undefined ? sandboxId : displayName(known), spec?.display_name ?? kernel);
+      return ask(sandbox === undefined ? sandboxId : displayName(sandbox), spec?.display_name ?? kernel);
     });
     kernels.guardSessions(sessions);
     guardFactories(app.docRegistry, kernels);
@@ -46,6 +52,15 @@ function guardFactories(registry: DocumentRegistry, kernels: HostKernels): void 
       registry.addWidgetExtension(change.name, extension);
     }
   });
+}
+
+/** The sandbox with this id, which the page may not have listed yet. */
+async function findSandbox(sandboxes: Sandboxes, sandboxId: string): Promise<ISandbox | undefined> {
+  const find = () => sandboxes.items?.find(item => item.sandboxID === sandboxId);
+  if (find() === undefined) {
+    await sandboxes.refresh();
+  }
+  return find();
 }
 
 async function ask(sandbox: string, kernel: string): Promise<boolean> {

@@ -11,7 +11,7 @@ const contents = {
 
 function setUp(answer: boolean) {
   const ask = vi.fn(() => Promise.resolve(answer));
-  const kernels = new HostKernels(contents, 'sbx', ask);
+  const kernels = new HostKernels(contents, 'sbx', id => Promise.resolve(id === 'id1'), ask);
   const changeKernel = vi.fn(() => Promise.resolve(null));
   const startKernel = vi.fn(() => Promise.resolve(false));
   const session = { kernelPreference: { name: 'python3', autoStartDefault: true }, session: null, changeKernel, startKernel };
@@ -67,6 +67,7 @@ describe('a kernel of the host', () => {
     kernels.guardSessions(sessions);
     const options = { name: 'c', type: 'console', kernel: { name: 'python3' } };
     await expect(sessions.startNew({ ...options, path: 'sbx:id1/work.py' })).rejects.toThrow('No kernel');
+    await expect(sessions.startNew({ ...options, path: 'id1/work.py' })).rejects.toThrow('No kernel');
     await sessions.startNew({ ...options, path: 'work.py' });
     expect(started).toHaveBeenCalledTimes(1);
   });
