@@ -346,7 +346,7 @@ class Connections:
         try:
             described = await PlatformClient(transport.config, transport).engine_info()
         except SbxError as e:
-            self._log.info("the deployment does not say how it isolates: %s", e.message)
+            self._log.info("the deployment has no isolation report: %s", e.message)
             return
         self._isolation = None if described is None else _isolation_of(described)
 

@@ -209,7 +209,7 @@ class FilesHandler(SandboxRoute):
         """Raise ``error``, or close the connection if the headers have been sent already."""
         if not self._headers_written:
             raise error
-        self.log.warning("a download from a sandbox broke off: %s", error.message)
+        self.log.warning("a download from a sandbox failed: %s", error.message)
         if isinstance(error, UnavailableError):
             self.connections.recheck_engine()
         connection: Any = self.request.connection

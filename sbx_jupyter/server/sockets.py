@@ -90,7 +90,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
                 await self.send_text({"error": error_to_json(e)})
             self.close(ERROR_CLOSURE + status_of(e))
         except (WebSocketClosedError, StreamClosedError):
-            self.log.debug("%s: the browser left", self.request.path)
+            self.log.debug("%s: the browser disconnected", self.request.path)
         except asyncio.CancelledError:
             raise
         except Exception:

@@ -61,7 +61,7 @@ class ForkHandler(SandboxRoute):
             try:
                 await self.connections.rename_sandbox(copy_id, body.name)
             except UnimplementedError as e:
-                self.log.info("the fork stays without a name: %s", e.message)
+                self.log.info("the fork was not named: %s", e.message)
         self.answer(await self.connections.get_sandbox(copy_id), status=201)
 
 

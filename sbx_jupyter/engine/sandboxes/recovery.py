@@ -64,7 +64,8 @@ class Recovery:
             elif row.state in (State.RUNNING, State.SNAPSHOTTING):
                 await self._keep_running(slot)
             else:
-                await self._removal.end(slot, "lost", f"the engine stopped while {row.state}")
+                why = f"the engine stopped while {row.state.value}"
+                await self._removal.end(slot, "lost", why)
 
     async def _finish_pause(self, slot: Slot) -> None:
         await self._removal.end_processes(slot)

@@ -97,7 +97,7 @@ class Removal:
             try:
                 return await self._forget(slot, entry)
             except NoSpaceError as error:
-                _log.warning("sandbox %s is ended, its row is not: %s", slot.sandbox_id, error)
+                _log.warning("the row of sandbox %s is not removed yet: %s", slot.sandbox_id, error)
                 await asyncio.sleep(_RETRY_DELAY)
 
     async def _clean(self, row: SandboxRow) -> None:

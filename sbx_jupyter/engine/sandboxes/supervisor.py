@@ -289,7 +289,7 @@ class Supervisor:
                 else:
                     await self._removal.end(slot, "timeout")
             except (SbxError, OSError):
-                _log.exception("sandbox %s could not be ended at its time", sandbox_id)
+                _log.exception("sandbox %s could not be ended at its end time", sandbox_id)
                 if slot.state is State.RUNNING:
                     retry = now() + dt.timedelta(seconds=_RETRY_DELAY)
                     self._context.expiry.schedule(sandbox_id, retry.timestamp())
