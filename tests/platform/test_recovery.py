@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pytest
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.errors import DataLossError, NotFoundError
+from sbx_jupyter.errors import DataLossError, NotFoundError, UnavailableError
+from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 from tests.platform.conftest import MakeEngine
 from tests.platform.living import create, is_known, messages, run, start
 from tests.waiting import async_until
@@ -102,18 +104,18 @@ async def test_an_end_time_that_passed_meanwhile_is_kept(make_engine: MakeEngine
     assert messages(engine, killed.sandbox_id)[-1] == "Sandbox timed out and was killed"
 
 
-async def test_a_sandbox_that_ended_meanwhile_is_lost(make_engine: MakeEngine, data_dir: Path):
+async def test_a_sandbox_that_ended_meanwhile_keeps_its_files(make_engine: MakeEngine):
     engine = await make_engine()
     row = await create(engine)
+    await run(engine, row.sandbox_id, "echo kept > ~/file")
     pid = (await engine.sandboxes.live(row.sandbox_id)).cage.pid
 
     await engine.stop(kill_sandboxes=False)
     os.kill(pid, signal.SIGKILL)
     engine = await make_engine()
 
-    assert not is_known(engine, row.sandbox_id)
-    assert messages(engine, row.sandbox_id)[-1] == "Sandbox lost"
-    await async_until(lambda: not os.listdir(data_dir / "sandboxes"))
+    assert messages(engine, row.sandbox_id)[-1] == "Sandbox lost, its files are kept"
+    await check_kept(engine, row.sandbox_id)
 
 
 async def test_after_a_restart_of_the_machine_files_are_kept(
@@ -187,19 +189,53 @@ async def test_a_damaged_store_stops_the_start_and_frees_the_directory(data_dir:
             await Engine(EngineConfig(data_dir)).start()
 
 
-async def test_an_agent_that_dies_is_noticed_and_said(engine: Engine, data_dir: Path):
+async def check_kept(engine: Engine, sandbox_id: str) -> None:
+    """A lost sandbox is as one paused on disk: it can be resumed and killed."""
+    detail = engine.sandboxes.get(sandbox_id).to_detail()
+    assert (detail.state, detail.pause_mode) == ("paused", "filesystem")
+    await engine.sandboxes.connect(sandbox_id, 100)
+    assert await run(engine, sandbox_id, "cat ~/file") == "kept"
+    await engine.sandboxes.kill(sandbox_id)
+    assert not is_known(engine, sandbox_id)
+
+
+async def test_a_sandbox_whose_agent_dies_keeps_its_files(engine: Engine):
     row = await create(engine)
+    await run(engine, row.sandbox_id, "echo kept > ~/file")
     pid = (await engine.sandboxes.live(row.sandbox_id)).cage.pid
 
     os.kill(pid, signal.SIGKILL)
 
-    await async_until(lambda: not is_known(engine, row.sandbox_id))
+    await async_until(lambda: engine.sandboxes.get(row.sandbox_id).state is State.PAUSED)
     with pytest.raises(NotFoundError, match="The sandbox was not found"):
         await engine.sandboxes.live(row.sandbox_id)
     last = engine.observations.logs(row.sandbox_id)[-1]
-    assert (last.message, last.level) == ("Sandbox lost", "error")
-    assert last.fields["reason"]
-    await async_until(lambda: not os.listdir(data_dir / "sandboxes"))
+    assert (last.message, last.level) == ("Sandbox lost, its files are kept", "error")
+    assert last.fields["reason"] == "the agent died"
+    await check_kept(engine, row.sandbox_id)
+
+
+async def test_a_closed_channel_is_opened_again(engine: Engine, data_dir: Path):
+    row = await create(engine)
+    before = await engine.sandboxes.live(row.sandbox_id)
+    request = StartRequest(process=ProcessConfig(cmd="sleep", args=["60"]), stdin=False)
+    process = await before.processes.start(request)
+    waiting = asyncio.ensure_future(anext(process.subscribe()))
+
+    # The agent takes one engine at a time: for the first one the channel closes.
+    folder = os.open(data_dir / "run" / row.sandbox_id, os.O_PATH | os.O_DIRECTORY)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+        other.connect(f"/proc/self/fd/{folder}/agent.sock")  # however long the path is
+        await async_until(before.closed.is_set)
+    os.close(folder)
+    with pytest.raises(UnavailableError):
+        await waiting
+
+    await async_until(lambda: engine.sandboxes.find_live(row.sandbox_id) not in (None, before))
+    after = await engine.sandboxes.live(row.sandbox_id)
+    assert [found.pid for found in after.processes.list()] == [process.pid]
+    assert await run(engine, row.sandbox_id, "echo alive") == "alive"
+    assert engine.sandboxes.get(row.sandbox_id).state is State.RUNNING
 
 
 async def test_an_engine_that_is_killed_is_taken_over(make_engine: MakeEngine, data_dir: Path):

@@ -58,7 +58,7 @@ _NEXT: Final[dict[State, frozenset[State]]] = {
     State.PAUSED: frozenset({State.RESUMING, State.KILLING}),
     State.RESUMING: frozenset({State.RUNNING, State.PAUSED, State.KILLING, State.LOST}),
     State.SNAPSHOTTING: frozenset({State.RUNNING, State.KILLING, State.LOST}),
-    State.LOST: frozenset({State.KILLING}),
+    State.LOST: frozenset({State.PAUSED, State.KILLING}),
     State.KILLING: frozenset(),
 }
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir, translate
@@ -263,8 +263,16 @@ def connected_sandbox(placed: Placed) -> Sandbox:
     return placed.sandbox
 
 
-async def wait_dead(placed: Placed) -> str:
-    """Wait until PID 1 or the agent's channel has ended; return the cause as text."""
+class End(NamedTuple):
+    """What became of the processes of a sandbox."""
+
+    why: str
+    is_channel_only: bool
+    """Whether the first process lives on."""
+
+
+async def wait_dead(placed: Placed) -> End:
+    """Wait until PID 1 or the agent's channel has ended; return which, and the cause as text."""
     dead = asyncio.ensure_future(placed.cage.wait_dead())
     waits: set[asyncio.Future[Any]] = {dead}
     if placed.sandbox is not None:
@@ -274,9 +282,9 @@ async def wait_dead(placed: Placed) -> str:
         if not dead.done():
             await asyncio.wait({dead}, timeout=_CLOSED_GRACE)
         if not dead.done():
-            return "the agent closed its channel"
+            return End("the agent closed its channel", is_channel_only=True)
         oom = placed.cage.oom_kills()
-        return "out of memory" if oom else "the agent died"
+        return End("out of memory" if oom else "the agent died", is_channel_only=False)
     finally:
         for wait in waits:
             wait.cancel()

@@ -93,10 +93,10 @@ class Recovery:
     async def _keep_running(self, slot: Slot) -> None:
         row = slot.row
         if slot.placed is None:
-            if row.boot_id == self._context.boot_id:
-                await self._removal.end(slot, "lost", "the sandbox ended without an engine")
-            elif row.end_at <= now() and not row.auto_pause:
+            if row.end_at <= now() and not row.auto_pause:
                 await self._removal.end(slot, "timeout")
+            elif row.boot_id == self._context.boot_id:
+                await self._supervisor.keep_files(slot, "the sandbox ended without an engine")
             else:
                 message = "The machine restarted: the sandbox is paused, its files are kept"
                 await self._store_paused(slot, logs.entry(slot.sandbox_id, "warn", message))
@@ -104,7 +104,7 @@ class Recovery:
         try:
             await self._adopt(slot)
         except (SbxError, OSError) as error:
-            await self._removal.end(slot, "lost", f"it does not answer: {error}")
+            await self._supervisor.keep_files(slot, f"it does not answer: {error}")
 
     async def _adopt(self, slot: Slot) -> None:
         # The engine may have ended between a freeze and the commit of its row.

@@ -200,6 +200,9 @@ class Supervisor:
         is_new = placed.sandbox is None
         if is_new:
             await self._open(slot, placed)
+            if (waiting := slot.death_task) is not None:  # it knows nothing of the new channel
+                slot.death_task = None
+                waiting.cancel()
         if is_by_agent:
             await connected_sandbox(placed).call(ops.FREEZE, frozen=False)
         if is_new:
@@ -262,6 +265,7 @@ class Supervisor:
             return
         if slot.row.pause_mode == "full" and slot.placed is not None:
             await self.freeze(slot)
+            self.watch(slot)
         else:
             await self._removal.end_processes(slot)
         slot.change_state(State.PAUSED)
@@ -295,8 +299,15 @@ class Supervisor:
                     self._context.expiry.schedule(sandbox_id, retry.timestamp())
 
     async def _await_death(self, slot: Slot, placed: Placed) -> None:
-        """Wait for the death of the processes, then clean up after them."""
-        why = await wait_dead(placed)
+        """Wait for the death of the processes, then keep the files.
+
+        A channel that closes before them is opened again.
+        """
+        while (end := await wait_dead(placed)).is_channel_only:
+            if await self._reconnect(slot, placed):
+                continue
+            break
+        why = end.why
         if (kills := placed.cage.oom_kills() - slot.oom_kills) > 0:
             slot.oom_kills += kills
             self._context.meters.oom_kills.inc(kills)
@@ -306,14 +317,54 @@ class Supervisor:
             try:
                 await self._end_dead(slot, why)
             except (SbxError, OSError):
-                _log.exception("sandbox %s is lost and could not be removed", slot.sandbox_id)
+                _log.exception("sandbox %s is lost, which could not be stored", slot.sandbox_id)
+
+    async def _reconnect(self, slot: Slot, placed: Placed) -> bool:
+        """Connect to the agent again, as an engine that adopts it; true if that is done.
+
+        What was under way has ended with ``UnavailableError``; the processes go on.
+        """
+        async with slot.lock:
+            if slot.placed is not placed or placed.sandbox is None:
+                return False
+            placed.sandbox = None
+            if slot.state is State.PAUSED:
+                return True  # its resume connects
+            try:
+                for hook in self._context.hooks.stopped:
+                    await hook(slot.sandbox_id)
+                await self._open(slot, placed)
+                await self._call_started_hooks(slot)
+            except (SbxError, OSError):
+                _log.exception("the agent of sandbox %s does not answer", slot.sandbox_id)
+                return False
+            _log.warning("connected again", extra={"sandbox_id": slot.sandbox_id})
+            return True
 
     async def _end_dead(self, slot: Slot, why: str) -> None:
         if slot.state is State.PAUSED:
             await self.drop_memory(slot, why)
-            return
-        slot.change_state(State.LOST)
-        await self._removal.end(slot, "lost", why)
+        else:
+            await self.keep_files(slot, why)
+
+    async def keep_files(self, slot: Slot, why: str) -> None:
+        """Make a sandbox whose processes are lost one that is paused on disk; its log says why."""
+        if slot.state is not State.LOST:
+            slot.change_state(State.LOST)
+        self._context.expiry.cancel(slot.sandbox_id)
+        self._context.meters.sandbox_ended("lost")
+        await self._removal.end_processes(slot)
+        row = replace(
+            slot.row, state=State.PAUSED, pause_mode="filesystem", end_at=now(), cage=None
+        )
+        message = "Sandbox lost, its files are kept"
+        entry = logs.entry(slot.sandbox_id, "error", message, reason=why)
+        try:
+            await self._context.layers.sync_writable(slot.sandbox_id)
+            await self._context.commit(Batch().put(row).log(entry))
+        finally:
+            # If that failed, the next engine finds no processes and comes to the same.
+            slot.set_stored_row(row)
 
     async def drop_memory(self, slot: Slot, why: str) -> None:
         """End the processes of a paused sandbox, keep its files, and log ``why``."""
