@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import time
 from collections import Counter
@@ -26,6 +27,43 @@ _LONGEST_TRUST: Final = 1.0
 """Seconds after which all processes are counted again, however few were started since."""
 _ROUNDS: Final = 50
 _PAUSE: Final = 0.001
+
+
+_CEILING_FACTOR: Final = 4
+_LOWEST_CEILING: Final = 512
+_MOST_DOUBLINGS: Final = 24
+
+
+def ceiling_of_processes(limit: int) -> int:
+    """The number of processes of this user from which the kernel refuses forks of one sandbox.
+
+    It holds also while nobody counts. The kernel counts all processes of the user, which may be
+    more than are seen here. Changes the soft limit of this process for a moment.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    running = _LOWEST_CEILING // 2
+    try:
+        for _ in range(_MOST_DOUBLINGS):
+            if hard != resource.RLIM_INFINITY and running >= hard:
+                break
+            resource.setrlimit(resource.RLIMIT_NPROC, (running, hard))
+            if _can_fork():
+                break
+            running *= 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+    return running + max(_CEILING_FACTOR * limit, _LOWEST_CEILING)
+
+
+def _can_fork() -> bool:
+    try:
+        pid = os.fork()
+    except BlockingIOError:
+        return False
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return True
 
 
 class ProcessLimit:

@@ -7,6 +7,7 @@ no network: Landlock refuses TCP, the filter every other socket but a socketpair
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.isolation.confined import shared_ids
+from sbx_jupyter.isolation.confined.process_limit import ceiling_of_processes
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.root.private_entries import private_entries, split
@@ -93,7 +95,9 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan, readable: int) -
         if order.confine:
             _confine(root, plan, readable, hold_processors=bool(order.processors))
         os.close(readable)
-        os.chdir(os.path.join(root, "home/user"))
+        os.chdir(root)
+        with contextlib.suppress(OSError):  # the sandbox may have removed it
+            os.chdir(os.path.join(root, "home/user"))
     except (OSError, subprocess.SubprocessError) as error:
         raise namespaces.SetupError(str(error)) from error
     return {
@@ -112,9 +116,13 @@ def _limit(order: Order) -> None:
         return
     namespaces.limit(replace(order, limit_processes=False))
     most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    ceilings: list[int] = []
     if most != resource.RLIM_INFINITY:  # some must be left for the engine and its user
-        most = most * 3 // 4
-        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        ceilings.append(most * 3 // 4)
+    if order.limit_processes and order.processes > 0:
+        ceilings.append(ceiling_of_processes(order.processes))
+    if ceilings:
+        resource.setrlimit(resource.RLIMIT_NPROC, (min(ceilings), min(ceilings)))
 
 
 def _confine(root: str, plan: StockPlan, readable: int, *, hold_processors: bool) -> None:
@@ -132,8 +140,8 @@ def _confine(root: str, plan: StockPlan, readable: int, *, hold_processors: bool
 
 
 def _fill(root: str, layers: list[str], stock: str, plan: StockPlan) -> None:
-    if os.path.isdir(os.path.join(root, "home")):
-        return
+    if os.listdir(root):
+        return  # with what the sandbox made of it, links among it
     for name in ("etc", "tmp", "var/tmp", "usr/local/bin"):
         os.makedirs(os.path.join(root, name), exist_ok=True)
     for name in _TAKEN:
@@ -150,7 +158,11 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan) -> None:
         with open(os.path.join(root, home, ".profile"), "a") as profile:
             profile.write(f'PATH="{root}/usr/local/bin:{rootfs.PATH}"\n')
     for layer in reversed(layers):
-        subprocess.run(["cp", "-a", "--reflink=auto", f"{layer}/.", root], check=True)
+        subprocess.run(
+            # What a lower layer made a link is not written through.
+            ["cp", "-a", "--remove-destination", "--reflink=auto", f"{layer}/.", root],
+            check=True,
+        )
 
 
 def _skip_trees(folder: str, names: list[str]) -> list[str]:

@@ -73,6 +73,18 @@ def when_not_equal(nr: int, argument: int, value: int, action: int) -> list[byte
     return _when(nr, argument, [op(JUMP_EQUAL, value, 1, 0), op(RETURN, action)])
 
 
+def when_pointer(nr: int, argument: int, action: int) -> list[bytes]:
+    """``action`` when an argument of call ``nr`` is no null pointer."""
+    test: list[bytes] = []
+    for half in (0, 4):
+        test += [
+            op(LOAD, _ARGUMENTS + 8 * argument + half),
+            op(JUMP_EQUAL, 0, 1, 0),
+            op(RETURN, action),
+        ]
+    return [op(JUMP_EQUAL, nr, 0, len(test) + 1), *test, load_number()]
+
+
 def when_masked(
     nr: int, argument: int, mask: int, values: Iterable[int], but: Iterable[int], action: int
 ) -> list[bytes]:

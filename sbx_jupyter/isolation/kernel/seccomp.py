@@ -91,6 +91,15 @@ _PRETEND: Final[dict[str, bpf.Numbers]] = {
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
+_SOCKETPAIR: Final = (53, 199)
+_SENDTO: Final = (44, 206)
+_ADDRESSED: Final[dict[str, bpf.Numbers]] = {"connect": (42, 203), "bind": (49, 200)}
+_DENIED_FAMILIES: Final = (17, 40, 38, 44, 43, 30, 21, 29, 31)
+"""Packet, vsock (reaches the hypervisor), alg, xdp, smc, tipc, rds, can, bluetooth."""
+_UNIX: Final = 1
+_STREAM: Final = 1
+_SEQPACKET: Final = 5
+_KIND_MASK: Final = 0xF
 _IOCTL: Final = (16, 29)
 _SET_AFFINITY: Final = (203, 122)
 
@@ -103,6 +112,7 @@ _TIOCLINUX: Final = 0x541C
 _SET_MODE_FILTER: Final = 1
 _DENY: Final = bpf.ERRNO | errno.EPERM
 _ABSENT: Final = bpf.ERRNO | errno.ENOSYS
+_NO_FAMILY: Final = bpf.ERRNO | errno.EAFNOSUPPORT
 _DONE: Final = bpf.ERRNO
 """Success without effect."""
 
@@ -114,7 +124,7 @@ def build(
 
     ``virtual_users`` lets changes of owner and id succeed without effect, ``hold_processors`` the
     choice of processors, so that a sandbox stays on those that it was given. ``deny_sockets``
-    is for sandboxes without a network namespace: only socketpair works there.
+    is for sandboxes without a network namespace: only connected pairs of sockets work there.
     """
     code = [
         bpf.op(bpf.LOAD, 4),  # the architecture
@@ -127,8 +137,10 @@ def build(
     code += bpf.when_flags(bpf.here(_CLONE), 0, _NEW_NAMESPACES, _DENY)
     for request in (_TIOCSTI, _TIOCLINUX):  # typing into another's terminal
         code += bpf.when_equal(bpf.here(_IOCTL), 1, request, _DENY)
-    for family in _denied_families(deny_sockets):
-        code += bpf.when_equal(bpf.here(_SOCKET), 0, family, bpf.ERRNO | errno.EAFNOSUPPORT)
+    if deny_sockets:
+        code += _only_connected_pairs()
+    for family in _DENIED_FAMILIES:
+        code += bpf.when_equal(bpf.here(_SOCKET), 0, family, _NO_FAMILY)
     # The filter cannot look into clone3's record; ENOSYS makes libc use clone instead.
     code += bpf.when_in([bpf.here(_CLONE3)], _ABSENT)
     code += bpf.when_in(bpf.all_here(_DENIED), _DENY)
@@ -150,7 +162,15 @@ def install(program: bytes) -> None:
     syscalls.call("seccomp", _SET_MODE_FILTER, 0, record)
 
 
-def _denied_families(every: bool) -> list[int]:
-    # packet, vsock (reaches the hypervisor), alg, xdp, smc, tipc, rds, can, bluetooth
-    # and where every one is: unix, inet, inet6, netlink
-    return [*([1, 2, 10, 16] if every else []), 17, 40, 38, 44, 43, 30, 21, 29, 31]
+def _only_connected_pairs() -> list[bytes]:
+    """Sockets that are connected for good: the address of a message has no effect on those.
+
+    Any other kind of pair, such as one of datagrams, sends to every path that its program can name.
+    """
+    pair = bpf.here(_SOCKETPAIR)
+    kinds = [kind for kind in range(_KIND_MASK + 1) if kind not in (_STREAM, _SEQPACKET)]
+    code = bpf.when_in([bpf.here(_SOCKET)], _NO_FAMILY)
+    code += bpf.when_not_equal(pair, 0, _UNIX, _NO_FAMILY)
+    code += bpf.when_masked(pair, 1, _KIND_MASK, kinds, (), bpf.ERRNO | errno.ESOCKTNOSUPPORT)
+    code += bpf.when_pointer(bpf.here(_SENDTO), 4, _DENY)
+    return code + bpf.when_in(bpf.all_here(_ADDRESSED), _DENY)
