@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.waiting import async_until, until, until_equal
+from tests.waiting import async_until, until, until_equal, until_steady
 
 
 def test_it_gives_back_the_first_true_answer() -> None:
@@ -24,6 +24,13 @@ def test_a_value_that_never_comes_fails_with_the_last_one_read() -> None:
 
     with pytest.raises(AssertionError, match=r"the last answer was \{'mounts': 2\}"):
         until_equal(lambda: {"mounts": 2}, {}, timeout=0.01)
+
+
+def test_a_number_is_steady_when_it_came_five_times_and_is_not_0() -> None:
+    readings = iter([0, 0, 0, 0, 0, 1, 3, 3, 3, 3, 3, 4])
+
+    assert until_steady(lambda: next(readings), step=0) == 3
+    assert next(readings) == 4
 
 
 async def test_an_asynchronous_condition_is_awaited() -> None:

@@ -51,6 +51,21 @@ def until_equal(
         time.sleep(step)
 
 
+def until_steady(read: Callable[[], int], timeout: float = PATIENCE, step: float = 0.1) -> int:
+    """Call ``read`` every ``step`` seconds until it returned the same, not 0, five times running.
+
+    Raises ``AssertionError`` after ``timeout`` seconds.
+    """
+    seen: list[int] = []
+
+    def is_steady() -> bool:
+        seen.append(read())
+        return seen[-1] != 0 and len(seen) >= 5 and len(set(seen[-5:])) == 1
+
+    until(is_steady, timeout, "It was never steady", step)
+    return seen[-1]
+
+
 async def async_until(
     condition: Callable[[], T | Awaitable[T | None] | None],
     timeout: float = PATIENCE,

@@ -1,23 +1,36 @@
 """What an engine finds after a restart: processes go on, nothing is lost (interface 9.5)."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from sbx_jupyter.errors import DeadlineExceededError, NotFoundError, UnavailableError
+from sbx_jupyter.isolation.cage import Cage
 from sbx_jupyter.protocol.runtime import ProcessInput, ProcessSelector
 from tests.engine.running import bash, is_forgotten, listen, listen_until, terminal, type_in
 from tests.waiting import async_until
 
 
-async def test_a_process_and_its_output_survive_a_restart(make_sandbox):
-    script = "echo before; read; echo between; sleep 0.3; echo still between; read; exit 5"
+def command_line(cage: Cage, pid: int) -> bytes:
+    """What a process of the sandbox runs, seen from outside; empty when it is gone."""
+    try:
+        return Path(f"/proc/{cage.pid}/root/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+async def test_a_process_and_its_output_survive_a_restart(make_sandbox, cage):
+    script = (
+        "echo before; read; echo between; sleep 0.3; echo still between; "
+        "exec bash -c 'read; exit 5' said-all"
+    )
     first = await make_sandbox()
     started = await first.processes.start(bash(script, stdin=True, tag="kept"))
     await listen_until(started.subscribe(), b"before\n")
     await started.send_input(ProcessInput(stdin=b"\n"))
     first.detach()
-    await asyncio.sleep(0.6)
+    await async_until(lambda: b"said-all" in command_line(cage, started.pid))
 
     second = await make_sandbox()
     process = second.processes.select(ProcessSelector(tag="kept"))
@@ -31,11 +44,11 @@ async def test_a_process_and_its_output_survive_a_restart(make_sandbox):
     assert heard.end.exit_code == 5
 
 
-async def test_a_process_that_ended_meanwhile_gives_its_output_and_its_end(make_sandbox):
+async def test_a_process_that_ended_meanwhile_gives_its_output_and_its_end(make_sandbox, cage):
     first = await make_sandbox()
     started = await first.processes.start(bash("sleep 0.2; echo result; exit 9"))
     first.detach()
-    await asyncio.sleep(0.6)
+    await async_until(lambda: not command_line(cage, started.pid))
 
     second = await make_sandbox()
     process = second.processes.select(ProcessSelector(pid=started.pid), ended=True)

@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from tests.interpreter.conftest import client_of
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 
 def execute(http, code, **options):
@@ -239,13 +240,24 @@ def test_an_execution_that_waits_for_its_turn_gives_signs_of_life(http):
     ]
 
 
-def test_executions_of_one_context_keep_their_order(http):
-    code = "import time; time.sleep(0.5); made = [*globals().get('made', ()), {}]"
+def connections(sandbox):
+    """How many connections the interpreter of a sandbox has."""
+    listed = sandbox.commands.run("cat /proc/net/tcp").stdout.splitlines()
+    ends = [line.split()[1:4:2] for line in listed]
+    return sum(end == [f"0100007F:{INTERPRETER_PORT:04X}", "01"] for end in ends)
+
+
+def test_executions_of_one_context_keep_their_order(http, sandbox):
+    wait = "import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)\n"
+    code = "made = [*globals().get('made', ()), {}]"
+    execute(http, "1")
+    before = connections(sandbox)
     with ThreadPoolExecutor(6) as pool:
         waiting = []
         for number in range(6):
-            waiting.append(pool.submit(execute, http, code.format(number)))
-            time.sleep(0.2)  # so that they arrive in this order
+            waiting.append(pool.submit(execute, http, wait + code.format(number)))
+            until_equal(lambda: connections(sandbox), before + number + 1)
+        sandbox.files.write("/tmp/go", "")
         for each in waiting:
             each.result()
 
@@ -258,8 +270,10 @@ def test_an_execution_that_waits_in_a_removed_context_ends_without_a_kernel(http
         code = "open('/tmp/begun', 'w'); import time; time.sleep(60)"
         running = pool.submit(http.post, "/execute", json={"code": code, "context_id": context})
         sandbox.commands.run("until [ -e /tmp/begun ]; do sleep 0.05; done")
+        before = connections(sandbox)
         waiting = pool.submit(http.post, "/execute", json={"code": "1", "context_id": context})
-        time.sleep(0.5)  # it waits by now, or comes to a context that is gone: the answer is one
+        # It waits from then on, or comes to a context that is gone: the answer is one.
+        until_equal(lambda: connections(sandbox), before + 1)
         assert http.delete(f"/contexts/{context}").status_code == 200
         said = [json.loads(line) for line in running.result().text.splitlines()]
 

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,8 @@ async def test_an_end_time_that_passed_meanwhile_is_kept(make_engine: MakeEngine
     paused = await create(engine, timeout=1, autoPause=True)
 
     await engine.stop(kill_sandboxes=False)
-    await asyncio.sleep(1.1)
+    end_at = max(killed.end_at, paused.end_at).timestamp()
+    await async_until(lambda: time.time() > end_at)
     engine = await make_engine()
 
     await async_until(lambda: not is_known(engine, killed.sandbox_id))

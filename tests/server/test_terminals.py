@@ -167,13 +167,17 @@ async def test_a_browser_that_acknowledges_holds_no_more_than_a_window(terminal)
     assert screen.output.count(b"y") >= 1_500_000
 
 
-async def test_coming_back_misses_nothing_and_repeats_nothing(terminal):
+async def test_coming_back_misses_nothing_and_repeats_nothing(terminal, call):
     first = await terminal()
-    await first.type(b"stty -echo; for i in $(seq 1 900); do echo line-$i-; sleep 0.0005; done\n")
+    loop = b"for i in $(seq 1 900); do echo line-$i-; sleep 0.0005; done"
+    await first.type(b"stty -echo; %s; touch ~/said-all\n" % loop)
     await first.until(b"line-200-")
     first.socket.close()
 
-    await asyncio.sleep(0.3)
+    async def has_said_all():
+        return (await call("Stat", {"path": "said-all"}))[0] == 200
+
+    await async_until(has_said_all)
     second = await terminal(pid=first.pid, since=first.sequence)
     await second.until(b"line-900-")
 

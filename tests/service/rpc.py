@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import array
 import base64
+import fcntl
 import json
 import struct
+import termios
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,3 +72,10 @@ def drain(sock: socket.socket) -> None:
     """Read a connection to its end."""
     while sock.recv(1 << 20):
         pass
+
+
+def unread(sock: socket.socket) -> int:
+    """How many bytes have arrived that nobody has read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(sock, termios.FIONREAD, count)
+    return count[0]

@@ -8,17 +8,16 @@ import os
 import socket
 import textwrap
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from tests.engine_process import EngineProcess
-from tests.waiting import until
+from tests.waiting import until, until_steady
 
 from .conftest import SandboxAccess, create_sandbox
-from .rpc import STREAM, drain, envelope, start_request
+from .rpc import STREAM, drain, envelope, start_request, unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -318,7 +317,8 @@ def test_a_reader_that_waits_makes_the_port_wait(
     before = engine.resident_mb()
     with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
         sock.sendall(f"GET /large HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
-        time.sleep(1)
+        until_steady(lambda: unread(sock))  # the client's buffer is full
+        until_steady(lambda: int(engine.resident_mb()))
 
         assert engine.resident_mb() - before < 32
 

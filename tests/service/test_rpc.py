@@ -14,10 +14,21 @@ import pytest
 
 from tests.checks import check_error
 from tests.engine_process import EngineProcess
-from tests.waiting import until
+from tests.waiting import until, until_steady
 
 from .conftest import SandboxAccess, create_sandbox
-from .rpc import STREAM, drain, envelope, envelopes, output_of, run, start_request, stream, unary
+from .rpc import (
+    STREAM,
+    drain,
+    envelope,
+    envelopes,
+    output_of,
+    run,
+    start_request,
+    stream,
+    unary,
+    unread,
+)
 
 
 def test_a_unary_call_answers_plain_json(runtime: httpx.Client) -> None:
@@ -465,7 +476,8 @@ def test_a_client_that_never_reads_costs_no_memory(
     before = engine.resident_mb()
     with socket.create_connection(("127.0.0.1", engine.port), timeout=10) as sock:
         sock.sendall(head + body)
-        time.sleep(2)
+        until_steady(lambda: unread(sock))  # the client's buffer is full
+        until_steady(lambda: int(engine.resident_mb()))
         assert engine.resident_mb() - before < 64
         assert runtime.get("/health").status_code == 204
     unary(runtime, "process.Process/SendSignal", {"process": {"tag": "unread"}, "signal": 9})
