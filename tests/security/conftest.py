@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.security import exhaustion, flooding, interface, keeper_attacks
+from tests.security import exhaustion, flooding, interface, keeper_attacks, ports
 from tests.security.attacks import SCRIPTS, TIERS
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         *SCRIPTS,
         *keeper_attacks.ATTACKS,
         *interface.ATTACKS,
+        *ports.ATTACKS,
         *exhaustion.ATTACKS,
         *flooding.ATTACKS,
     ):

@@ -26,7 +26,7 @@ from sbx_jupyter.isolation import process_resources
 from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.protocol.locations import connection_file_of
-from tests.security import exhaustion, flooding, interface, keeper_attacks
+from tests.security import exhaustion, flooding, interface, keeper_attacks, ports
 from tests.security.attacks import SCRIPTS
 from tests.security.outside import PROCESSES
 from tests.security.surroundings import MARK, Surroundings
@@ -100,7 +100,7 @@ class Siege:
             await self.try_scripts(box, "root")
             await self.try_scripts(box, "user")
             await self.note_health("scripts")
-            await self.try_all(interface.ATTACKS, box)
+            await self.try_all([*interface.ATTACKS, *ports.ATTACKS], box)
             await self.note_health("interface")
             await self.try_all([*exhaustion.ATTACKS, *flooding.ATTACKS], box)
             await self.note_health("exhaustion")

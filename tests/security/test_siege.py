@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.isolation.kernel import landlock
-from tests.security import exhaustion, flooding, interface, keeper_attacks
+from tests.security import exhaustion, flooding, interface, keeper_attacks, ports
 from tests.security.attacks import SCRIPTS, TIERS
 
 CHECKOUT = Path(__file__).parents[2]
@@ -117,6 +117,7 @@ ALL = [
         *SCRIPTS,
         *keeper_attacks.ATTACKS,
         *interface.ATTACKS,
+        *ports.ATTACKS,
         *exhaustion.ATTACKS,
         *flooding.ATTACKS,
     )
