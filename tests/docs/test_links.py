@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "tests", "binder", "labextension/src")
-PAGES = sorted({*ROOT.glob("*.md"), *(page for f in FOLDERS for page in (ROOT / f).rglob("*.md"))})
+PAGES = sorted(
+    page
+    for page in {*ROOT.glob("*.md"), *(page for f in FOLDERS for page in (ROOT / f).rglob("*.md"))}
+    if "node_modules" not in page.parts  # packages that other tests install
+)
 DESCRIPTIONS = [page for page in PAGES if page.name not in ("interface.md", "CHANGELOG.md")]
 """The pages that speak of our modules and classes, as they are now."""
 
