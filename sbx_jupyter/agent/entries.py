@@ -20,7 +20,7 @@ from . import paths
 from .workers import Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from .users import Users
 
@@ -192,7 +192,7 @@ class EntryReader:
 
 
 @contextlib.contextmanager
-def _inside(directory: str) -> Iterator[str]:
+def _inside(directory: str) -> Generator[str]:
     """Work in a directory, where names are found in half the time; gives how to call it there."""
     back = os.open(".", os.O_PATH | os.O_CLOEXEC)
     try:

@@ -135,7 +135,7 @@ class Files:
     def create(self, body: Body) -> Answer:
         user = self._users.find(body.get("user"))
         path = self.locate(body["path"], user)
-        metadata = body.get("metadata") or {}
+        metadata: dict[str, str] = body.get("metadata") or {}
         if path == "/":
             raise InvalidArgumentError(f"path is a directory: {path}")
         self._make_dirs(os.path.dirname(path), user)

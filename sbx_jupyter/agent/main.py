@@ -11,14 +11,14 @@ from __future__ import annotations
 import encodings.ascii
 import encodings.idna
 import encodings.latin_1
-import encodings.utf_8  # noqa: F401
+import encodings.utf_8
 import gc
-import linecache  # noqa: F401
+import linecache
 import os
 import select
 import signal
 import socket
-import stringprep  # noqa: F401
+import stringprep
 import traceback
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 1
+
+_PRELOADED: Final = (
+    encodings.ascii,
+    encodings.idna,
+    encodings.latin_1,
+    encodings.utf_8,
+    linecache,
+    stringprep,
+)
 
 _KEPT: Final = (protocol.START, protocol.ADOPT, protocol.WATCH)
 """The requests whose descriptors the agent keeps open."""
@@ -115,7 +124,7 @@ class Agent:
         """Answer until the sandbox is killed."""
         wakeup, wakeup_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         self._poll.register(wakeup, select.POLLIN)
         self._poll.register(self._listener, select.POLLIN)
         self._report_exits()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import UnauthenticatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 PASSWD: Final = "/etc/passwd"
 GROUP: Final = "/etc/group"
@@ -115,7 +115,7 @@ class Users:
             os.fchown(fd, user.uid, user.gid)
 
     @contextlib.contextmanager
-    def acting_as(self, user: User) -> Iterator[None]:
+    def acting_as(self, user: User) -> Generator[None]:
         """Check access rights with the user's eyes; real and saved ids stay those of root."""
         if self.virtual or user.uid == 0:
             yield

@@ -62,8 +62,8 @@ class _Watch:
 class _Armed:
     """What one round of arming did."""
 
-    wds: dict[int, str] = field(default_factory=dict)
-    found: list[str] = field(default_factory=list)
+    wds: dict[int, str] = field(default_factory=dict[int, str])
+    found: list[str] = field(default_factory=list[str])
 
 
 class Watches:

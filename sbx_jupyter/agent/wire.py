@@ -15,7 +15,7 @@ import os
 import socket
 import stat
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sbx_jupyter.protocol.agent import INLINE_LIMIT, MAX_DESCRIPTORS, MAX_MESSAGE_SIZE
 
@@ -190,7 +190,7 @@ def parse(payload: bytes) -> Body:
         raise WireError("a message that is not JSON") from error
     if not isinstance(body, dict):
         raise WireError("a message that is not a JSON object")
-    return body
+    return cast("Body", body)
 
 
 def _pack(payload: bytes) -> int:

@@ -90,7 +90,8 @@ def _value(axis: Any, number: Any) -> Any:
     if scale == "datetime":
         from matplotlib import dates
 
-        return dates.num2date(float(number)).isoformat()
+        date = dates.num2date(float(number))  # pyright: ignore[reportUnknownMemberType] - untyped there
+        return date.isoformat()
     return _number(number)
 
 

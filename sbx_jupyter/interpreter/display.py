@@ -11,6 +11,8 @@ from traitlets import ObjectName, Unicode
 from sbx_jupyter.interpreter import charts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from IPython.core.formatters import DisplayFormatter
 
 LARGEST_TABLE: Final = 1_000_000
@@ -41,11 +43,17 @@ def install(display: DisplayFormatter) -> None:
     """Add both formatters to a shell's own; nothing is imported until such an object is shown."""
     formatters: dict[str, BaseFormatter] = display.formatters
     data = formatters["e2b/data"] = DataFormatter(parent=display)
-    data.for_type_by_name("pandas.core.frame", "DataFrame", table)
+    _register(data, "pandas.core.frame", "DataFrame", table)
     # The module that pandas 3 says its frames come from.
-    data.for_type_by_name("pandas", "DataFrame", table)
+    _register(data, "pandas", "DataFrame", table)
     chart = formatters["e2b/chart"] = ChartFormatter(parent=display)
-    chart.for_type_by_name("matplotlib.figure", "Figure", charts.from_figure)
+    _register(chart, "matplotlib.figure", "Figure", charts.from_figure)
+
+
+def _register(
+    formatter: BaseFormatter, module: str, name: str, convert: Callable[[Any], object]
+) -> None:
+    formatter.for_type_by_name(module, name, convert)  # pyright: ignore[reportUnknownMemberType] - untyped there
 
 
 def table(frame: Any) -> dict[str, list[Any]] | None:

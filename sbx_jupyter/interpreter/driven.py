@@ -93,21 +93,24 @@ class DrivenKernel(Kernel):
         if "error" in outcome:
             failure = outcome["error"]
             if not silent:
-                self.send_response(self.iopub_socket, "error", failure)
+                self._publish("error", failure)
             return {"status": "error", "execution_count": self.execution_count, **failure}
         if "result" in outcome and not silent:
-            content = {
+            content: dict[str, Any] = {
                 "data": outcome["result"],
                 "metadata": {},
                 "execution_count": self.execution_count,
             }
-            self.send_response(self.iopub_socket, "execute_result", content)
+            self._publish("execute_result", content)
         return {
             "status": "ok",
             "execution_count": self.execution_count,
             "payload": [],
             "user_expressions": {},
         }
+
+    def _publish(self, kind: str, content: dict[str, Any]) -> None:
+        self.send_response(self.iopub_socket, kind, content)  # pyright: ignore[reportUnknownMemberType] - untyped there
 
     def parse(self, raw: str) -> dict[str, Any]:
         """``{}``, ``{"result": bundle}`` or ``{"error": {"ename", "evalue", "traceback"}}``."""
@@ -145,14 +148,14 @@ class DrivenKernel(Kernel):
             asyncio.get_running_loop().remove_reader(output.descriptor)
         if (text := output.decoder.decode(chunk, final=not chunk)) and not silent:
             content = {"name": output.name, "text": text}
-            self.send_response(self.iopub_socket, "stream", content)
+            self._publish("stream", content)
         return bool(chunk)
 
     async def _start(self) -> None:
         self._close_pipes()
         code_read, self._code_pipe = os.pipe()
         outcome_read, outcome_write = os.pipe()
-        writers = []
+        writers: list[int] = []
         for name in ("stdout", "stderr"):
             reader, writer = os.pipe()
             os.set_blocking(reader, False)
@@ -196,7 +199,7 @@ class DrivenKernel(Kernel):
         super().start()
         # An interrupt goes to the whole process group but is meant for the driver only. Use a
         # handler: the driver would inherit an ignored signal.
-        signal.signal(signal.SIGINT, lambda *_: None)
+        signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
     def pre_handler_hook(self) -> None:
         """Keep ignoring interrupts while a message is handled, other than the base class."""

@@ -44,7 +44,8 @@ def event_of(message: dict[str, Any]) -> Event | None:
             return result(content["data"], is_main=message["msg_type"] == "execute_result")
         case "error":
             return error(content["ename"], content["evalue"], "\n".join(content["traceback"]))
-    return None
+        case _:
+            return None
 
 
 def is_idle(message: dict[str, Any]) -> bool:

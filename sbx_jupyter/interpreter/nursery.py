@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -33,7 +34,8 @@ _COMPLAINT: Final = 4000
 def preload() -> None:
     """Import what every kernel needs, before there is a second thread."""
 
-    from sbx_jupyter.interpreter import display, driven  # noqa: F401
+    importlib.import_module("sbx_jupyter.interpreter.display")
+    importlib.import_module("sbx_jupyter.interpreter.driven")
 
     # What lives now lives for ever: keep its pages shared among the kernels.
     gc.collect()
@@ -44,7 +46,7 @@ def run(channel: socket.socket) -> NoReturn:
     """Fork kernels as asked until the other side is gone; then end with all of them."""
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernels: set[int] = set()
     while True:
@@ -119,7 +121,7 @@ def _run_kernel(kind: str, connection_file: str) -> None:
     if kind != "python":
         options["kernel_class"] = driven.KERNELS[kind]
     app = IPKernelApp.instance(**options)
-    app.initialize([])
+    app.initialize([])  # pyright: ignore[reportUnknownMemberType] - untyped there
     if kind == "python":
         shell: Any = app.shell
         display.install(shell.display_formatter)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import tornado.httpserver
 import tornado.iostream
@@ -37,20 +37,21 @@ class _Handler(tornado.web.RequestHandler):
     def write_text(self, status: int, text: str) -> None:
         self.set_status(status)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish(text)
+        self.finish(text)  # pyright: ignore[reportUnknownMemberType] - tornado's dict
 
     def write_json(self, value: Any) -> None:
         self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps(value))
+        self.finish(json.dumps(value))  # pyright: ignore[reportUnknownMemberType] - tornado's dict
 
     def body(self, *names: str, required: str | None = None) -> dict[str, Any]:
         """The members of the JSON body. Raises 422 for anything else than text or null."""
         try:
-            body = json.loads(self.request.body or b"{}")
+            found = json.loads(self.request.body or b"{}")
         except ValueError as error:
             raise tornado.web.HTTPError(422, f"the body is not JSON: {error}") from error
-        if not isinstance(body, dict):
+        if not isinstance(found, dict):
             raise tornado.web.HTTPError(422, "the body is not an object")
+        body = cast("dict[str, Any]", found)
         for name in names:
             if not isinstance(body.get(name), str | None):
                 raise tornado.web.HTTPError(422, f"{name} is not text")
@@ -141,14 +142,16 @@ class ExecuteHandler(_Handler):
             await self._send(events.END)
 
     async def _send(self, event: events.Event) -> None:
-        self.write(json.dumps(event, default=str) + "\n")
+        self.write(json.dumps(event, default=str) + "\n")  # pyright: ignore[reportUnknownMemberType] - tornado's dict
         await self.flush()
 
 
 def _is_text_map(value: Any) -> bool:
     if value is None:
         return True
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    if not isinstance(value, dict):
+        return False
+    return all(isinstance(item, str) for item in cast("dict[str, Any]", value).values())
 
 
 def serve(listener: socket.socket, nursery: socket.socket, envs_path: str | None) -> int:
@@ -189,5 +192,9 @@ def _application(contexts: Contexts) -> tornado.web.Application:
             (r"/contexts/([^/]+)", ContextHandler, shared),
             (r"/contexts/([^/]+)/restart", RestartHandler, shared),
         ],
-        log_function=lambda handler: None,
+        log_function=_log_nothing,
     )
+
+
+def _log_nothing(_handler: tornado.web.RequestHandler) -> None:
+    """The sandbox's log is not for requests."""

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 _SHELL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -29,7 +29,8 @@ class SandboxVariables:
             return {}
         if not isinstance(found, dict):
             return {}
-        return {name: value for name, value in found.items() if isinstance(value, str)}
+        variables = cast("dict[str, Any]", found)
+        return {name: value for name, value in variables.items() if isinstance(value, str)}
 
     def changed(self) -> dict[str, str]:
         """The variables that differ from those of this process, and so of its kernels."""

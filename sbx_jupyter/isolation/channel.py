@@ -15,7 +15,7 @@ import os
 import re
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import (
@@ -58,7 +58,7 @@ class Reply:
         if not isinstance(body, dict):
             wire.close_all(self.fds)
             raise UnavailableError("an answer that makes no sense")
-        return body
+        return cast("dict[str, Any]", body)
 
 
 @dataclass(slots=True)
@@ -230,10 +230,11 @@ class Channel:
 def _failure(error: object) -> Exception:
     if not isinstance(error, dict):
         return UnavailableError("an answer that is neither success nor failure")
-    code, message = error.get("code"), error.get("message")
+    described = cast("dict[str, object]", error)
+    code, message = described.get("code"), described.get("message")
     if not isinstance(code, str) or not isinstance(message, str):
         return UnavailableError("a failure without code and message")
-    if code == NoSpaceError.code and error.get("errno") in _NO_SPACE:
+    if code == NoSpaceError.code and described.get("errno") in _NO_SPACE:
         return NoSpaceError(message)
     return error_for(code, message)
 

@@ -79,7 +79,7 @@ class IsolationReport:
     landlock_abi: int = 0
     full_network: bool = False
     """Whether sandboxes can have the whole network, with ``--network=full``."""
-    full_network_missing: list[Missing] = field(default_factory=list)
+    full_network_missing: list[Missing] = field(default_factory=list[Missing])
     """What keeps them from it."""
 
     def to_json(self) -> dict[str, Any]:

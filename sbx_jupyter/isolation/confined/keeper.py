@@ -26,7 +26,7 @@ from sbx_jupyter.isolation.kernel import notifications
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from sbx_jupyter.isolation.zygote.namespaces import Order
+    from sbx_jupyter.isolation.zygote.order import Order
 
 _ADMITTED: Final = b"1"
 
@@ -47,7 +47,7 @@ class Keeper:
         self._poll.register(self._signals, select.POLLIN)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, lambda _number, _frame: None)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGTERM})
 
     def serve(self) -> None:

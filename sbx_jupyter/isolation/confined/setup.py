@@ -25,7 +25,7 @@ from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.root.rootfs import StockPlan
-    from sbx_jupyter.isolation.zygote.namespaces import Order
+    from sbx_jupyter.isolation.zygote.order import Order
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 _READABLE_ETC: Final = (
@@ -50,7 +50,8 @@ def readable_of_host(data: str, plan: StockPlan) -> int:
     are allowed one by one. Entries that are added there later cannot be read until the next start.
     Returns a descriptor. Raises ``OSError``.
     """
-    readable, listed = [], []
+    readable: list[str] = []
+    listed: list[str] = []
     for tree in (tree.path for tree in plan.trees):
         hidden = [
             path

@@ -122,9 +122,15 @@ class StockPlan:
     @staticmethod
     def from_json(raw: dict[str, Any]) -> StockPlan:
         """The inverse of ``to_json``."""
-        trees = tuple(HostTree(**tree) for tree in raw["trees"])
-        sequences = {name: tuple(raw[name]) for name in ("site_packages", "needed")}
-        return StockPlan(**{**raw, "trees": trees, **sequences})
+        return StockPlan(
+            real_users=raw["real_users"],
+            host_root_mapped=raw["host_root_mapped"],
+            python=raw["python"],
+            trees=tuple(HostTree(tree["path"], tree["writable"]) for tree in raw["trees"]),
+            site_packages=tuple(raw["site_packages"]),
+            needed=tuple(raw["needed"]),
+            fingerprint=raw["fingerprint"],
+        )
 
 
 def plan_stock(*, real_users: bool, host_root_mapped: bool) -> StockPlan:

@@ -1,15 +1,15 @@
-"""What sandboxes are made of, gathered once in the zygote's mount namespace."""
+"""Mounts what sandboxes are made of, once, in the zygote's mount namespace."""
 
 from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.root.private_entries import private_entries
-from sbx_jupyter.isolation.zygote import namespaces
 
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
 _DEV_LINKS = (
@@ -21,10 +21,24 @@ _DEV_LINKS = (
 )
 
 
-def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> namespaces.Places:
-    """Gather what sandboxes are made of on a private tmpfs of this mount namespace.
+@dataclass(frozen=True, slots=True)
+class HostMounts:
+    """Where the zygote has mounted what sandboxes are made of, in its own mount namespace."""
 
-    The stock layer is built here, since what it hides is found in the gathered trees: other mounts
+    root: str
+    """An empty directory: the mount point of each new root."""
+    dev: str
+    data: str
+    """The data directory, idmapped where ids are mapped."""
+    trees: tuple[tuple[rootfs.HostTree, str], ...]
+    stock: str
+    """Relative to ``data``."""
+
+
+def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> HostMounts:
+    """Mount what sandboxes are made of on a private tmpfs of this mount namespace.
+
+    The stock layer is built here, since what it hides is found in the mounted trees: other mounts
     of the host may cover what they show. Raises ``OSError``.
     """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
@@ -54,7 +68,7 @@ def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> namespaces.Plac
     ]
     stock = f"stock/{rootfs.stock_name(plan, hidden)}"
     rootfs.build_stock(plan, data / stock, hidden)
-    return namespaces.Places("root", "dev", "data", tuple(trees), stock)
+    return HostMounts("root", "dev", "data", tuple(trees), stock)
 
 
 def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.kernel import contained, syscalls
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.zygote.namespaces import Order, Places
+    from sbx_jupyter.isolation.zygote.host_mounts import HostMounts
+    from sbx_jupyter.isolation.zygote.order import Order
 
 _MASKED_PROC: Final = ("keys", "key-users")
 """Readable by every id, and not about this sandbox alone."""
@@ -40,7 +41,7 @@ _PID_MAX: Final = "/proc/sys/kernel/pid_max"
 _SHM_SIZE: Final = "size=64m"
 
 
-def mount_root(order: Order, places: Places) -> None:
+def mount_root(order: Order, host: HostMounts) -> None:
     """Mount the layers of a sandbox and what the kernel shows, and make it this process's root.
 
     Raises ``LinkInTheWayError`` for content that turns a place to mount at into something else,
@@ -48,14 +49,14 @@ def mount_root(order: Order, places: Places) -> None:
     """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     with _Descriptors() as outside:
-        data = outside.add(os.open(places.data, contained.FOLDER))
-        _mount_layers(order, places, data, outside)
-        root = outside.add(os.open(places.root, contained.FOLDER))
+        data = outside.add(os.open(host.data, contained.FOLDER))
+        _mount_layers(order, host, data, outside)
+        root = outside.add(os.open(host.root, contained.FOLDER))
         if order.host_base:
-            _mount_trees(order, places, data, root, outside)
+            _mount_trees(order, host, data, root, outside)
         volumes = [_open_volume(data, source) for source, _ in order.volumes]
         # Our /proc can be mounted only while the old one is still to be seen.
-        _mount_kernel_views(root, syscalls.open_tree(places.dev, recursive=True), order)
+        _mount_kernel_views(root, syscalls.open_tree(host.dev, recursive=True), order)
         os.fchdir(root)
         syscalls.pivot_root(".", ".")
         syscalls.umount(".", syscalls.MNT_DETACH)
@@ -84,18 +85,18 @@ class _Descriptors:
             os.close(fd)
 
 
-def _mount_layers(order: Order, places: Places, data: int, outside: _Descriptors) -> None:
+def _mount_layers(order: Order, host: HostMounts, data: int, outside: _Descriptors) -> None:
     upper, work = _prepare_writable(data, order, outside)
-    layers = _open_layers(order, places, data, outside)
+    layers = _open_layers(order, host, data, outside)
     if order.host_base:
-        for tree, _ in places.trees:
+        for tree, _ in host.trees:
             if tree.writable:
                 outside.add(contained.make_folder(upper, tree.path))
-    _overlay(places.root, layers, upper, outside.add(contained.make_folder(work, "root")))
+    _overlay(host.root, layers, upper, outside.add(contained.make_folder(work, "root")))
 
 
-def _open_layers(order: Order, places: Places, data: int, outside: _Descriptors) -> list[int]:
-    paths = (*order.layers, *((places.stock,) if order.host_base else ()))
+def _open_layers(order: Order, host: HostMounts, data: int, outside: _Descriptors) -> list[int]:
+    paths = (*order.layers, *((host.stock,) if order.host_base else ()))
     return [outside.add(contained.open_folder(data, path)) for path in paths]
 
 
@@ -133,24 +134,26 @@ def _remove_work(parent: int, name: str) -> None:
     os.rmdir(name, dir_fd=parent)
 
 
-def _mount_trees(order: Order, places: Places, data: int, root: int, outside: _Descriptors) -> None:
-    layers = _open_layers(order, places, data, outside)
+def _mount_trees(
+    order: Order, host: HostMounts, data: int, root: int, outside: _Descriptors
+) -> None:
+    layers = _open_layers(order, host, data, outside)
     writable = outside.add(contained.open_folder(data, order.writable))
-    for index, (tree, source) in enumerate(places.trees):
+    for index, (tree, source) in enumerate(host.trees):
         target = outside.add(contained.make_folder(root, tree.path))
-        host = outside.add(os.open(source, contained.FOLDER))
+        host_tree = outside.add(os.open(source, contained.FOLDER))
         if not tree.writable:
             # The stock layer hides private files. An overlay also has separate inodes, so locks and
             # watches of other sandboxes and of the host are not visible.
             stock = outside.add(contained.open_folder(layers[-1], tree.path))
-            _overlay_read_only(contained.name_of(target), [stock, host])
+            _overlay_read_only(contained.name_of(target), [stock, host_tree])
             continue
         lower = [
             outside.add(fd)
             for layer in layers
             if (fd := contained.find_folder(layer, tree.path)) is not None
         ]
-        lower.append(host)
+        lower.append(host_tree)
         upper = outside.add(contained.open_folder(writable, f"upper/{tree.path}"))
         work = outside.add(contained.make_folder(writable, f"work/tree{index}"))
         _overlay(contained.name_of(target), lower, upper, work)

@@ -11,14 +11,14 @@ import os
 import resource
 import socket
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.kernel import contained, seccomp, syscalls
 from sbx_jupyter.isolation.zygote import mounts
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.root.rootfs import HostTree
+    from sbx_jupyter.isolation.zygote.host_mounts import HostMounts
+    from sbx_jupyter.isolation.zygote.order import Order
 
 NAMESPACES: Final = (
     syscalls.CLONE_NEWUSER
@@ -62,75 +62,14 @@ class SetupError(Exception):
     """The sandbox could not be set up; the message says which step failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where the zygote keeps what sandboxes are made of, in its own mount namespace."""
-
-    root: str
-    """An empty directory: the mount point of each new root."""
-    dev: str
-    data: str
-    """The data directory, idmapped where ids are mapped."""
-    trees: tuple[tuple[HostTree, str], ...]
-    stock: str
-    """Relative to ``data``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One sandbox to make, as the zygote received it; paths are relative to ``Places.data``."""
-
-    sandbox_id: str
-    layers: tuple[str, ...]
-    host_base: bool
-    writable: str
-    volumes: tuple[tuple[str, str], ...]
-    processes: int
-    memory_mb: int
-    open_files: int
-    disk_mb: int
-    limit_memory: bool
-    """By rlimit, for want of a control group."""
-    limit_processes: bool
-    processors: tuple[int, ...]
-    """Those that it is bound to, for want of a control group; empty where there is one."""
-
-    real_users: bool
-    machine_root: bool
-    """The sandbox's root is the machine's root, for want of other ids."""
-
-    confine: bool
-    """Whether the tier without namespaces still has a Landlock domain."""
-
-    tap: bool
-    """Whether it gets an interface for the full network, whose other end is connected later."""
-
-    without: tuple[str, ...]
-    """Parts of the fence that a benchmark leaves out."""
-
-    @staticmethod
-    def from_json(raw: dict[str, Any]) -> Order:
-        """The order in a request of the engine."""
-        volumes = tuple((str(source), str(target)) for source, target in raw["volumes"])
-        return Order(
-            **{
-                **raw,
-                "layers": tuple(raw["layers"]),
-                "volumes": volumes,
-                "processors": tuple(raw["processors"]),
-                "without": tuple(raw["without"]),
-            }
-        )
-
-
-def enter(order: Order, places: Places) -> None:
+def enter(order: Order, host: HostMounts) -> None:
     """Turn this freshly cloned process into the inside of a sandbox, up to the agent.
 
     Raises ``SetupError``.
     """
     os.umask(0o022)
     steps = (
-        ("the root file system", lambda: mounts.mount_root(order, places)),
+        ("the root file system", lambda: mounts.mount_root(order, host)),
         ("the network", _loopback_up),
         ("the host name", lambda: _name_host(order.sandbox_id)),
         ("the limits", lambda: None if "limits" in order.without else limit(order)),

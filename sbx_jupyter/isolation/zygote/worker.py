@@ -84,6 +84,8 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
             return {"sizes": [_measure(path) for path in body["paths"]]}
         case "open_files":
             return _open_files(body["pid"], body["kept"])
+        case operation:
+            raise ValueError(f"unknown operation {operation!r}")
     return {}
 
 

@@ -30,6 +30,7 @@ from sbx_jupyter.isolation.confined import keeper, setup
 from sbx_jupyter.isolation.kernel import landlock, syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.zygote import cage_records, host_mounts, namespaces, worker
+from sbx_jupyter.isolation.zygote.order import Order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,15 +39,15 @@ _PRELOADED = (encodings.ascii, encodings.idna, encodings.latin_1, linecache, str
 
 
 @dataclass(slots=True)
-class Setting:
-    """What ``init`` settled: the same for every sandbox of this zygote."""
+class ZygoteConfig:
+    """What the request ``init`` decided for every sandbox of this zygote."""
 
     users: str
     id_base: int
     own_uid: int
     own_gid: int
     plan: rootfs.StockPlan
-    places: namespaces.Places
+    host: host_mounts.HostMounts
     readable: int
     """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""
 
@@ -57,7 +58,7 @@ class Zygote:
     def __init__(self, control: socket.socket, run_agent: Callable[[int, dict[str, Any]], Any]):
         self._control = control
         self._run_agent = run_agent
-        self._setting: Setting | None = None
+        self._config: ZygoteConfig | None = None
         self._cages = cage_records.CageRecords(Path())
 
     def serve(self) -> NoReturn:
@@ -92,14 +93,15 @@ class Zygote:
                 return self._create(body, fds)
             case op if op in worker.OPERATIONS:
                 return self._run_apart(body, fds), []
-        raise ValueError(f"unknown request {body['op']!r}")
+            case _:
+                raise ValueError(f"unknown request {body['op']!r}")
 
     def _answer(self, request_id: Any, reply: dict[str, Any], given: list[int]) -> None:
         try:
             wire.send(self._control, {"id": request_id, "ok": reply}, given)
         except OSError as error:
             if given:  # a sandbox that no engine will ever hear of
-                kept = self._need_setting().users == users.HOST
+                kept = self._need_config().users == users.HOST
                 signal.pidfd_send_signal(given[0], signal.SIGTERM if kept else signal.SIGKILL)
             if error.errno not in wire.SHORTAGE:
                 os._exit(0)
@@ -136,7 +138,7 @@ class Zygote:
         if kind == users.HOST:
             stock = data / "stock" / plan.fingerprint
             rootfs.build_stock(plan, stock)
-            gathered = namespaces.Places("", "", str(data), (), str(stock))
+            gathered = host_mounts.HostMounts("", "", str(data), (), str(stock))
             if landlock.abi() >= landlock.NEEDED_ABI:
                 readable = setup.readable_of_host(str(data), plan)
         else:
@@ -144,31 +146,31 @@ class Zygote:
             gathered = host_mounts.prepare(data, plan, owner)
             stock = data / gathered.stock
         self._cages = cage_records.CageRecords(Path(body["data_dir"]) / "cages")
-        self._setting = Setting(kind, base, own_uid, own_gid, plan, gathered, readable)
+        self._config = ZygoteConfig(kind, base, own_uid, own_gid, plan, gathered, readable)
         gc.collect()
         gc.freeze()
         return {"stock": str(stock)}
 
     def _create(self, body: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
         """Fork a sandbox: answers its pid with a pidfd and a pipe that tells how set-up ended."""
-        setting = self._need_setting()
-        order = namespaces.Order.from_json(body["order"])
+        config = self._need_config()
+        order = Order.from_json(body["order"])
         listener = fds[0]
         cgroup = fds[1] if len(fds) > 1 else None
         mapped, release = os.pipe2(os.O_CLOEXEC)
         outcome, report = os.pipe2(os.O_CLOEXEC)
         given = [outcome]
         try:
-            fenced = setting.users != users.HOST
+            fenced = config.users != users.HOST
             pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES if fenced else 0, cgroup)
             given = [pidfd, outcome]
             if pid == 0 and not fenced:
-                self._become_keeper(setting, order, mapped, report, listener)
+                self._become_keeper(config, order, mapped, report, listener)
             if pid == 0:
-                self._become_sandbox(setting, order, mapped, report, listener)
+                self._become_sandbox(config, order, mapped, report, listener)
             if fenced:
-                uid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_uid)
-                gid_map = users.sandbox_map(setting.users, setting.id_base, setting.own_gid)
+                uid_map = users.sandbox_map(config.users, config.id_base, config.own_uid)
+                gid_map = users.sandbox_map(config.users, config.id_base, config.own_gid)
                 users.write_maps(pid, uid_map, gid_map)
             # Before any of it runs: an engine that dies now leaves nothing that cannot be found.
             self._cages.write(order.sandbox_id, {**body["record"], **procfs.identity(pid)})
@@ -183,7 +185,7 @@ class Zygote:
         return {"pid": pid}, given
 
     def _become_sandbox(
-        self, setting: Setting, order: namespaces.Order, mapped: int, report: int, listener: int
+        self, config: ZygoteConfig, order: Order, mapped: int, report: int, listener: int
     ) -> NoReturn:
         try:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -196,9 +198,9 @@ class Zygote:
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
             os.setsid()
-            real = setting.users != users.VIRTUAL
+            real = config.users != users.VIRTUAL
             open_files = namespaces.open_files_of_programs(order, own_ids=real)
-            namespaces.enter(order, setting.places)
+            namespaces.enter(order, config.host)
             _close_all_but(listener, report)
             os.write(report, b"ok")
             os.close(report)
@@ -218,24 +220,24 @@ class Zygote:
         os._exit(1)
 
     def _become_keeper(
-        self, setting: Setting, order: namespaces.Order, mapped: int, report: int, listener: int
+        self, config: ZygoteConfig, order: Order, mapped: int, report: int, listener: int
     ) -> NoReturn:
         """Without namespaces: stay outside and watch over the process that becomes the sandbox."""
         try:
             self._control.close()
-            readable = setting.readable if order.confine else os.open(os.devnull, os.O_RDONLY)
+            readable = config.readable if order.confine else os.open(os.devnull, os.O_RDONLY)
             listener, report, mapped, readable = _keep_only(listener, report, mapped, readable)
             if os.read(mapped, 1) != b"1":
                 os._exit(1)
             os.close(mapped)
             os.setsid()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            root = keeper.prepare(order, setting.places.data)
+            root = keeper.prepare(order, config.host.data)
             door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             agent = os.fork()
             if agent == 0:
                 door.close()
-                self._become_confined(setting, order, report, listener, inside.detach(), readable)
+                self._become_confined(config, order, report, listener, inside.detach(), readable)
             inside.close()
             (kept,) = _keep_only(door.detach())
             keeper.keep(order, agent, kept, root)
@@ -245,8 +247,8 @@ class Zygote:
 
     def _become_confined(
         self,
-        setting: Setting,
-        order: namespaces.Order,
+        config: ZygoteConfig,
+        order: Order,
         report: int,
         listener: int,
         door: int,
@@ -254,9 +256,9 @@ class Zygote:
     ) -> NoReturn:
         try:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-            where = setting.places
+            where = config.host
             open_files = namespaces.open_files_of_programs(order, own_ids=False)
-            more = setup.enter(order, where.data, where.stock, setting.plan, readable)
+            more = setup.enter(order, where.data, where.stock, config.plan, readable)
             os.write(report, b"ok")
             os.close(report)
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
@@ -270,28 +272,28 @@ class Zygote:
 
     def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
         """Do work on files of any owner in a separate process, which sends the answer itself."""
-        setting = self._need_setting()
+        config = self._need_config()
         # A program keeps its capabilities over what a sandbox made only as id 0 of a namespace;
         # into the sandbox's processes this one may look as the owner of theirs.
-        nested = setting.users == users.VIRTUAL and body["op"] != "open_files"
+        nested = config.users == users.VIRTUAL and body["op"] != "open_files"
         parent = os.getpid()
         mapped, release = os.pipe2(os.O_CLOEXEC)
         pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER if nested else 0)
         if pid == 0:
             os.read(mapped, 1)
-            worker.work(self._control, body, fds, kind=setting.users, parent=parent)
+            worker.work(self._control, body, fds, kind=config.users, parent=parent)
         try:
             if nested:
-                users.write_maps(pid, f"0 {setting.own_uid} 1", f"0 {setting.own_gid} 1")
+                users.write_maps(pid, f"0 {config.own_uid} 1", f"0 {config.own_gid} 1")
             os.write(release, b"1")
         finally:
             for fd in (mapped, release, pidfd):
                 os.close(fd)
 
-    def _need_setting(self) -> Setting:
-        if self._setting is None:
+    def _need_config(self) -> ZygoteConfig:
+        if self._config is None:
             raise ValueError("the zygote was not initialised")
-        return self._setting
+        return self._config
 
 
 def _keep_only(*fds: int) -> list[int]:
@@ -310,7 +312,7 @@ def _close_all_but(*fds: int) -> None:
     syscalls.close_range(first, 0xFFFFFFFF)
 
 
-def _make_tap(order: namespaces.Order) -> None:
+def _make_tap(order: Order) -> None:
     if order.tap:
         try:
             tap.make()
