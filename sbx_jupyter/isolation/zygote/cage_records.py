@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,10 +74,11 @@ def read_record(path: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
         found: Any = json.loads(raw)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if not isinstance(found, dict) or not all(
-        isinstance(found.get(name), kind) for name, kind in fields.items()
-    ):
+    if not isinstance(found, dict):
         raise ValueError("not an object with the expected fields")
-    if not 0 < found["pid"] <= _LAST_PID:
+    record = cast("dict[str, Any]", found)
+    if not all(isinstance(record.get(name), kind) for name, kind in fields.items()):
+        raise ValueError("not an object with the expected fields")
+    if not 0 < record["pid"] <= _LAST_PID:
         raise ValueError("not the number of a process")
-    return found
+    return record
