@@ -10,7 +10,7 @@ from tornado.httputil import HTTPServerRequest
 
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.service.counters import ConnectionLimits, Counters
-from sbx_jupyter.service.gateway.interpreter_access import OpenCallLimits
+from sbx_jupyter.service.open_call_limits import OpenCallLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

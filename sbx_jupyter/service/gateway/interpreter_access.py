@@ -7,29 +7,23 @@ the sandbox's id, so what they can cost is bounded here: the size of a body, and
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.proxy.rate_limit import TokenBucket
 from sbx_jupyter.protocol import access
 from sbx_jupyter.service.gateway.error_responses import ErrorResponse, GatewayError
 from sbx_jupyter.service.sandbox_access import UNAUTHORIZED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sbx_jupyter.engine.state.rows import SandboxRow
     from sbx_jupyter.protocol.access import Route
     from sbx_jupyter.service.context import RoutedRequest
+    from sbx_jupyter.service.open_call_limits import OpenCallLimits
 
 MAX_OPEN_BODY: Final = 64 * 1024
 TOO_LARGE: Final = "The body is too large for a request without an access token"
 TOO_MANY_CALLS: Final = "Too many calls without an access token"
 
-BURST: Final = 400
-_PER_SECOND: Final = 40
 _COST_OF_A_CHANGE: Final = 4
-MAX_BUCKETS: Final = 1024
 # Without percent signs and dots, which a server inside may resolve to another path.
 _OPEN: Final = (
     ("GET", re.compile(r"/health")),
@@ -38,29 +32,6 @@ _OPEN: Final = (
     ("DELETE", re.compile(r"/contexts/[A-Za-z0-9_-]+")),
     ("POST", re.compile(r"/contexts/[A-Za-z0-9_-]+/restart")),
 )
-
-
-class OpenCallLimits:
-    """Counts the calls without a token to each sandbox's interpreter."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._buckets: dict[str, TokenBucket] = {}
-
-    def __len__(self) -> int:
-        """For how many sandboxes calls are counted."""
-        return len(self._buckets)
-
-    def try_call(self, sandbox_id: str, cost: int) -> bool:
-        """Count a call; ``False`` if there were too many of late."""
-        if (bucket := self._buckets.get(sandbox_id)) is None:
-            if len(self._buckets) >= MAX_BUCKETS:
-                self._forget_idle()
-            bucket = self._buckets[sandbox_id] = TokenBucket(_PER_SECOND, BURST, self._clock)
-        return bucket.try_take(cost)
-
-    def _forget_idle(self) -> None:
-        self._buckets = {key: one for key, one in self._buckets.items() if not one.is_full}
 
 
 def check_interpreter_access(
