@@ -19,7 +19,7 @@ from ..errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from . import entries, paths, trees
+from . import entries, paths, removal, trees
 from .wire import Encoded
 from .workers import Patience
 
@@ -113,7 +113,7 @@ class Files:
     def remove(self, body: Body) -> Answer:
         path = self.locate(body["path"], self._users.find(body.get("user")))
         try:
-            trees.remove(path, self._patience)
+            removal.remove(path, self._patience.step)
         except OSError as error:
             raise InternalError(f"cannot remove '{path}': {error.strerror}") from error
         return {}, ()

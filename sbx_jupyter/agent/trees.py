@@ -1,4 +1,4 @@
-"""Whole directory trees: removing them, and moving them where the kernel alone cannot."""
+"""Moves directory trees where the kernel alone cannot."""
 
 from __future__ import annotations
 
@@ -6,40 +6,8 @@ import contextlib
 import errno
 import os
 import stat
-from typing import Final
 
 from .workers import Patience
-
-_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_OPEN: Final = 64
-"""How deep a tree is walked with one descriptor per level; what is deeper is moved up first."""
-
-
-def remove(path: str, patience: Patience | None = None) -> None:
-    """Remove a file, or a directory with all below it; a missing path is fine.
-
-    Works on trees of any depth, however long the paths in them are. Raises ``OSError``.
-    """
-    if path == "/":
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-    try:
-        os.unlink(path)
-        return
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except (IsADirectoryError, PermissionError) as error:
-        try:
-            fd = os.open(path, _OPEN)
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
-            raise error from None  # a file that must not be removed
-    try:
-        _empty(fd, patience or Patience())
-    finally:
-        os.close(fd)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(path)
 
 
 def rename(
@@ -100,52 +68,3 @@ def _move_contents(source: str, destination: str) -> None:
         os.chmod(new, stat.S_IMODE(status.st_mode))
         os.rmdir(old)
         os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _empty(top: int, patience: Patience) -> None:
-    """Remove all that a directory holds, by descriptors, with at most ``_MAX_OPEN`` of them."""
-    again = True
-    while again:
-        again = False
-        opened: list[tuple[int, str]] = [(top, "")]
-        pending = [_names(top, patience)]
-        try:
-            while pending:
-                fd, own_name = opened[-1]
-                if not pending[-1]:
-                    pending.pop()
-                    opened.pop()
-                    if opened:
-                        os.close(fd)
-                        with contextlib.suppress(FileNotFoundError):
-                            os.rmdir(own_name, dir_fd=opened[-1][0])
-                    continue
-                patience.step()
-                name, is_dir = pending[-1].pop()
-                if not is_dir:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(name, dir_fd=fd)
-                elif len(opened) < _MAX_OPEN:
-                    try:
-                        child = os.open(name, _OPEN, dir_fd=fd)
-                    except FileNotFoundError:
-                        continue
-                    opened.append((child, name))
-                    pending.append(_names(child, patience))
-                else:
-                    # Use a new name, since entries that were moved up before may still exist.
-                    aside = f".removing-{os.urandom(8).hex()}"
-                    os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=top)
-                    again = True
-        finally:
-            for fd, _ in opened[1:]:
-                os.close(fd)
-
-
-def _names(fd: int, patience: Patience) -> list[tuple[str, bool]]:
-    with os.scandir(fd) as scan:
-        names: list[tuple[str, bool]] = []
-        for item in scan:
-            patience.step()
-            names.append((item.name, item.is_dir(follow_symlinks=False)))
-        return names

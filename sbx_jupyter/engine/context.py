@@ -110,6 +110,9 @@ class Context:
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that may go on after the call that began it; awaited when the engine stops."""
 
+    cleaning: BackgroundTasks = field(default_factory=BackgroundTasks)
+    """Removals of files that nothing refers to any more; the next engine does what is left."""
+
     death_tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Tasks that wait for the death of a sandbox; they end with it, or when it is detached."""
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TIMEOUT: Final = 60.0
+_CLEANING_TIMEOUT: Final = 1.0
+"""Enough for the files of usual sandboxes; the next engine removes what is left."""
 
 
 async def shut_down(components: Components, *, kill_sandboxes: bool) -> None:
@@ -35,6 +37,7 @@ async def shut_down(components: Components, *, kill_sandboxes: bool) -> None:
     if kill_sandboxes:
         await asyncio.gather(*(_stop(components, slot) for slot in components.context.slots))
     await components.context.tasks.drain(_TIMEOUT)
+    await components.context.cleaning.drain(_CLEANING_TIMEOUT)
     reached("stop.ended")
     for slot in components.context.slots:
         await _leave(components, slot)

@@ -23,6 +23,17 @@ def test_the_directory_is_private(tmp_path: Path):
     directory.close()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+def test_the_directory_of_another_user_is_refused(tmp_path: Path):
+    (tmp_path / "data").mkdir(mode=0o777)
+    os.chown(tmp_path / "data", 1004, 1004)
+
+    with pytest.raises(FailedPreconditionError, match="belongs to the user with id 1004"):
+        DataDir(tmp_path / "data").open()
+
+    assert list((tmp_path / "data").iterdir()) == []
+
+
 def test_a_second_engine_is_told_who_has_it(tmp_path: Path):
     first, second = DataDir(tmp_path), DataDir(tmp_path)
     first.open()

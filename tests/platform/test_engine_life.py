@@ -23,6 +23,7 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.platform.conftest import MakeEngine
 from tests.platform.living import create, is_known, messages, request, run, start
@@ -202,6 +203,30 @@ async def test_lists_filter_by_template_state_and_metadata(engine: Engine):
     assert engine.sandboxes.list(SandboxFilter()).total_running == 1
     with pytest.raises(InvalidArgumentError):
         engine.sandboxes.list(SandboxFilter(template="base:default"))
+
+
+async def test_stopping_does_not_wait_for_files_and_the_next_engine_removes_them(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+):
+    engine = await make_engine()
+    row = await create(engine)
+    folder = engine.config.data_dir / "sandboxes"
+
+    async def remove_forever(fence: Fence, writable: Path) -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Fence, "remove_writable", remove_forever)
+        async with asyncio.timeout(25):
+            await engine.stop(kill_sandboxes=True)
+    assert any(path.name.startswith(row.sandbox_id) for path in folder.iterdir())
+
+    await make_engine()
+
+    async with asyncio.timeout(25):
+        await async_until(
+            lambda: not any(path.name.startswith(row.sandbox_id) for path in folder.iterdir())
+        )
 
 
 async def test_the_same_request_with_the_same_key_makes_one_sandbox(make_engine: MakeEngine):

@@ -222,3 +222,15 @@ def test_names_that_are_not_text_are_listed(content: VolumeContent, root: Path) 
         pass
 
     assert [entry.name for entry in content.list_dir("/")] == ["\ufffd"]
+
+
+def test_a_tree_of_3000_levels_is_removed(content: VolumeContent, root: Path) -> None:
+    fd = os.open(root, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=fd)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = deeper
+    os.close(fd)
+    content.remove("/d")
+    assert list(root.iterdir()) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import jwt
@@ -97,6 +99,29 @@ async def test_a_directory_without_a_row_is_collected_at_start(
 
     assert list((tmp_path / "volumes").iterdir()) == []
     assert list((tmp_path / "volumes-removed").iterdir()) == []
+
+
+async def test_closing_does_not_wait_for_a_removal_without_end(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = threading.Event()
+
+    def remove_forever(path: str, step: Callable[[], None], *, opens_closed: bool) -> None:
+        try:
+            while True:
+                step()
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr("sbx_jupyter.engine.volumes.volumes.remove", remove_forever)
+    (tmp_path / "volumes-removed" / str(uuid.uuid4())).mkdir(parents=True)
+    volumes = Volumes(store, tmp_path, real_ids=False)
+    await volumes.recover()
+
+    async with asyncio.timeout(20):
+        await volumes.aclose()
+
+    assert await asyncio.to_thread(stopped.wait, 20)
 
 
 async def test_every_bad_mount_is_named(volumes: Volumes) -> None:

@@ -121,14 +121,18 @@ class Recovery:
         slot.row = row
 
     async def collect(self) -> None:
-        """Remove the writable layers and run directories of sandboxes without a row.
+        """Begin to remove the writable layers and run directories of sandboxes without a row.
 
         Their processes must have ended.
         """
         context = self._context
         found = await asyncio.to_thread(context.data_dir.found_sandboxes)
         for sandbox_id in found - {row.sandbox_id for row in context.store.sandboxes}:
-            try:
-                await context.placement.remove(sandbox_id)
-            except (OSError, SbxError):
-                _log.exception("the remains of sandbox %s could not be removed", sandbox_id)
+            # A tree of any size must not delay the start.
+            context.cleaning.spawn(self._remove_remains(sandbox_id), "sbx-clean")
+
+    async def _remove_remains(self, sandbox_id: str) -> None:
+        try:
+            await self._context.placement.remove(sandbox_id)
+        except (OSError, SbxError):
+            _log.exception("the remains of sandbox %s could not be removed", sandbox_id)

@@ -60,7 +60,7 @@ class Removal:
             # The disk is too full to remove the row: remove the files first, then try again.
             self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
             return
-        self._context.tasks.spawn(self._clean(slot.row), "sbx-clean")
+        self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
 
     async def discard(self, slot: Slot) -> None:
         """End a sandbox whose creation failed, before its row was stored."""

@@ -88,13 +88,15 @@ class DataDir:
         return {*(name.partition(_HIDDEN)[0] for name in layers), *run}
 
     def open(self) -> None:
-        """Make the directory and lock it.
+        """Make the directory and lock it; others lose their permissions to it.
 
         Raises ``FailedPreconditionError`` with the pid of the other engine when one has locked it,
+        or when the directory belongs to another user,
         ``NoSpaceError`` and ``InternalError`` when it cannot be made.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_owner()
             self.path.chmod(0o700)
             for below in (self.sandboxes, self.layers, self.path / "run", self.history):
                 below.mkdir(mode=0o700, exist_ok=True)
@@ -114,6 +116,15 @@ class DataDir:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         self._lock = lock
+
+    def _check_owner(self) -> None:
+        """Refuse the directory of another user, who could change what is in it at any time."""
+        owner = self.path.stat().st_uid
+        if owner != os.getuid():
+            raise FailedPreconditionError(
+                f"the data directory {self.path} belongs to the user with id {owner}, the engine "
+                f"runs as {os.getuid()}: give it a directory of its own with --data-dir"
+            )
 
     def close(self) -> None:
         """Release the lock. The lock file stays: removing it would race with the next engine."""

@@ -11,12 +11,12 @@ import contextlib
 import datetime as dt
 import errno
 import os
-import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InternalError,
@@ -93,11 +93,8 @@ class VolumeContent:
         if cleaned.name == "":
             raise InvalidArgumentError("cannot delete root")
         with self._parent(cleaned) as (parent, name):
-            mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-            if stat.S_ISDIR(mode):
-                shutil.rmtree(name, dir_fd=parent)
-            else:
-                os.unlink(name, dir_fd=parent)
+            os.stat(name, dir_fd=parent, follow_symlinks=False)  # a missing one is an error
+            remove(name, directory=parent, opens_closed=True)
 
     def list_dir(self, path: str, depth: int = 1) -> list[VolumeEntry]:
         """The entries below a directory, ``depth`` levels deep: parents first, names sorted."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import logging
 import os
 import re
 import secrets
-import shutil
+import threading
 import uuid
 from typing import TYPE_CHECKING, Final
 
 import jwt
 
+from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
@@ -34,6 +36,8 @@ TOKEN_LIFETIME: Final = dt.timedelta(days=7)
 _AUDIENCE: Final = "volume-content"
 _ISSUER: Final = "sbx-jupyter"
 _KERNEL_VIEWS: Final = ("dev", "proc", "sys")
+_CLOSING_TIMEOUT: Final = 1.0
+_log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -47,6 +51,8 @@ class Volumes:
         self._real_ids = real_ids
         self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
         self._removals = BackgroundTasks()
+        self._is_closing = threading.Event()
+        self._removing = threading.Lock()
 
     async def recover(self) -> None:
         """Make the directories, and finish removals that a crash interrupted."""
@@ -58,7 +64,9 @@ class Volumes:
         self._remove_in_background()
 
     async def aclose(self) -> None:
-        """Wait for running removals."""
+        """Stop removals that take longer than a second; the next engine does what is left."""
+        await self._removals.drain(_CLOSING_TIMEOUT)
+        self._is_closing.set()
         await self._removals.drain()
 
     async def create(self, name: str) -> VolumeAndToken:
@@ -168,13 +176,26 @@ class Volumes:
         return VolumeAndToken(volume_id=row.volume_id, name=row.name, token=token)
 
     def _remove_in_background(self) -> None:
-        self._removals.spawn(asyncio.to_thread(_remove_all, self._removed), "sbx-volume-removal")
+        self._removals.spawn(asyncio.to_thread(self._remove_all), "sbx-volume-removal")
+
+    def _remove_all(self) -> None:
+        with self._removing:
+            for name in leftovers.directories(self._removed, leftovers.UUID):
+                try:
+                    remove(str(self._removed / name), self._go_on, opens_closed=True)
+                except OSError as error:
+                    # A sandbox that has it mounted may add files; the next removal gets those.
+                    _log.warning("the volume %s is not removed entirely: %s", name, error)
+                except _Closing:
+                    return
+
+    def _go_on(self) -> None:
+        if self._is_closing.is_set():
+            raise _Closing
 
 
-def _remove_all(folder: Path) -> None:
-    for name in leftovers.directories(folder, leftovers.UUID):
-        # A sandbox that still has it mounted may add files; the next removal gets those.
-        shutil.rmtree(folder / name, ignore_errors=True)
+class _Closing(Exception):
+    """The engine stops."""
 
 
 def _path_problem(path: str) -> str | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.isolation.trees.copying import FOLDER, FULL, Copier, entries, finish
 from sbx_jupyter.isolation.zygote.progress import Cancelled
 
@@ -95,7 +95,7 @@ class Mirror:
             kept = kept_entries.get(name)
             mode = os.stat(name, dir_fd=target, follow_symlinks=False).st_mode
             if kept is None or stat.S_IFMT(kept.st_mode) != stat.S_IFMT(mode):
-                _remove(target, name, mode)
+                remove(name, directory=target, opens_closed=True)
 
     def _enter(self, source: int, target: int, path: str, name: str) -> None:
         inner = os.open(name, FOLDER, dir_fd=source)
@@ -109,10 +109,3 @@ class Mirror:
                 os.close(made)
         finally:
             os.close(inner)
-
-
-def _remove(target: int, name: str, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        shutil.rmtree(name, dir_fd=target)
-    else:
-        os.unlink(name, dir_fd=target)

@@ -16,6 +16,7 @@ import stat
 import tarfile
 from typing import IO, TYPE_CHECKING, Final, cast
 
+from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.isolation.kernel import users as kinds
 from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
 
@@ -89,7 +90,7 @@ class _Layer:
             if name == _OPAQUE:
                 self._clear(posixpath.dirname(path))
             elif name.startswith(_WHITEOUT):
-                _remove(posixpath.join(posixpath.dirname(path), name[len(_WHITEOUT) :]))
+                remove(posixpath.join(posixpath.dirname(path), name[len(_WHITEOUT) :]))
             else:
                 self._make(tar, member, path)
         except OSError as error:
@@ -103,13 +104,13 @@ class _Layer:
                 if path in self._made and os.path.isdir(path) and not os.path.islink(path):
                     self._clear(path)
                 elif path not in self._made:
-                    _remove(path)
+                    remove(path)
 
     def _make(self, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
         os.makedirs(posixpath.dirname(path), 0o755, exist_ok=True)
         is_there = _is_directory(path)
         if path != "/" and not (member.isdir() and is_there):
-            _remove(path)
+            remove(path)
         if member.isdir():
             if not is_there:
                 os.mkdir(path)
@@ -163,14 +164,6 @@ def _is_directory(path: str) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except FileNotFoundError:
         return False
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if _is_directory(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
 
 
 def _complete() -> None:

@@ -14,7 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.isolation.kernel import syscalls, users
+from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
 from sbx_jupyter.isolation.zygote.progress import Cancelled, Progress
@@ -79,7 +80,8 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
 
             unpack(body["target"], body["sources"], users=kind)
         case "remove":
-            _remove(body["path"], kind)
+            # Here and not in another program, which would outlive the engine.
+            remove(body["path"], opens_closed=True)
         case "measure":
             return {"sizes": [_measure(path) for path in body["paths"]]}
         case "open_files":
@@ -87,14 +89,6 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
         case operation:
             raise ValueError(f"unknown operation {operation!r}")
     return {}
-
-
-def _remove(path: str, kind: str) -> None:
-    if kind == users.HOST:
-        # No capability overrides the modes here; this one belongs to us, so it may change.
-        subprocess.run(["chmod", "-R", "u+rwX", "--", path], capture_output=True, check=False)
-    command = ["rm", "-rf", "--one-file-system", "--", path]
-    subprocess.run(command, capture_output=True, text=True, check=True)
 
 
 def _open_files(pid: int, kept: bool) -> dict[str, Any]:
