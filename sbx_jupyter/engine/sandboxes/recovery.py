@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_REMOVAL_TIMEOUT: Final = 1.0
 _MAX_LOGS: Final = 100_000
 
 
@@ -121,15 +122,18 @@ class Recovery:
         slot.row = row
 
     async def collect(self) -> None:
-        """Begin to remove the writable layers and run directories of sandboxes without a row.
+        """Remove the writable layers and run directories of sandboxes without a row.
 
-        Their processes must have ended.
+        Their processes must have ended. What takes long goes on in the background.
         """
         context = self._context
         found = await asyncio.to_thread(context.data_dir.found_sandboxes)
-        for sandbox_id in found - {row.sandbox_id for row in context.store.sandboxes}:
-            # A tree of any size must not delay the start.
+        removals = [
             context.cleaning.spawn(self._remove_remains(sandbox_id), "sbx-clean")
+            for sandbox_id in found - {row.sandbox_id for row in context.store.sandboxes}
+        ]
+        if removals:  # usual ones end in time, and one without end does not delay the start
+            await asyncio.wait(removals, timeout=_REMOVAL_TIMEOUT)
 
     async def _remove_remains(self, sandbox_id: str) -> None:
         try:
