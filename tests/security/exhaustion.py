@@ -323,4 +323,43 @@ ATTACKS = [
         "others and the sandbox itself go on passing theirs",
         outside=outside.fill_the_count_in_flight,
     ),
+    Exhaustion(
+        "inotify instances",
+        "all of one user",
+        """
+        import ctypes
+        libc, made = ctypes.CDLL(None), 0
+        while made < 1000 and libc.inotify_init1(0) >= 0: made += 1
+        most = int(open('/proc/sys/fs/inotify/max_user_instances').read())
+        print(made <= max(16, most // 4), made, most)
+        """,
+        holds=(printed("True"),),
+        tiers=NAMESPACES,
+    ),
+    Exhaustion(
+        "terminals",
+        "all of the machine",
+        """
+        import os
+        made = 0
+        try:
+            while made < 1000: os.openpty(); made += 1
+        except OSError: pass
+        print(made <= 256, made)
+        """,
+        holds=(printed("True"),),
+        tiers=NAMESPACES,
+    ),
+    Exhaustion(
+        "memory",
+        "System V segments that nobody maps",
+        """
+        import ctypes
+        libc, made = ctypes.CDLL(None), 0
+        while made < 256 and libc.shmget(0, ctypes.c_size_t(16 << 20), 0o1600) >= 0: made += 1
+        print(made * 16 <= 256, made)
+        """,
+        holds=(printed("True"),),
+        tiers=NAMESPACES,
+    ),
 ]

@@ -11,6 +11,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.kernel import contained, syscalls
+from sbx_jupyter.isolation.zygote import kernel_limits
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.zygote.host_mounts import HostMounts
@@ -183,7 +184,9 @@ def _mount_kernel_views(root: int, dev: int, order: Order) -> None:
         os.close(fd)
     hardened = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
     _mount_at(root, "proc", "proc", hardened)
-    terminals = "newinstance,ptmxmode=0666,mode=620" + (",gid=5" if order.real_users else "")
+    terminals = f"newinstance,ptmxmode=0666,mode=620,max={kernel_limits.MAX_TERMINALS}"
+    if order.real_users:
+        terminals += ",gid=5"
     _mount_at(root, "dev/pts", "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, terminals)
     shared = syscalls.MS_NOSUID | syscalls.MS_NODEV
     _mount_at(root, "dev/shm", "tmpfs", shared, f"mode=1777,{_SHM_SIZE}")
@@ -202,6 +205,8 @@ def _set_up_proc(order: Order) -> None:
     if order.limit_processes and os.access(_PID_MAX, os.W_OK):
         # Of this pid namespace alone, since Linux 6.14; earlier kernels refuse the write.
         _write(_PID_MAX, str(max(1024, 2 * order.processes)))
+    if "limits" not in order.without:
+        kernel_limits.set_limits(order)
     _mask_proc(machine_root=order.machine_root)
     _number_boot()
 
