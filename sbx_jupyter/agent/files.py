@@ -18,6 +18,7 @@ from ..errors import (
     InternalError,
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
 )
 from . import entries, paths, removal, trees
 from .wire import Encoded
@@ -240,6 +241,7 @@ class Files:
         try:
             status = os.fstat(fd)
             _demand_regular(status, path, directory_text)
+            _refuse_own_entries(fd, path)
             os.set_blocking(fd, True)
         except BaseException:
             os.close(fd)
@@ -303,6 +305,13 @@ def _demand_regular(status: os.stat_result, path: str, directory_text: str) -> N
         raise InvalidArgumentError(directory_text)
     if not stat.S_ISREG(status.st_mode):
         raise InvalidArgumentError(f"path '{path}' is not a regular file")
+
+
+def _refuse_own_entries(fd: int, path: str) -> None:
+    """Refuse what procfs has about this process, which may read it though nobody else may."""
+    found = os.readlink(f"/proc/self/fd/{fd}") if os.path.isdir("/proc/self/fd") else ""
+    if found.startswith(("/proc/1/", f"/proc/{os.getpid()}/")):
+        raise PermissionDeniedError(f"cannot open '{path}': it is about the sandbox's own agent")
 
 
 def _is_magic(path: str) -> bool:

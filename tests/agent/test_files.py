@@ -96,6 +96,15 @@ def test_reading_gives_the_content_and_what_is_known_of_it(sandbox: Sandbox) -> 
     assert read_all(fd) == b"content"
 
 
+@pytest.mark.parametrize("path", ["/proc/1/maps", "/proc/self/environ", "/tmp/link/status"])
+def test_what_procfs_has_about_the_agent_is_refused(sandbox: Sandbox, path: str) -> None:
+    (sandbox.root / "tmp/link").symlink_to("/proc/self/task/1")
+
+    for user in ("root", "user"):
+        with pytest.raises(FailureError, match="permission_denied"):
+            sandbox.engine.call("open", path=path, user=user)
+
+
 def test_files_of_procfs_are_streamed(engine: Engine) -> None:
     body, (fd,) = engine.ask("open", path="/proc/version")
 
