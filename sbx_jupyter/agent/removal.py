@@ -63,7 +63,7 @@ def remove(
 class _Level:
     fd: int
     name: str
-    pending: list[tuple[str, bool]] = field(default_factory=list)
+    pending: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
 
 
 class _Emptying:
