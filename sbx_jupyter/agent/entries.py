@@ -12,7 +12,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.agent.parallel_listing import read_in_halves
+from sbx_jupyter.agent.parallel_listing import read_in_parallel
 
 from ..errors import InvalidArgumentError, ResourceExhaustedError
 from ..protocol.agent import LISTING_PIECE
@@ -171,7 +171,7 @@ class EntryReader:
         with _inside(directory or "/") as here:
             items = _sorted_items(here, patience)
             if patience.is_lifted:
-                return read_in_halves(items, lambda half: self._read(half, directory, patience))
+                return read_in_parallel(items, lambda half: self._read(half, directory, patience))
             return self._read(items, directory, patience)
 
     def _read(

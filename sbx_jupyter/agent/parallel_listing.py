@@ -19,7 +19,7 @@ WORTHWHILE: Final = 4096
 """Items from which on a fork is worth its millisecond."""
 
 
-def read_in_halves(items: Sequence[T], read: Callable[[Sequence[T]], Lines]) -> Lines:
+def read_in_parallel(items: Sequence[T], read: Callable[[Sequence[T]], Lines]) -> Lines:
     """What ``read`` makes of all items; where a fork cannot be had, or dies, without one."""
     if len(items) < WORTHWHILE:
         return read(items)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Cage:
     """The first process of a sandbox, its writable directory and its control group.
 
+    The processes of a sandbox as they are controlled from outside: kill, freeze, usage. The
+    ``Placed`` of the engine's ``Slot`` pairs it with the ``Sandbox`` that talks to the agent.
+
     The engine waits by a pidfd and not as the parent, which may have changed.
     """
 
@@ -37,7 +40,7 @@ class Cage:
         records: CageRecords,
         kept: bool = False,
     ) -> None:
-        """``kept``: ``pid`` is a keeper outside of the sandbox (``family``), not its PID 1."""
+        """``kept``: ``pid`` is the keeper (``confined/keeper.py``), outside the sandbox."""
         self.sandbox_id = sandbox_id
         self.pid = pid
         self.pidfd = pidfd

@@ -25,7 +25,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
     SandboxGroup,
     find_hierarchies,
 )
-from sbx_jupyter.isolation.kernel.processors import AFFINITY, Spread
+from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
 from sbx_jupyter.isolation.process_resources import OpenFiles
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
@@ -110,7 +110,7 @@ class Fence:
         self._zygote: ZygoteProcess | None = None
         self._starting = asyncio.Lock()
         self._cages = CageRecords(self._data_dir / "cages")
-        self._spread = Spread()
+        self._processor_allocator = ProcessorAllocator()
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
         name = hashlib.sha256(os.fsencode(self._data_dir)).hexdigest()[:8]
         self._groups = ControlGroups(find_hierarchies(), name)
@@ -259,7 +259,9 @@ class Fence:
         """The processors to bind a sandbox to; none where a control group does better."""
         if self._report.limits.get("cpu") != AFFINITY or not count or "limits" in self._without:
             return []
-        return self._spread.choose(count, [cage.pid for cage in self._living if cage.pidfd >= 0])
+        return self._processor_allocator.choose(
+            count, [cage.pid for cage in self._living if cage.pidfd >= 0]
+        )
 
     def _relative(self, path: Path) -> str:
         try:

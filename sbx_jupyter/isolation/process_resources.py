@@ -72,19 +72,19 @@ def open_files(pids: list[int]) -> OpenFiles:
     be hidden behind others. A file that many of very many descriptors show may then count more
     than once.
     """
-    looks = _Looks(max(_MAX_LOOKS // max(len(pids), 1), _MIN_LOOKS))
+    count = _OpenFileCount(max(_MAX_LOOKS // max(len(pids), 1), _MIN_LOOKS))
     end = time.monotonic() + _MAX_SECONDS
     looked_at = 0
     for pid in random.sample(pids, len(pids)):
         if time.monotonic() > end:
             break
-        looks.look_at(pid)
+        count.look_at(pid)
         looked_at += 1
-    unnamed = sum(looks.unnamed.values()) * len(pids) / max(looked_at, 1)
-    return OpenFiles(int(unnamed), tuple(looks.writers[:_MAX_WRITERS]))
+    unnamed = sum(count.unnamed.values()) * len(pids) / max(looked_at, 1)
+    return OpenFiles(int(unnamed), tuple(count.writers[:_MAX_WRITERS]))
 
 
-class _Looks:
+class _OpenFileCount:
     """The intermediate result of one count."""
 
     def __init__(self, most: int) -> None:

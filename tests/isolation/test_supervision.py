@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sbx_jupyter.isolation.confined.contained_paths import Tree
-from sbx_jupyter.isolation.kernel.processors import Spread
+from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory
+from sbx_jupyter.isolation.kernel.processors import ProcessorAllocator
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 
@@ -116,11 +116,11 @@ def test_programs_that_copy_modes_and_times_work(seen: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> tuple[Path, Tree]:
+def tree(tmp_path: Path) -> tuple[Path, ContainedDirectory]:
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "root-beside").touch()
-    return root, Tree(str(root))
+    return root, ContainedDirectory(str(root))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def tree(tmp_path: Path) -> tuple[Path, Tree]:
     ["{root}-beside", "{root}/..", "{root}/../root-beside", "/", "{root}/out", "{root}/up/x",
      "{root}/a/../..", "relative", "", "/proc/self/cwd", "{root}/in/out"],
 )  # fmt: skip
-def test_a_tree_opens_nothing_beside_it(tree: tuple[Path, Tree], path: str) -> None:
+def test_a_tree_opens_nothing_beside_it(tree: tuple[Path, ContainedDirectory], path: str) -> None:
     root, found = tree
     (root / "a").mkdir()
     (root / "out").symlink_to(f"{root}-beside")
@@ -141,7 +141,7 @@ def test_a_tree_opens_nothing_beside_it(tree: tuple[Path, Tree], path: str) -> N
             os.close(found.open(path.format(root=root).encode(), follow=follow))
 
 
-def test_a_tree_leaves_no_descriptor_behind(tree: tuple[Path, Tree]) -> None:
+def test_a_tree_leaves_no_descriptor_behind(tree: tuple[Path, ContainedDirectory]) -> None:
     root, found = tree
     (root / "loop").symlink_to(root / "loop")
     (root / "file").touch()
@@ -161,7 +161,7 @@ def test_a_tree_leaves_no_descriptor_behind(tree: tuple[Path, Tree]) -> None:
 
 def test_sandboxes_are_spread_over_the_processors() -> None:
     usable = os.sched_getaffinity(0)
-    spread = Spread()
+    spread = ProcessorAllocator()
     alone = [tuple(spread.choose(1, [])) for _ in usable]
     assert {processor for (processor,) in alone} == usable
     assert set(spread.choose(1000, [])) == usable

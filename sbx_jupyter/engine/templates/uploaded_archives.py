@@ -12,7 +12,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def check_archive(path: Path, max_bytes: int) -> int:
     try:
         with (
             opener(path, "rb") as file,
-            tarfile.open(fileobj=file, mode="r|", tarinfo=CarefulTarInfo) as tar,
+            tarfile.open(fileobj=file, mode="r|", tarinfo=LimitedTarInfo) as tar,
         ):
             for member in tar:
                 count += 1

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.confined import shared_ids
-from sbx_jupyter.isolation.confined.contained_paths import Tree, refusal
+from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory, refusal
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.kernel.notifications import read_memory, read_string
 
@@ -38,7 +38,7 @@ class Attributes:
     """Performs the supervised calls for one sandbox."""
 
     def __init__(self, root: str) -> None:
-        self._tree = Tree(root)
+        self._tree = ContainedDirectory(root)
         perform: dict[str, Callable[[Notification], None]] = {
             "chmod": lambda asked: self._chmod(asked, _HERE, *asked.arguments[:2]),
             "fchmod": self._fchmod,

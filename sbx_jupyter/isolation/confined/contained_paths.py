@@ -25,7 +25,7 @@ def refusal(code: int = errno.EACCES) -> OSError:
     return OSError(code, os.strerror(code))
 
 
-class Tree:
+class ContainedDirectory:
     """One directory and what is below it."""
 
     def __init__(self, root: str) -> None:

@@ -2,7 +2,7 @@
 
 Landlock does not keep them from the limits, the priority and the shared memory of those, from
 watching directories, nor from the modes, times and attributes of files whose path they know or
-which they may read. Some of that is denied here; the rest asks the keeper (``supervision``), who
+which they may read. Some of that is denied here; the rest asks the keeper (``keeper``), who
 does it for files of the sandbox alone.
 """
 

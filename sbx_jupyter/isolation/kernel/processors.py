@@ -13,7 +13,7 @@ AFFINITY: Final = "affinity"
 """The name of this way of limiting processor time in an ``IsolationReport``."""
 
 
-class Spread:
+class ProcessorAllocator:
     """Chooses the processors that the fewest sandboxes have, by turns where several do."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ _HEADERS: Final = (
 )
 
 
-class CarefulTarInfo(tarfile.TarInfo):
+class LimitedTarInfo(tarfile.TarInfo):
     """Refuses extended headers that would be read into memory whole: ``tarfile.ReadError``."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Final, cast
 
 from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.isolation.kernel import users as kinds
-from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class _Layer:
         file.seek(0)
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if compressed else file
         try:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=CarefulTarInfo) as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=LimitedTarInfo) as tar:
                 for member in tar:
                     self._take(tar, member)
                     tar.members = []  # type: ignore[attr-defined]

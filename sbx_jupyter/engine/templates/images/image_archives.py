@@ -22,7 +22,7 @@ from sbx_jupyter.engine.templates.images.oci import (
     is_index,
 )
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.trees.tar_headers import CarefulTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def read_archive(path: Path, blobs: Blobs) -> Image:
     Raises ``InvalidArgumentError`` for a file that is no image, ``DataLossError`` for damage.
     """
     try:
-        with tarfile.open(path, "r:*", tarinfo=CarefulTarInfo) as tar:
+        with tarfile.open(path, "r:*", tarinfo=LimitedTarInfo) as tar:
             return _Archive(tar, blobs).read()
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise InvalidArgumentError(f"the file is not a complete tar: {error}") from error

@@ -9,7 +9,7 @@ import pytest
 
 PRELUDE = """
 import os, sys
-from sbx_jupyter.agent.parallel_listing import read_in_halves
+from sbx_jupyter.agent.parallel_listing import read_in_parallel
 parent = os.getpid()
 items = range(10_000)
 whole = [(f"line {item}", "remark\\n" if item % 3000 == 0 else "") for item in items]
@@ -35,7 +35,7 @@ readers = os.pipe()
 def noting(half):
     os.write(readers[1], f"{os.getpid() == parent} ".encode())
     return read(half)
-assert read_in_halves(items, noting) == whole
+assert read_in_parallel(items, noting) == whole
 assert sorted(os.read(readers[0], 99).split()) == [b"False", b"True"]
 """)
 
@@ -46,7 +46,7 @@ def dying(half):
     if os.getpid() != parent:
         os.kill(os.getpid(), 9)
     return read(half)
-assert read_in_halves(items, dying) == whole
+assert read_in_parallel(items, dying) == whole
 """)
 
 
@@ -56,7 +56,7 @@ def test_without_a_second_process_one_reads_all(call: str) -> None:
 def refuse(*args):
     raise OSError(11, "no")
 os.{call} = refuse
-assert read_in_halves(items, read) == whole
+assert read_in_parallel(items, read) == whole
 assert open_halves() == 0
 """)
 
@@ -68,7 +68,7 @@ def failing(half):
         raise ValueError
     return read(half)
 try:
-    read_in_halves(items, failing)
+    read_in_parallel(items, failing)
 except ValueError:
     pass
 assert open_halves() == 0
