@@ -39,12 +39,10 @@ from sbx_jupyter.isolation.zygote.namespaces import REFUSED
 
 from .cage import Cage
 from .tiers import Tier
+from .tree_operations import TreeOperations, relative_to
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
-
-    from sbx_jupyter.isolation.zygote.progress import Progress
 
     from .channel import Reply
     from .tiers import IsolationReport
@@ -53,7 +51,6 @@ logger = logging.getLogger(__name__)
 
 _AGENT: Final = "sbx_jupyter.agent.main"
 _SETUP_TIMEOUT: Final = 30.0
-_COPY_TIMEOUT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +113,7 @@ class Fence:
         self._groups = ControlGroups(find_hierarchies(), name)
         self.stock: Path | None = None
         """The layer of the stock root file system, once started."""
+        self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
         self.trees: tuple[rootfs.HostTree, ...] = ()
         """The directories of the host that the stock root shows, once started."""
 
@@ -264,10 +262,7 @@ class Fence:
         )
 
     def _relative(self, path: Path) -> str:
-        try:
-            return str(path.resolve().relative_to(self._data_dir))
-        except ValueError:
-            raise IsolationError(f"{path} is not in the data directory") from None
+        return relative_to(self._data_dir, path)
 
     async def _live_zygote(self) -> ZygoteProcess:
         async with self._starting:
@@ -311,95 +306,11 @@ class Fence:
         self._living.add(cage)
         return cage
 
-    async def remove_writable(self, writable: Path) -> None:
-        """Delete a writable directory, whatever ids own what is in it. Raises ``SbxError``."""
-        path = str(self._data_dir / self._relative(writable))
-        zygote = await self._live_zygote()
-        try:
-            await zygote.call("remove", path=path, timeout=600)
-        except UnavailableError:
-            if zygote.alive:
-                raise
-            # It died over it; removing what is half removed does no harm.
-            await (await self._live_zygote()).call("remove", path=path, timeout=600)
-
-    async def measure(self, writable: Path) -> tuple[int, int]:
-        """Bytes and inodes of a writable layer, whatever ids own them. Raises ``SbxError``."""
-        (found,) = await self.measure_trees([writable / "upper"])
-        if found is None:
-            raise UnavailableError(f"{writable} could not be measured")  # it is being removed
-        return found
-
-    async def measure_trees(self, trees: Sequence[Path]) -> list[tuple[int, int] | None]:
-        """Bytes on the disk and inodes of each directory, ``None`` for one that is not there.
-
-        A file with several names counts once in a directory. Raises ``SbxError``.
-        """
-        zygote = await self._live_zygote()
-        paths = [str(self._data_dir / self._relative(tree)) for tree in trees]
-        reply = await zygote.call("measure", paths=paths, timeout=600)
-        return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
-
     async def open_files(self, cage: Cage) -> OpenFiles:
         """What a sandbox's processes hold open, whatever ids they have. Raises ``SbxError``."""
         zygote = await self._live_zygote()
         reply = await zygote.call("open_files", pid=cage.pid, kept=cage.kept, timeout=30)
         return OpenFiles(reply.body["unnamed_bytes"], tuple(reply.body["writers"]))
-
-    async def copy_tree(
-        self,
-        source: Path,
-        target: Path,
-        *,
-        since_ns: int = 0,
-        still: bool = True,
-        progress: Progress | None = None,
-    ) -> None:
-        """Copy a writable layer, sharing blocks where the file system can.
-
-        Whatever ids own the files, they and all else stay as they are. ``still`` says that nothing
-        changes meanwhile; a copy made without it is exact only after a second one with it and with
-        ``since_ns``, the time when the first began, which takes what changed from then on.
-        Raises ``SbxError``, ``CanceledError`` when ``progress`` was cancelled; then ``target`` may
-        be there in part.
-        """
-        zygote = await self._live_zygote()
-        await zygote.call(
-            "copy",
-            fds=() if progress is None else (progress.descriptor,),
-            source=str(self._data_dir / self._relative(source)),
-            target=str(self._data_dir / self._relative(target)),
-            since_ns=since_ns,
-            still=still,
-            timeout=_COPY_TIMEOUT,
-        )
-
-    async def unpack(self, sources: list[Path], target: Path) -> None:
-        """Make a directory of the layers of a container image, the lowest first.
-
-        Owners are those of the archives, as sandboxes see them. Raises ``SbxError``; then
-        ``target`` may be there in part.
-        """
-        zygote = await self._live_zygote()
-        await zygote.call(
-            "unpack",
-            sources=[str(self._data_dir / self._relative(source)) for source in sources],
-            target=str(self._data_dir / self._relative(target)),
-            timeout=_COPY_TIMEOUT,
-        )
-
-    async def merge_layers(self, layers: tuple[Path, ...], target: Path) -> None:
-        """Make one new layer of several, topmost first, that shows the same and hides the same.
-
-        Raises ``SbxError``; then ``target`` may be there in part.
-        """
-        zygote = await self._live_zygote()
-        await zygote.call(
-            "merge",
-            target=str(self._data_dir / self._relative(target)),
-            sources=[str(self._data_dir / self._relative(layer)) for layer in layers],
-            timeout=_COPY_TIMEOUT,
-        )
 
     async def collect(self, known: set[str]) -> None:
         """Kill the sandboxes of this data directory that are not in ``known``."""

@@ -63,6 +63,6 @@ async def _create(fence: Fence, folder: Path, sandbox_id: str) -> float:
         taken = time.perf_counter() - started
     await cage.kill()
     cage.close()
-    await fence.remove_writable(spec.writable)
+    await fence.tree_operations.remove(spec.writable)
     address.unlink()
     return taken

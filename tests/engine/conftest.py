@@ -67,7 +67,7 @@ async def cage(fence: Fence, data_dir: Path, run_dir: Path, limits: Limits) -> A
     yield cage
     await cage.kill()
     cage.close()
-    await fence.remove_writable(writable)
+    await fence.tree_operations.remove(writable)
 
 
 @pytest.fixture

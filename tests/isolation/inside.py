@@ -139,4 +139,4 @@ async def sandbox(
         inside.disconnect()
         await inside.cage.kill()
         inside.cage.close()
-        await fence.remove_writable(inside.cage.writable)
+        await fence.tree_operations.remove(inside.cage.writable)

@@ -172,7 +172,7 @@ async def test_a_failed_setup_says_why_and_leaves_nothing(fence: Fence, data_dir
         await create(fence, data_dir, "bad2", layers=(data_dir / "layers" / "absent",))
     assert _descriptors() == descriptors
     assert not {"bad1", "bad2"} & set(os.listdir(data_dir / "cages"))
-    await fence.remove_writable(data_dir / "sandboxes" / "bad1")
+    await fence.tree_operations.remove(data_dir / "sandboxes" / "bad1")
 
 
 async def test_paths_outside_the_data_directory_are_refused(
@@ -182,7 +182,7 @@ async def test_paths_outside_the_data_directory_are_refused(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, refused:
         await fence.create(spec_for(data_dir, "out", layers=(tmp_path,)), listener)
     with pytest.raises(IsolationError, match="not in the data directory"):
-        await fence.remove_writable(tmp_path)
+        await fence.tree_operations.remove(tmp_path)
     assert tmp_path.exists()
 
 
@@ -194,7 +194,7 @@ async def test_many_sandboxes_are_made_at_once(fence: Fence, data_dir: Path) -> 
         inside.disconnect()
         await inside.cage.kill()
         inside.cage.close()
-        await fence.remove_writable(inside.cage.writable)
+        await fence.tree_operations.remove(inside.cage.writable)
 
 
 async def test_a_very_deep_tree_is_removed(fence: Fence, data_dir: Path) -> None:

@@ -84,7 +84,9 @@ async def test_nothing_is_hidden_by_very_many_descriptors_and_the_zygote_goes_on
         counting = asyncio.create_task(fence.open_files(box.cage))
         asked = 0
         while not counting.done():
-            await fence.measure_trees([data_dir / "nothing"])  # what else the zygote is asked
+            await fence.tree_operations.measure_all(
+                [data_dir / "nothing"]
+            )  # what else the zygote is asked
             asked += 1
         await counting
         assert asked >= 2

@@ -152,7 +152,7 @@ async def test_a_layer_shows_below_the_writable_part(fence: Fence, data_dir: Pat
             ran = await second.run("cat /etc/from-layer /usr/local/bin/tool; hostname")
             assert ran.out == "sealed\nbin\nlayered2\n"
     finally:
-        await fence.remove_writable(layer)
+        await fence.tree_operations.remove(layer)
 
 
 async def test_a_former_writable_directory_can_be_used_again(fence: Fence, data_dir: Path) -> None:

@@ -96,7 +96,7 @@ async def main(home: Path) -> None:
                 outcome = "made"
         except SbxError as error:
             outcome = f"{error.code}: {error.message}"
-            await fence.remove_writable(content.data / "sandboxes" / sandbox_id)
+            await fence.tree_operations.remove(content.data / "sandboxes" / sandbox_id)
         left = [where for where in ("cages", "sandboxes") if os.listdir(content.data / where)]
         seen[name] = {"outcome": outcome, "reached": content.reached(), "left": left}
     await fence.stop()

@@ -165,7 +165,7 @@ class LocalPlacement:
 
     async def remove(self, sandbox_id: str) -> None:
         writable = self._data_dir.writable(sandbox_id)
-        await self._fence.remove_writable(writable)
+        await self._fence.tree_operations.remove(writable)
         await asyncio.to_thread(_remove_directories, writable, self._data_dir.run(sandbox_id))
 
     async def discard(

@@ -149,7 +149,7 @@ class DiskReporter:
         trees = [data_dir.writable(sandbox_id) / "upper" for sandbox_id in sandboxes]
         trees += [self._folder / "volumes" / volume_id for volume_id in volumes]
         trees.append(self._folder / "stock")
-        measured = await self._fence.measure_trees(trees)
+        measured = await self._fence.tree_operations.measure_all(trees)
         found = [0 if size is None else size[0] for size in measured]
         blobs, uploads, other = await asyncio.to_thread(self._walk)
         return _OtherUse(

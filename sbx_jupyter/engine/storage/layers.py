@@ -83,14 +83,16 @@ class Layers:
 
     async def measure(self, sandbox_id: str) -> int:
         """The bytes that a sandbox has written; raises ``SbxError``."""
-        return (await self._fence.measure(self._data_dir.writable(sandbox_id)))[0]
+        return (await self._fence.tree_operations.measure(self._data_dir.writable(sandbox_id)))[0]
 
     async def sizes(self, names: Iterable[str]) -> dict[str, Size]:
         """The size of each layer; layers never change, so each is measured once. ``SbxError``."""
         unknown = [name for name in dict.fromkeys(names) if name not in self._sizes]
         for start in range(0, len(unknown), _MEASURED_AT_ONCE):
             part = unknown[start : start + _MEASURED_AT_ONCE]
-            found = await self._fence.measure_trees([self._data_dir.path / name for name in part])
+            found = await self._fence.tree_operations.measure_all(
+                [self._data_dir.path / name for name in part]
+            )
             for name, size in zip(part, found, strict=True):
                 if size is not None:
                     self._sizes[name] = Size(*size)
@@ -155,7 +157,7 @@ class Layers:
         source = self._data_dir.writable(sandbox_id) / "upper"
         target = self._data_dir.path / name
         try:
-            await self._fence.copy_tree(
+            await self._fence.tree_operations.copy(
                 source, target, since_ns=since_ns, still=still, progress=progress
             )
         except SbxError as error:
@@ -174,7 +176,7 @@ class Layers:
         with self.hold(names):
             try:
                 sources = tuple(self._data_dir.path / layer for layer in names)
-                await self._fence.merge_layers(sources, target)
+                await self._fence.tree_operations.merge(sources, target)
             except SbxError as error:
                 raise translate(error, "putting layers together") from error
         await asyncio.to_thread(sync_filesystem, target)
@@ -197,7 +199,7 @@ class Layers:
                 continue
             reached("layers.unused")
             try:
-                await self._fence.remove_writable(path)
+                await self._fence.tree_operations.remove(path)
             except SbxError:
                 _log.exception("the layer %s could not be removed", name)
                 continue

@@ -134,7 +134,7 @@ class DiskEnforcer:
 
     async def _measure(self, placed: Placed, limit_mb: int) -> None:
         started = time.monotonic()
-        size, inodes = await self._fence.measure(placed.cage.writable)
+        size, inodes = await self._fence.tree_operations.measure(placed.cage.writable)
         files = await self._fence.open_files(placed.cage)
         size += files.unnamed_bytes
         self._at = time.monotonic()

@@ -141,7 +141,7 @@ class ImageStore:
     async def _unpack_to(self, layer: str, image: Image) -> None:
         target = self._context.data_dir.path / layer
         try:
-            await self._fence.unpack(
+            await self._fence.tree_operations.unpack(
                 await asyncio.to_thread(self._blobs.unpackable, image.layers), target
             )
         except SbxError as error:

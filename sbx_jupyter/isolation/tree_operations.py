@@ -1,0 +1,120 @@
+"""Works on directory trees below the data directory, in processes that the zygote forks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import IsolationError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from sbx_jupyter.isolation.zygote.client import ZygoteProcess
+    from sbx_jupyter.isolation.zygote.progress import Progress
+
+_COPY_TIMEOUT: Final = 3600.0
+
+
+def relative_to(data_dir: Path, path: Path) -> str:
+    """``path`` as the zygote takes it; raises ``IsolationError`` outside of the data directory."""
+    try:
+        return str(path.resolve().relative_to(data_dir))
+    except ValueError:
+        raise IsolationError(f"{path} is not in the data directory") from None
+
+
+class TreeOperations:
+    """Removes, measures, copies, unpacks and merges trees, whatever ids own the files."""
+
+    def __init__(self, data_dir: Path, zygote: Callable[[], Awaitable[ZygoteProcess]]) -> None:
+        """``zygote`` gives a live zygote, and starts one where there is none."""
+        self._data_dir = data_dir
+        self._zygote = zygote
+
+    async def remove(self, directory: Path) -> None:
+        """Delete a writable directory, whatever ids own what is in it. Raises ``SbxError``."""
+        path = self._path(directory)
+        zygote = await self._zygote()
+        try:
+            await zygote.call("remove", path=path, timeout=600)
+        except UnavailableError:
+            if zygote.alive:
+                raise
+            # It died over it; removing what is half removed does no harm.
+            await (await self._zygote()).call("remove", path=path, timeout=600)
+
+    async def measure(self, writable: Path) -> tuple[int, int]:
+        """Bytes and inodes of a writable layer, whatever ids own them. Raises ``SbxError``."""
+        (found,) = await self.measure_all([writable / "upper"])
+        if found is None:
+            raise UnavailableError(f"{writable} could not be measured")  # it is being removed
+        return found
+
+    async def measure_all(self, trees: Sequence[Path]) -> list[tuple[int, int] | None]:
+        """Bytes on the disk and inodes of each directory, ``None`` for one that is not there.
+
+        A file with several names counts once in a directory. Raises ``SbxError``.
+        """
+        zygote = await self._zygote()
+        paths = [self._path(tree) for tree in trees]
+        reply = await zygote.call("measure", paths=paths, timeout=600)
+        return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
+
+    async def copy(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        since_ns: int = 0,
+        still: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        """Copy a writable layer, sharing blocks where the file system can.
+
+        Whatever ids own the files, they and all else stay as they are. ``still`` says that nothing
+        changes meanwhile; a copy made without it is exact only after a second one with it and with
+        ``since_ns``, the time when the first began, which takes what changed from then on.
+        Raises ``SbxError``, ``CanceledError`` when ``progress`` was cancelled; then ``target`` may
+        be there in part.
+        """
+        zygote = await self._zygote()
+        await zygote.call(
+            "copy",
+            fds=() if progress is None else (progress.descriptor,),
+            source=self._path(source),
+            target=self._path(target),
+            since_ns=since_ns,
+            still=still,
+            timeout=_COPY_TIMEOUT,
+        )
+
+    async def unpack(self, sources: list[Path], target: Path) -> None:
+        """Make a directory of the layers of a container image, the lowest first.
+
+        Owners are those of the archives, as sandboxes see them. Raises ``SbxError``; then
+        ``target`` may be there in part.
+        """
+        zygote = await self._zygote()
+        await zygote.call(
+            "unpack",
+            sources=[self._path(source) for source in sources],
+            target=self._path(target),
+            timeout=_COPY_TIMEOUT,
+        )
+
+    async def merge(self, layers: tuple[Path, ...], target: Path) -> None:
+        """Make one new layer of several, topmost first, that shows the same and hides the same.
+
+        Raises ``SbxError``; then ``target`` may be there in part.
+        """
+        zygote = await self._zygote()
+        await zygote.call(
+            "merge",
+            target=self._path(target),
+            sources=[self._path(layer) for layer in layers],
+            timeout=_COPY_TIMEOUT,
+        )
+
+    def _path(self, path: Path) -> str:
+        return str(self._data_dir / relative_to(self._data_dir, path))
