@@ -26,4 +26,4 @@ venv=.venv-second
 $venv/bin/python -m pip install --quiet ".[test]"
 echo "The unit tests under $($venv/bin/python --version):"
 $venv/bin/python -m pytest -q -o cache_dir=.pytest_cache/second \
-  tests/protocol tests/agent tests/isolation tests/client tests/engine tests/widgets "$@"
+  tests/protocol tests/agent tests/isolation tests/client tests/engine/live tests/widgets "$@"

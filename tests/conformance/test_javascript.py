@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.templates.images import BUSYBOX, TinyImage
-from tests.templates.registries import REGISTRY, htpasswd, push, serve_registry
+from tests.engine.templates.images import BUSYBOX, TinyImage
+from tests.engine.templates.registries import REGISTRY, htpasswd, push, serve_registry
 
 FOLDER = Path(__file__).parent / "node"
 

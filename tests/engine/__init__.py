@@ -1,0 +1,1 @@
+"""The engine: whole engines here, its packages in the folders below."""

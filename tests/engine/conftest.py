@@ -1,97 +1,59 @@
-"""Real sandboxes: a fence, a cage with an agent in it, and the engine's view of that."""
+"""Engines on temporary data directories, with real sandboxes."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import shutil
-import socket
 import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from sbx_jupyter.engine.live.process import ProcessSettings
-from sbx_jupyter.engine.live.sandbox import SOCKET_NAME, Sandbox
-from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
-from sbx_jupyter.isolation.tiers import choose, detect
+from sbx_jupyter.engine.engine import Engine, EngineConfig
+from sbx_jupyter.errors import NotFoundError
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+MakeEngine = Callable[..., Awaitable[Engine]]
 
-    from sbx_jupyter.isolation.cage import Cage
-
-SANDBOX_ID = "iruntimetests"
+FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+"""Every engine here makes a stock layer of a thousand files: in memory that takes a tenth."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """One for the session: the stock root file system is made once."""
-    folder = Path(tempfile.mkdtemp(prefix="runtime-"))
-    yield folder
-    shutil.rmtree(folder)
+    path = Path(tempfile.mkdtemp(prefix="plat-", dir=FAST_DISK))
+    yield path / "data"
+    shutil.rmtree(path)
 
 
 @pytest.fixture
-def limits() -> Limits:
-    return Limits(memory_mb=512, cpu_count=2, processes=400, disk_mb=1024, open_files=1024)
+async def make_engine(data_dir: Path) -> AsyncIterator[MakeEngine]:
+    """Start an engine; one after the other may use the same data directory."""
+    made: list[Engine] = []
 
-
-@pytest.fixture
-async def fence(data_dir: Path) -> AsyncIterator[Fence]:
-    report = detect(data_dir)
-    fence = Fence(data_dir, report, choose(report))
-    await fence.start()
-    yield fence
-    await fence.stop()
-
-
-@pytest.fixture
-def run_dir(data_dir: Path) -> Iterator[Path]:
-    folder = data_dir / "run" / SANDBOX_ID
-    folder.mkdir(parents=True)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-async def cage(fence: Fence, data_dir: Path, run_dir: Path, limits: Limits) -> AsyncIterator[Cage]:
-    """A fenced sandbox whose agent waits for an engine."""
-    writable = data_dir / "writable" / SANDBOX_ID
-    spec = FenceSpec(
-        sandbox_id=SANDBOX_ID, layers=(), base="host", writable=writable, limits=limits
-    )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(run_dir / SOCKET_NAME))
-        listener.listen(8)
-        cage = await fence.create(spec, listener)
-    yield cage
-    await cage.kill()
-    cage.close()
-    await fence.tree_operations.remove(writable)
-
-
-@pytest.fixture
-async def make_sandbox(
-    cage: Cage, run_dir: Path, limits: Limits
-) -> AsyncIterator[Callable[..., Awaitable[Sandbox]]]:
-    """Connects to the one cage of the test, as the first engine or one after it."""
-    made: list[Sandbox] = []
-
-    async def make(**settings: float) -> Sandbox:
-        process_settings = ProcessSettings(**settings)  # type: ignore[arg-type]
-        sandbox = Sandbox(
-            SANDBOX_ID, cage, run_dir, limits=limits, process_settings=process_settings
-        )
-        made.append(sandbox)
-        await sandbox.open(envs={"E2B_SANDBOX": "true"}, default_user="user", default_cwd="")
-        return sandbox
+    async def make(**config) -> Engine:
+        engine = Engine(EngineConfig(data_dir, **{"pool_size": 0, **config}))
+        await engine.start()
+        made.append(engine)
+        return engine
 
     yield make
-    for sandbox in made:
-        await sandbox.aclose()
+    running = [engine for engine in made if engine._components is not None]
+    if not running and data_dir.exists():
+        running = [await make()]
+    for engine in running:
+        await asyncio.gather(*(_kill(engine, row.sandbox_id) for row in engine.sandboxes.rows()))
+        await engine.stop(kill_sandboxes=True)
+
+
+async def _kill(engine: Engine, sandbox_id: str) -> None:
+    """Kill a sandbox that may be ending by itself."""
+    with contextlib.suppress(NotFoundError):
+        await engine.sandboxes.kill(sandbox_id)
 
 
 @pytest.fixture
-async def sandbox(make_sandbox: Callable[..., Awaitable[Sandbox]]) -> Sandbox:
-    """A live sandbox with the usual settings."""
-    return await make_sandbox()
+async def engine(make_engine: MakeEngine) -> Engine:
+    return await make_engine()

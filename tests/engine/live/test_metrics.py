@@ -1,0 +1,79 @@
+"""Readings of a sandbox that works (interface 4.3)."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from tests.engine.live.running import bash, run
+from tests.waiting import async_until
+
+_MIB = 1024 * 1024
+
+
+async def test_a_reading_has_the_limits_and_the_time(sandbox):
+    reading = await sandbox.read_metrics()
+
+    assert abs(reading.ts - time.time()) < 5
+    assert reading.cpu_count == sandbox.limits.cpu_count
+    assert reading.mem_total == sandbox.limits.memory_mb * _MIB
+    assert reading.mem_total_mib == sandbox.limits.memory_mb
+    assert reading.mem_used_mib == reading.mem_used // _MIB
+    assert 0 < reading.mem_used < reading.mem_total
+    assert 0 <= reading.disk_used < reading.disk_total
+
+
+async def test_a_busy_process_shows_in_the_processor_time(sandbox):
+    async def used() -> float:
+        """The share since the last reading, which is a step of waiting ago."""
+        return (await sandbox.read_metrics()).cpu_used_pct
+
+    process = await sandbox.processes.start(bash("while :; do :; done"))
+
+    # One of two cores, on a machine that others use as well.
+    busy = await async_until(lambda: _above(8, used), step=0.5)
+    assert busy <= 60
+    assert busy == round(busy, 2)
+    await process.signal(9)
+    await async_until(lambda: process.has_ended)
+    await async_until(lambda: _below(busy / 2, used), step=0.5)
+
+
+async def _above(bound: float, read: Callable[[], Awaitable[float]]) -> float | None:
+    found = await read()
+    return found if found > bound else None
+
+
+async def _below(bound: float, read: Callable[[], Awaitable[float]]) -> bool:
+    return await read() < bound
+
+
+async def test_memory_that_a_process_holds_shows(sandbox):
+    before = (await sandbox.read_metrics()).mem_used
+    script = "python3 -c \"x = b'1' * (100 << 20); print('held', flush=True); input()\""
+    process = await sandbox.processes.start(bash(script, stdin=True))
+    assert (await anext(process.subscribe())).chunk == b"held\n"
+
+    after = (await sandbox.read_metrics()).mem_used
+
+    assert after - before > 90 * _MIB
+
+
+async def test_what_is_written_shows_in_the_disk_usage(sandbox, monkeypatch):
+    monkeypatch.setattr("sbx_jupyter.engine.live.metrics._DISK_INTERVAL", 0.1)
+    before = (await sandbox.read_metrics()).disk_used
+    await run(sandbox, "head -c 30M /dev/urandom > /home/user/large")
+
+    async def grown() -> int | None:
+        found = (await sandbox.read_metrics()).disk_used - before
+        return found if found >= 29 * _MIB else None
+
+    assert await async_until(grown, step=0.1) < 40 * _MIB
+
+
+async def test_a_reading_costs_the_event_loop_almost_nothing(sandbox):
+    await sandbox.read_metrics()
+    started = time.thread_time()
+
+    for _ in range(50):
+        await sandbox.read_metrics()
+
+    assert (time.thread_time() - started) / 50 < 0.001

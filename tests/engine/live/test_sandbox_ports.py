@@ -1,0 +1,95 @@
+"""Connections between the engine and ports inside a sandbox (interface 2.1)."""
+
+import asyncio
+import time
+
+import pytest
+
+from sbx_jupyter.errors import UnavailableError
+from tests.engine.live.running import bash, count_descriptors, listen_until
+
+_SERVE = """exec python3 -c "
+import socket
+server = socket.create_server(('{host}', 0), family=socket.{family}, backlog=64)
+print(server.getsockname()[1], flush=True)
+while True:
+    peer = server.accept()[0]
+    peer.sendall(b'hello')
+    peer.close()
+" """
+
+
+async def _serve(sandbox, host: str = "127.0.0.1", family: str = "AF_INET") -> int:
+    script = _SERVE.format(host=host, family=family)
+    subscription = (await sandbox.processes.start(bash(script))).subscribe()
+    return int(await listen_until(subscription, b"\n"))
+
+
+async def _read(sock) -> bytes:
+    try:
+        return await asyncio.get_running_loop().sock_recv(sock, 100)
+    finally:
+        sock.close()
+
+
+async def test_a_listening_port_can_be_connected_to(sandbox):
+    port = await _serve(sandbox)
+
+    sock = await sandbox.connect_port(port)
+
+    assert sock.getblocking() is False
+    assert await _read(sock) == b"hello"
+
+
+async def test_a_port_that_listens_on_ipv6_alone_is_found_too(sandbox):
+    port = await _serve(sandbox, "::1", "AF_INET6")
+
+    assert await _read(await sandbox.connect_port(port)) == b"hello"
+
+
+async def test_more_connections_than_the_pool_has_sockets(sandbox):
+    port = await _serve(sandbox)
+
+    sockets = await asyncio.gather(*(sandbox.connect_port(port) for _ in range(50)))
+
+    assert await asyncio.gather(*(_read(sock) for sock in sockets)) == [b"hello"] * 50
+
+
+async def test_a_closed_port_is_refused_quickly_and_leaks_nothing(sandbox):
+    with pytest.raises(UnavailableError, match="port is not open"):
+        await sandbox.connect_port(9)
+    before, started = count_descriptors(), time.monotonic()
+
+    for _ in range(12):
+        with pytest.raises(UnavailableError, match="port is not open"):
+            await sandbox.connect_port(9)
+
+    # Sockets come in packs of 16 and 4, so their number goes down and up again.
+    assert count_descriptors() <= before + 16
+    assert time.monotonic() - started < 5  # not by a time limit, which takes longer
+
+
+async def test_a_port_inside_can_be_served_from_outside(sandbox):
+    listener = await sandbox.listen_port(0)
+    port = listener.getsockname()[1]
+    loop = asyncio.get_running_loop()
+
+    script = f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo question >&3; cat <&3"
+    process = await sandbox.processes.start(bash(script))
+    connection, _ = await loop.sock_accept(listener)
+    assert await loop.sock_recv(connection, 100) == b"question\n"
+    await loop.sock_sendall(connection, b"answer")
+    connection.close()
+    listener.close()
+
+    assert await listen_until(process.subscribe(), b"answer") == b"answer"
+
+
+async def test_no_connection_after_the_sandbox_was_closed(sandbox):
+    port = await _serve(sandbox)
+    (await sandbox.connect_port(port)).close()
+
+    await sandbox.aclose()
+
+    with pytest.raises(UnavailableError):
+        await sandbox.connect_port(port)
