@@ -17,7 +17,7 @@ from sbx_jupyter.agent.parallel_listing import read_in_parallel
 from ..errors import InvalidArgumentError, ResourceExhaustedError
 from ..protocol.agent import LISTING_PIECE
 from . import paths
-from .workers import Patience
+from .workers import TimeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -136,7 +136,7 @@ class EntryReader:
         text = self._seconds[seconds] = format_seconds(seconds)
         return text
 
-    def list(self, root: str, depth: int, patience: Patience | None = None) -> list[str]:
+    def list(self, root: str, depth: int, budget: TimeBudget | None = None) -> list[str]:
         """All entries up to ``depth`` levels below a directory, parents first, names in order,
         each as JSON text.
 
@@ -147,11 +147,11 @@ class EntryReader:
         status = os.stat(root)
         if not stat.S_ISDIR(status.st_mode):
             raise InvalidArgumentError(f"path is not a directory: {root}")
-        patience = patience or Patience()
-        patience.demand(status.st_size, _LARGE)
+        budget = budget or TimeBudget()
+        budget.demand(status.st_size, _LARGE)
         found: list[str] = []
         # Each level waits here with what is left of it.
-        levels = [iter(self._scan("" if root == "/" else root, patience))]
+        levels = [iter(self._scan("" if root == "/" else root, budget))]
         while levels:
             if len(levels) == depth:
                 found.extend(entry for entry, _ in levels.pop())
@@ -161,26 +161,26 @@ class EntryReader:
                 entry, directory = step
                 found.append(entry)
                 if directory:
-                    levels.append(iter(self._scan(directory, patience)))
+                    levels.append(iter(self._scan(directory, budget)))
             if len(found) > MAX_ENTRIES:
                 raise ResourceExhaustedError(f"'{root}' has more than {MAX_ENTRIES} entries")
         return found
 
-    def _scan(self, directory: str, patience: Patience) -> list[tuple[str, str]]:
+    def _scan(self, directory: str, budget: TimeBudget) -> list[tuple[str, str]]:
         """The entries of one directory in order, each with its path if one can descend."""
         with _inside(directory or "/") as here:
-            items = _sorted_items(here, patience)
-            if patience.is_lifted:
-                return read_in_parallel(items, lambda half: self._read(half, directory, patience))
-            return self._read(items, directory, patience)
+            items = _sorted_items(here, budget)
+            if budget.is_lifted:
+                return read_in_parallel(items, lambda half: self._read(half, directory, budget))
+            return self._read(items, directory, budget)
 
     def _read(
-        self, items: Sequence[os.DirEntry[str]], directory: str, patience: Patience
+        self, items: Sequence[os.DirEntry[str]], directory: str, budget: TimeBudget
     ) -> list[tuple[str, str]]:
         entries: list[tuple[str, str]] = []
         folder = _quote(_printable(directory + "/"))[:-1]
         for item in items:
-            patience.step()
+            budget.step()
             path = f"{directory}/{item.name}"
             try:
                 status = item.stat(follow_symlinks=False)
@@ -207,13 +207,13 @@ def _inside(directory: str) -> Generator[str]:
         os.close(back)
 
 
-def _sorted_items(directory: str, patience: Patience) -> list[os.DirEntry[str]]:
+def _sorted_items(directory: str, budget: TimeBudget) -> list[os.DirEntry[str]]:
     """What a directory holds, in the order of the names' bytes; nothing when it vanished."""
     try:
         with os.scandir(directory) as scan:
             items: list[os.DirEntry[str]] = []
             for item in itertools.islice(scan, MAX_ENTRIES + 1):
-                patience.step()
+                budget.step()
                 items.append(item)
     except OSError as error:
         if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):

@@ -22,7 +22,7 @@ from ..errors import (
 )
 from . import entries, paths, removal, trees
 from .wire import Encoded
-from .workers import Patience
+from .workers import TimeBudget
 
 if TYPE_CHECKING:
     from .operation import Answer, Body
@@ -44,13 +44,13 @@ _MAGIC_DEVICES: Final = ("/proc", "/sys")
 class Files:
     """The operations on files of one sandbox; each returns an answer and its descriptors."""
 
-    def __init__(self, users: Users, root: str = "", *, patience: Patience | None = None) -> None:
+    def __init__(self, users: Users, root: str = "", *, budget: TimeBudget | None = None) -> None:
         """``root`` is the directory that stands for ``/`` where nothing can be mounted.
 
-        What lasts longer than ``patience`` raises ``TooLong``, to be done again by a worker.
+        What lasts longer than ``budget`` raises ``BudgetExceeded``, to be done again by a worker.
         """
         self._users = users
-        self._patience = patience or Patience()
+        self._budget = budget or TimeBudget()
         self._root = root
         self.is_confined = bool(root)
         self.default_cwd = ""
@@ -66,7 +66,7 @@ class Files:
         path = self.locate(body["path"], self._users.find(body.get("user")))
         depth = int(body.get("depth") or 1)
         try:
-            found = entries.EntryReader(self._users).list(path, depth, self._patience)
+            found = entries.EntryReader(self._users).list(path, depth, self._budget)
             return Encoded(entries.encode_listing(found)), ()
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -101,7 +101,7 @@ class Files:
             raise paths.failure(error, f"cannot look at '{source}'") from error
         self._make_dirs(os.path.dirname(destination), user)
         try:
-            trees.rename(source, destination, self._patience, layered=not self.is_confined)
+            trees.rename(source, destination, self._budget, layered=not self.is_confined)
         except FileNotFoundError as error:
             raise NotFoundError(f"source file not found: {source}") from error
         except OSError as error:
@@ -114,7 +114,7 @@ class Files:
     def remove(self, body: Body) -> Answer:
         path = self.locate(body["path"], self._users.find(body.get("user")))
         try:
-            removal.remove(path, self._patience.step)
+            removal.remove(path, self._budget.step)
         except OSError as error:
             raise InternalError(f"cannot remove '{path}': {error.strerror}") from error
         return {}, ()
@@ -167,7 +167,7 @@ class Files:
         sources = [self.locate(path, user) for path in given]
         for path, as_given in zip(sources, given, strict=True):
             self._check_source(path, as_given, target)
-        self._patience.demand(sum(os.stat(path).st_size for path in sources), _LONG_COPY)
+        self._budget.demand(sum(os.stat(path).st_size for path in sources), _LONG_COPY)
         self._make_dirs(os.path.dirname(target), user)
         if os.path.isdir(target):
             raise InvalidArgumentError(f"path is a directory: {target}")

@@ -39,7 +39,7 @@ from .supervision import Supervision
 from .usage import SandboxProcesses
 from .users import Users
 from .watch import Watches
-from .workers import Patience, TooLong, Workers
+from .workers import BudgetExceeded, TimeBudget, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,8 +76,8 @@ class Agent:
         self._sandbox_id = setup.get("sandbox_id", "")
         root = setup.get("root", "")
         self._users = Users(virtual=setup.get("users") == "virtual", root=root)
-        self._patience = Patience()
-        self._files = Files(self._users, root, patience=self._patience)
+        self._budget = TimeBudget()
+        self._files = Files(self._users, root, budget=self._budget)
         self._spawner = Spawner(
             self._users,
             self._files,
@@ -86,7 +86,7 @@ class Agent:
             Supervision.from_setup(setup),
             setup.get("open_files", 0),
         )
-        self._watches = Watches(self._users, self._files, self._patience)
+        self._watches = Watches(self._users, self._files, self._budget)
         self._workers = Workers(self._perform_apart, self._watches.descriptor_of)
         self._processes = SandboxProcesses()
         self._poll = select.poll()
@@ -188,10 +188,10 @@ class Agent:
         number, name = body.get("id"), body.get("op")
         fds: Sequence[int] = ()
         try:
-            self._patience.begin()
+            self._budget.begin()
             answer, fds = self._perform(name, body)
             reply = {"id": number, "ok": answer}
-        except TooLong:
+        except BudgetExceeded:
             return self._answer_apart(body)
         except SbxError as error:
             reply = {"id": number, "error": workers.describe(error)}
@@ -232,7 +232,7 @@ class Agent:
 
     def _perform_apart(self, body: Body) -> tuple[Body, Sequence[int]]:
         """The whole answer to a request; runs in a worker."""
-        self._patience.lift()
+        self._budget.lift()
         number = body.get("id")
         try:
             answer, fds = self._perform(body.get("op"), body)
@@ -270,7 +270,7 @@ class Agent:
             if operation is None:
                 raise UnimplementedError(f"no such operation: {name}")
             return operation(body)
-        except (SbxError, TooLong):
+        except (SbxError, BudgetExceeded):
             raise
         except OSError as error:
             raise paths.failure(error, f"{name} failed") from error

@@ -7,11 +7,11 @@ import errno
 import os
 import stat
 
-from .workers import Patience
+from .workers import TimeBudget
 
 
 def rename(
-    source: str, destination: str, patience: Patience | None = None, *, layered: bool = True
+    source: str, destination: str, budget: TimeBudget | None = None, *, layered: bool = True
 ) -> None:
     """``rename(2)``, if ``layered`` also for a directory that a lower layer of the overlay holds.
 
@@ -28,7 +28,7 @@ def rename(
         if not _is_layered_directory(source, destination):
             raise
         # It cannot be begun here and ended there.
-        (patience or Patience()).demand(1, 0)
+        (budget or TimeBudget()).demand(1, 0)
         _move_contents(source, destination)
 
 

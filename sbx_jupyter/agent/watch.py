@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from . import paths, system
-from .workers import Patience, TooLong
+from .workers import BudgetExceeded, TimeBudget
 
 if TYPE_CHECKING:
     from .files import Files
@@ -69,9 +69,9 @@ class _Armed:
 class Watches:
     """The watches of one sandbox."""
 
-    def __init__(self, users: Users, files: Files, patience: Patience) -> None:
+    def __init__(self, users: Users, files: Files, budget: TimeBudget) -> None:
         self._users = users
-        self._patience = patience
+        self._budget = budget
         self._files = files
         self._watches: dict[int, _Watch] = {}
         self._last_id = 0
@@ -84,7 +84,7 @@ class Watches:
         """
         if (begun := body.get(_BEGUN)) is not None:  # a worker continues an earlier try
             watch = self._watches[begun]
-            return self._described(begun, watch, _arm(watch, ".", self._patience))
+            return self._described(begun, watch, _arm(watch, ".", self._budget))
         path = self._files.locate(body["path"], self._users.find(body.get("user")))
         _check_directory(path, allow_network=bool(body.get("allow_network_mounts")))
         if len(self._watches) >= MAX_WATCHES:
@@ -97,8 +97,8 @@ class Watches:
         self._last_id += 1
         self._watches[self._last_id] = watch
         try:
-            armed = _arm(watch, ".", self._patience)
-        except TooLong:
+            armed = _arm(watch, ".", self._budget)
+        except BudgetExceeded:
             body[_BEGUN] = self._last_id
             raise
         except BaseException:
@@ -114,7 +114,7 @@ class Watches:
         paths.check(folder)
         if folder.startswith("/") or ".." in folder.split("/"):
             raise InvalidArgumentError(f"not a folder below the watched one: {folder}")
-        armed = _arm(watch, folder, self._patience)
+        armed = _arm(watch, folder, self._budget)
         return {"wds": armed.wds, "found": armed.found}, ()
 
     def remove(self, body: Body) -> Answer:
@@ -171,13 +171,13 @@ def _check_directory(path: str, *, allow_network: bool) -> None:
         raise InvalidArgumentError(f"cannot watch path on network filesystem ({name}): {path}")
 
 
-def _arm(watch: _Watch, folder: str, patience: Patience) -> _Armed:
+def _arm(watch: _Watch, folder: str, budget: TimeBudget) -> _Armed:
     """Watch a folder, then look at what it holds, so that nothing falls in between."""
     armed = _Armed()
     waiting = [folder]
     while waiting:
         folder = waiting.pop()
-        patience.step()
+        budget.step()
         is_root = folder == "."
         path = watch.path if is_root else os.path.join(watch.path, folder)
         mask = _MASK if is_root else _MASK | system.IN_DONT_FOLLOW
@@ -191,7 +191,7 @@ def _arm(watch: _Watch, folder: str, patience: Patience) -> _Armed:
             raise paths.failure(error, f"cannot watch '{path}'") from error
         if watch.recursive:
             prefix = "" if is_root else folder + "/"
-            names, folders = _look(path, patience)
+            names, folders = _look(path, budget)
             armed.found.extend(prefix + name for name in names)
             waiting.extend(prefix + name for name in reversed(folders))
     return armed
@@ -211,13 +211,13 @@ def _add(watch: _Watch, path: str, mask: int) -> int:
         os.chdir("/")
 
 
-def _look(path: str, patience: Patience) -> tuple[list[str], list[str]]:
+def _look(path: str, budget: TimeBudget) -> tuple[list[str], list[str]]:
     """The names in a folder, and those of them that are folders."""
     try:
         with os.scandir(path) as scan:
             items: list[tuple[str, bool]] = []
             for item in scan:
-                patience.step()
+                budget.step()
                 items.append((item.name, item.is_dir(follow_symlinks=False)))
     except OSError:
         return [], []  # it vanished: its watch will say so

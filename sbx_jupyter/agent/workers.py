@@ -1,9 +1,9 @@
 """Runs long operations in separate processes, so that the agent can answer meanwhile.
 
-The agent first tries an operation on a tree itself for ``PATIENCE`` seconds. If it needs longer, it
-raises ``TooLong``, and a fork of the agent, the worker, continues with what is left. The worker
-sends one complete message on a separate socket, which the agent passes on. Processes of the sandbox
-can kill a worker, but cannot trace it or send it messages.
+The agent first tries an operation on a tree itself for ``TIME_BUDGET`` seconds. If that needs
+longer, it raises ``BudgetExceeded``, and a fork of the agent, the worker, continues with what is
+left. The worker sends one complete message on a separate socket, which the agent passes on.
+Processes of the sandbox can kill a worker, but cannot trace it or send it messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .operation import Body
 
-PATIENCE: Final = 0.02
+TIME_BUDGET: Final = 0.02
 """Seconds that the agent works on one operation before it gives it to a worker."""
 
 MAX_WORKERS: Final = 4
@@ -36,11 +36,11 @@ _CHECK_EVERY: Final = 256
 """Steps between two looks at the clock."""
 
 
-class TooLong(Exception):
-    """The operation wants a worker."""
+class BudgetExceeded(Exception):
+    """The operation needs a worker."""
 
 
-class Patience:
+class TimeBudget:
     """How long the operation that runs now may take; without end in a worker."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Patience:
 
     def begin(self) -> None:
         """Start the clock for one operation."""
-        self._deadline = time.monotonic() + PATIENCE
+        self._deadline = time.monotonic() + TIME_BUDGET
         self._steps = 0
 
     def lift(self) -> None:
@@ -60,17 +60,17 @@ class Patience:
         self.is_lifted = True
 
     def step(self) -> None:
-        """Note a small piece of work. Raises ``TooLong``."""
+        """Note a small piece of work. Raises ``BudgetExceeded``."""
         if self._deadline is None:
             return
         self._steps += 1
         if self._steps % _CHECK_EVERY == 0 and time.monotonic() > self._deadline:
-            raise TooLong
+            raise BudgetExceeded
 
     def demand(self, size: int, limit: int) -> None:
-        """Raise ``TooLong`` for what is known beforehand to be long."""
+        """Raise ``BudgetExceeded`` for what is known beforehand to be long."""
         if self._deadline is not None and size > limit:
-            raise TooLong
+            raise BudgetExceeded
 
 
 @dataclass(frozen=True, slots=True)

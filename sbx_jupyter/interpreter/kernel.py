@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
 
-from sbx_jupyter.interpreter.launcher import KernelStartError, read_complaint
+from sbx_jupyter.interpreter.launcher import KernelStartError, read_start_error
 
 if TYPE_CHECKING:
     from sbx_jupyter.interpreter.launcher import Launcher
@@ -63,9 +63,9 @@ class Kernel:
             await kernel.aclose()
             raise KernelStartError(f"the {language} kernel does not answer") from error
         except KernelDiedError as error:
-            complaint = read_complaint(file)
+            reason = read_start_error(file)
             await kernel.aclose()
-            raise KernelStartError(f"the {language} kernel ended at once{complaint}") from error
+            raise KernelStartError(f"the {language} kernel ended at once{reason}") from error
         except BaseException:
             await kernel.aclose()
             raise

@@ -1,4 +1,4 @@
-"""Starts kernels: forked from the nursery, or from a kernel specification that is installed."""
+"""Starts kernels: forked from the kernel zygote, or from an installed kernel specification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.interpreter.driven import KERNELS, missing_program
+from sbx_jupyter.interpreter.program_kernels import KERNELS, missing_program
 
 if TYPE_CHECKING:
     import socket
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 _MESSAGE_LIMIT: Final = 64 * 1024
 
 
-def complaint_path(connection_file: str) -> Path:
+def start_error_path(connection_file: str) -> Path:
     """Where a forked kernel leaves why it ended."""
     return Path(f"{connection_file}.error")
 
 
-def read_complaint(connection_file: str) -> str:
+def read_start_error(connection_file: str) -> str:
     """The last line of what a kernel that ended had to say, after a colon; nothing if nothing."""
     try:
-        said = complaint_path(connection_file).read_text(errors="replace").strip()
+        said = start_error_path(connection_file).read_text(errors="replace").strip()
     except OSError:
         return ""
     return f": {said.splitlines()[-1]}" if said else ""
@@ -38,7 +38,7 @@ class KernelStartError(Exception):
 
 
 class Launcher:
-    """The nursery's other side. ``lost`` is set when the nursery is gone."""
+    """Starts kernels through the kernel zygote; ``lost`` is set when that is gone."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
@@ -78,7 +78,7 @@ class Launcher:
         pid = int(answer["pid"])
         if pid in self._early:
             self._early.discard(pid)
-            raise KernelStartError(f"the kernel ended at once{read_complaint(connection_file)}")
+            raise KernelStartError(f"the kernel ended at once{read_start_error(connection_file)}")
         self._ended[pid] = ended
         return pid
 

@@ -9,11 +9,11 @@ import sys
 
 
 def main() -> None:
-    """Serve until the nursery ends or this process is killed.
+    """Serve until the kernel zygote ends or this process is killed.
 
     The socket listens before large modules are imported: a request that comes early waits in the
-    backlog. Then everything that a kernel imports is loaded once, and a child, the nursery, is
-    forked off while this process has one thread and no event loop.
+    backlog. Then everything that a kernel imports is loaded once, and the kernel zygote is forked
+    while this process has one thread and no event loop.
     """
     parser = argparse.ArgumentParser(prog="interpreter")
     parser.add_argument("--port", type=int, default=49999)
@@ -22,15 +22,15 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", arguments.port), backlog=128)
     print(f"listening on {listener.getsockname()[1]}", flush=True)
 
-    from sbx_jupyter.interpreter import nursery
+    from sbx_jupyter.interpreter import kernel_zygote
 
-    nursery.preload()
+    kernel_zygote.preload()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         listener.close()
         ours.close()
-        nursery.run(theirs)
+        kernel_zygote.run(theirs)
     theirs.close()
 
     from sbx_jupyter.interpreter.server import serve

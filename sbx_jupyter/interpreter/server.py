@@ -154,18 +154,18 @@ def _is_text_map(value: Any) -> bool:
     return all(isinstance(item, str) for item in cast("dict[str, Any]", value).values())
 
 
-def serve(listener: socket.socket, nursery: socket.socket, envs_path: str | None) -> int:
-    """Serve until the nursery is gone or SIGTERM; the exit status."""
-    return asyncio.run(_serve(listener, nursery, SandboxVariables(envs_path)))
+def serve(listener: socket.socket, kernel_zygote: socket.socket, envs_path: str | None) -> int:
+    """Serve until the kernel zygote is gone or SIGTERM; the exit status."""
+    return asyncio.run(_serve(listener, kernel_zygote, SandboxVariables(envs_path)))
 
 
 async def _serve(
-    listener: socket.socket, nursery: socket.socket, variables: SandboxVariables
+    listener: socket.socket, kernel_zygote: socket.socket, variables: SandboxVariables
 ) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
-    launcher = Launcher(nursery)
+    launcher = Launcher(kernel_zygote)
     contexts = Contexts(launcher, variables, os.environ.get("HOME") or "/")
     listener.setblocking(False)
     server = tornado.httpserver.HTTPServer(_application(contexts), max_body_size=MAX_BODY)

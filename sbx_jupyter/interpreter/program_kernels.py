@@ -60,7 +60,7 @@ class Output:
             return None
 
 
-class DrivenKernel(Kernel):
+class ProgramKernel(Kernel):
     """A kernel around one driver process, which is started with the kernel and after its end."""
 
     implementation = "sbx-jupyter"
@@ -208,7 +208,7 @@ class DrivenKernel(Kernel):
         """Nothing was changed by ``pre_handler_hook``."""
 
 
-class BashKernel(DrivenKernel):
+class BashKernel(ProgramKernel):
     """Bash, whose variables, functions and directory stay from one execution to the next."""
 
     language = "bash"
@@ -224,7 +224,7 @@ class BashKernel(DrivenKernel):
         return {} if raw == "0" else _failure("ExitStatus", raw)
 
 
-class JavaScriptKernel(DrivenKernel):
+class JavaScriptKernel(ProgramKernel):
     """Node, with top-level await and the variables of its global scope kept."""
 
     language = "javascript"
@@ -254,7 +254,7 @@ class TypeScriptKernel(JavaScriptKernel):
         return await super()._run("\x01" + code, silent)
 
 
-KERNELS: Final[dict[str, type[DrivenKernel]]] = {
+KERNELS: Final[dict[str, type[ProgramKernel]]] = {
     "bash": BashKernel,
     "javascript": JavaScriptKernel,
     "typescript": TypeScriptKernel,

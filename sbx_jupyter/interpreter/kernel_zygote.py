@@ -1,4 +1,4 @@
-"""The nursery: a process with one thread and everything loaded, from which kernels are forked.
+"""The kernel zygote: a process with one thread and all imports done, which forks kernels.
 
 Requests and answers are JSON datagrams:
 
@@ -35,7 +35,7 @@ def preload() -> None:
     """Import what every kernel needs, before there is a second thread."""
 
     importlib.import_module("sbx_jupyter.interpreter.display")
-    importlib.import_module("sbx_jupyter.interpreter.driven")
+    importlib.import_module("sbx_jupyter.interpreter.program_kernels")
 
     # What lives now lives for ever: keep its pages shared among the kernels.
     gc.collect()
@@ -104,7 +104,7 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
     except BaseException:
         # The output of this process is not read, but the launcher reads this file.
         with contextlib.suppress(OSError):
-            path = launcher.complaint_path(request["connection_file"])
+            path = launcher.start_error_path(request["connection_file"])
             path.write_text(traceback.format_exc()[-_COMPLAINT:])
     finally:
         os._exit(status)
@@ -113,13 +113,13 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
 def _run_kernel(kind: str, connection_file: str) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
-    from sbx_jupyter.interpreter import display, driven
+    from sbx_jupyter.interpreter import display, program_kernels
 
     # The archive that we came in is no place for the user's imports to look.
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".pyz")]
     options: dict[str, Any] = {"connection_file": connection_file, "parent_handle": 0}
     if kind != "python":
-        options["kernel_class"] = driven.KERNELS[kind]
+        options["kernel_class"] = program_kernels.KERNELS[kind]
     app = IPKernelApp.instance(**options)
     app.initialize([])  # pyright: ignore[reportUnknownMemberType] - untyped there
     if kind == "python":
