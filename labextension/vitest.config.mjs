@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     environment: 'happy-dom',
+    // A process for each file does not start in time, or at all, on a machine that is busy.
+    pool: 'threads',
     include: ['tests/**/*.test.ts'],
     coverage: {
       enabled: true,
