@@ -6,8 +6,10 @@ Arguments: an empty directory of the ordinary user that runs this. Standard libr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -22,6 +24,14 @@ from tests.isolation.inside import LIMITS, Inside, sandbox
 from tests.waiting import async_until
 
 PROCESSES = 40
+ROUNDS = 50
+STUBBORN = (
+    "export LEFT=MARK; trap '' TERM HUP;"
+    "(setsid sh -c 'trap \"\" TERM; while :; do sleep 0.3; done' &);"
+    "setsid sh -c 'kill -STOP $$; sleep 99' & (sleep 99 &); exec sleep 99"
+)
+"""Programs in other sessions, orphans, stopped ones."""
+
 MOST_FORKS = 3000
 
 DATAGRAMS = """
@@ -119,6 +129,41 @@ async def follow_links(fence: Fence, home: Path) -> str:
     return target.read_text() + str(os.listdir(home / "etc-of-the-user"))
 
 
+async def kill_keepers(fence: Fence, data: Path) -> dict[str, object]:
+    """What keepers that are killed at any moment leave behind."""
+    left: list[str] = []
+    chance = random.Random(20)
+    for index in range(ROUNDS):
+        mark = f"left-by-round-{index}-of-{os.getpid()}"
+        async with contextlib.AsyncExitStack() as stack:
+            inside = await stack.enter_async_context(sandbox(fence, data, f"kept{index}"))
+            await inside.start(STUBBORN.replace("MARK", mark))
+            if index % 5 == 0:
+                await async_until(lambda mark=mark: len(_marked(mark)) >= 3)
+            if index % 3 == 0:
+                await inside.cage.freeze()
+            if index % 7 == 0:
+                os.kill(inside.cage.pid, signal.SIGTERM)
+            await asyncio.sleep(chance.random() * 0.03)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(inside.cage.pid, signal.SIGKILL)
+            await inside.cage.wait_dead()
+            try:
+                await async_until(lambda mark=mark: not _marked(mark), timeout=5)
+            except AssertionError:
+                left += _marked(mark)
+    return {"rounds": ROUNDS, "left": left}
+
+
+def _marked(mark: str) -> list[str]:
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (path / "environ").read_bytes():
+                found.append(path.name)
+    return found
+
+
 async def main(home: Path) -> None:
     data = home / "data"
     report = detect(data)
@@ -130,6 +175,7 @@ async def main(home: Path) -> None:
         seen["datagrams"] = await send_datagrams(inside, home)
         seen["ceiling"] = (await inside.run("ulimit -Hu; ulimit -u 99999 2>&1")).out.split("\n")[0]
         seen["raised"] = (await inside.run("ulimit -u 99999 && echo raised")).out
+    seen["keepers"] = await kill_keepers(fence, data)
     if "bomb" in sys.argv:
         async with sandbox(fence, data, "bombed", **limits) as inside:
             seen["bomb"] = await bomb(inside)

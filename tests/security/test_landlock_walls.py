@@ -61,3 +61,7 @@ def test_the_kernel_stops_a_bomb_that_nobody_watches(seen: dict[str, Any]) -> No
 
 def test_set_up_writes_through_no_link(seen: dict[str, Any]) -> None:
     assert seen["links"] == "kept[]"
+
+
+def test_a_killed_keeper_leaves_no_process(seen: dict[str, Any]) -> None:
+    assert seen["keepers"] == {"rounds": 50, "left": []}

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import procfs, wire
-from sbx_jupyter.isolation.confined import keeper, setup
+from sbx_jupyter.isolation.confined import guardian, keeper, setup
 from sbx_jupyter.isolation.kernel import landlock, syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.zygote import cage_records, host_mounts, namespaces, worker
@@ -162,7 +162,10 @@ class Zygote:
         given = [outcome]
         try:
             fenced = config.users != users.HOST
-            pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES if fenced else 0, cgroup)
+            if fenced:
+                pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES, cgroup)
+            else:
+                pid, pidfd = guardian.fork_guarded(cgroup)
             given = [pidfd, outcome]
             if pid == 0 and not fenced:
                 self._become_keeper(config, order, mapped, report, listener)
@@ -234,8 +237,10 @@ class Zygote:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             root = keeper.prepare(order, config.host.data)
             door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            own = os.getpid()
             agent = os.fork()
             if agent == 0:
+                guardian.die_with(own, signal.SIGKILL)
                 door.close()
                 self._become_confined(config, order, report, listener, inside.detach(), readable)
             inside.close()
