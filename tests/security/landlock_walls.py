@@ -18,11 +18,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import LIMITS, Inside, sandbox
-from tests.waiting import async_until
+from tests.waiting import async_until, until
 
+PATIENCE = 100
+"""Seconds for all of it."""
 PROCESSES = 40
 ROUNDS = 50
 STUBBORN = (
@@ -130,8 +134,7 @@ async def follow_links(fence: Fence, home: Path) -> str:
 
 
 async def kill_keepers(fence: Fence, data: Path) -> dict[str, object]:
-    """What keepers that are killed at any moment leave behind."""
-    left: list[str] = []
+    """What keepers leave behind when they or their guardians are killed at any moment."""
     chance = random.Random(20)
     for index in range(ROUNDS):
         mark = f"left-by-round-{index}-of-{os.getpid()}"
@@ -142,17 +145,25 @@ async def kill_keepers(fence: Fence, data: Path) -> dict[str, object]:
                 await async_until(lambda mark=mark: len(_marked(mark)) >= 3)
             if index % 3 == 0:
                 await inside.cage.freeze()
+            victim = inside.cage.pid if index % 4 != 3 else _guardian_of(inside.cage.pid)
             if index % 7 == 0:
                 os.kill(inside.cage.pid, signal.SIGTERM)
             await asyncio.sleep(chance.random() * 0.03)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(inside.cage.pid, signal.SIGKILL)
+                os.kill(victim, signal.SIGKILL)
             await inside.cage.wait_dead()
             try:
-                await async_until(lambda mark=mark: not _marked(mark), timeout=5)
+                await async_until(lambda mark=mark: not _marked(mark), timeout=10)
             except AssertionError:
-                left += _marked(mark)
-    return {"rounds": ROUNDS, "left": left}
+                return {"rounds": index + 1, "left": _marked(mark)}
+    return {"rounds": ROUNDS, "left": []}
+
+
+def _guardian_of(keeper: int) -> int:
+    text = Path(f"/proc/{keeper}/stat").read_text()
+    guardian = int(text.rpartition(")")[2].split()[1])
+    assert guardian > 1, f"keeper {keeper} has no guardian"
+    return guardian
 
 
 def _marked(mark: str) -> list[str]:
@@ -162,6 +173,20 @@ def _marked(mark: str) -> list[str]:
             if mark.encode() in (path / "environ").read_bytes():
                 found.append(path.name)
     return found
+
+
+def _kill_all_below() -> bool:
+    """Kill every process below this one; whether there was none."""
+    below = descendants.descendants(os.getpid())
+    for pid in below:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    descendants.reap()
+    return not below
+
+
+def _be_late(_number: int, _frame: object) -> None:
+    raise TimeoutError(f"not done after {PATIENCE} s")
 
 
 async def main(home: Path) -> None:
@@ -184,5 +209,12 @@ async def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    signal.alarm(100)
-    asyncio.run(main(Path(sys.argv[1])))
+    # Orphans become children of this process, so that it finds them all, however it ends.
+    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGALRM, _be_late)
+    signal.alarm(PATIENCE)
+    try:
+        asyncio.run(main(Path(sys.argv[1])))
+    finally:
+        signal.alarm(0)
+        until(_kill_all_below, timeout=10, message="Its processes did not end")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -27,16 +27,24 @@ def seen() -> dict[str, Any]:
     home = Path(tempfile.mkdtemp(prefix="sbx-walls-"))
     home.chmod(0o755)
     os.chown(home, UID, UID)
-    try:
-        done = subprocess.run(
-            ["prlimit", f"--nproc={MOST_PROCESSES}", "setpriv", "--reuid", str(UID), "--regid",
-             str(UID), "--clear-groups", PYTHON, "-B", str(SCRIPT), str(home), "bomb"],
-            capture_output=True, text=True, timeout=110, cwd="/", check=False,
-        )  # fmt: skip
-    finally:
-        shutil.rmtree(home)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    # Files, as a process that is left over would keep a pipe open and the test waiting.
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        try:
+            status = _attack(home, out, err)
+        finally:
+            shutil.rmtree(home)
+        out.seek(0)
+        err.seek(0)
+        assert status == 0, err.read()
+        return json.loads(out.read())
+
+
+def _attack(home: Path, out: IO[str], err: IO[str]) -> int:
+    return subprocess.run(
+        ["prlimit", f"--nproc={MOST_PROCESSES}", "setpriv", "--reuid", str(UID), "--regid",
+         str(UID), "--clear-groups", PYTHON, "-B", str(SCRIPT), str(home), "bomb"],
+        stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=120, cwd="/", check=False,
+    ).returncode  # fmt: skip
 
 
 def test_only_connected_pairs_of_sockets_can_be_made(seen: dict[str, Any]) -> None:
