@@ -149,7 +149,7 @@ fd, kept, sent, why = os.open("/dev/null", os.O_RDONLY), [], 0, None
 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd] * 253).tobytes())]
 while why is None:
     try:
-        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pair[0].setblocking(False)
     except OSError as error:
         why = error
