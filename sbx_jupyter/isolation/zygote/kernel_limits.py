@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbx_jupyter.isolation.zygote.namespaces import Order
+    from sbx_jupyter.isolation.zygote.order import Order
 
 MAX_TERMINALS: Final = 256
 """Pseudo-terminals of one sandbox; machines usually have 4,096."""
