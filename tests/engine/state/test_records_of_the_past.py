@@ -14,6 +14,8 @@ from sbx_jupyter.engine.state.rows import LogRow
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import SandboxMetric
 
+SANDBOX = "i" + "a" * 20
+OTHER = "i" + "b" * 20
 START = 1_700_000_000
 
 
@@ -35,56 +37,56 @@ def filled(directory: Path, count: int) -> History:
     history = History(directory)
     history.load(set())
     for number in range(count):
-        history.add("ia", metric(START + 5 * number))
+        history.add(SANDBOX, metric(START + 5 * number))
     history.write(history.take_unwritten())
     return history
 
 
 def test_readings_are_kept_over_restarts(tmp_path: Path):
-    before = filled(tmp_path, 10).between("ia")
+    before = filled(tmp_path, 10).between(SANDBOX)
 
     again = History(tmp_path)
-    again.load({"ia"})
+    again.load({SANDBOX})
 
-    assert again.between("ia") == before
+    assert again.between(SANDBOX) == before
     assert len(before) == 10
     assert before[0] == metric(START)
 
 
 def test_a_torn_reading_at_the_end_is_dropped(tmp_path: Path):
     filled(tmp_path, 3)
-    with (tmp_path / "ia").open("ab") as file:
+    with (tmp_path / SANDBOX).open("ab") as file:
         file.write(b"torn")
 
     again = History(tmp_path)
-    again.load({"ia"})
-    again.add("ia", metric(START + 100))
+    again.load({SANDBOX})
+    again.add(SANDBOX, metric(START + 100))
     again.write(again.take_unwritten())
     third = History(tmp_path)
-    third.load({"ia"})
+    third.load({SANDBOX})
 
-    assert [m.timestamp_unix - START for m in third.between("ia")] == [0, 5, 10, 100]
+    assert [m.timestamp_unix - START for m in third.between(SANDBOX)] == [0, 5, 10, 100]
 
 
 def test_a_range_is_inclusive_at_both_ends(tmp_path: Path):
     history = filled(tmp_path, 10)
 
-    found = history.between("ia", START + 10, START + 20)
+    found = history.between(SANDBOX, START + 10, START + 20)
 
     assert [m.timestamp_unix - START for m in found] == [10, 15, 20]
 
 
 def test_start_after_end_is_refused(tmp_path: Path):
     with pytest.raises(InvalidArgumentError, match="start"):
-        filled(tmp_path, 1).between("ia", 2, 1)
+        filled(tmp_path, 1).between(SANDBOX, 2, 1)
 
 
 def test_the_file_and_the_memory_are_bounded(tmp_path: Path):
     history = filled(tmp_path, 17280 + 1024 + 1)
 
-    assert len(history.between("ia")) == 17280
-    assert (tmp_path / "ia").stat().st_size == 17280 * 64
-    latest = history.latest("ia")
+    assert len(history.between(SANDBOX)) == 17280
+    assert (tmp_path / SANDBOX).stat().st_size == 17280 * 64
+    latest = history.latest(SANDBOX)
     assert latest is not None
     assert latest.timestamp_unix == START + 5 * (17280 + 1024)
 
@@ -92,7 +94,7 @@ def test_the_file_and_the_memory_are_bounded(tmp_path: Path):
 def test_files_of_unknown_sandboxes_are_removed(tmp_path: Path):
     filled(tmp_path, 1)
 
-    History(tmp_path).load({"iother"})
+    History(tmp_path).load({OTHER})
 
     assert list(tmp_path.iterdir()) == []
 
@@ -100,9 +102,9 @@ def test_files_of_unknown_sandboxes_are_removed(tmp_path: Path):
 def test_a_forgotten_sandbox_leaves_nothing(tmp_path: Path):
     history = filled(tmp_path, 5)
 
-    history.forget("ia")
+    history.forget(SANDBOX)
 
-    assert history.between("ia") == []
+    assert history.between(SANDBOX) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,12 +112,12 @@ def journal(*rows: tuple[float, str, str]) -> Journal:
     kept = Journal()
     for at, level, message in rows:
         timestamp = dt.datetime.fromtimestamp(START + at, dt.UTC)
-        kept.add(LogRow(sandbox_id="ia", timestamp=timestamp, level=level, message=message))  # type: ignore[arg-type]
+        kept.add(LogRow(sandbox_id=SANDBOX, timestamp=timestamp, level=level, message=message))  # type: ignore[arg-type]
     return kept
 
 
 def messages(kept: Journal, **wanted: object) -> list[str]:
-    return [row.message for row in kept.select("ia", LogFilter(**wanted))]  # type: ignore[arg-type]
+    return [row.message for row in kept.select(SANDBOX, LogFilter(**wanted))]  # type: ignore[arg-type]
 
 
 def test_entries_come_in_the_direction_that_is_asked_for():
@@ -145,15 +147,15 @@ def test_a_window_is_seven_days_at_most():
 def test_the_journal_is_bounded():
     kept = Journal()
     for number in range(logs.MAX_PER_SANDBOX + 10):
-        kept.add(logs.entry("ia", "info", str(number)))
+        kept.add(logs.entry(SANDBOX, "info", str(number)))
     for number in range(logs.MAX_SANDBOXES):
         kept.add(logs.entry(f"ib{number}", "info", "x"))
 
-    assert "ia" not in kept
+    assert SANDBOX not in kept
     assert "ib0" in kept
 
 
 @pytest.mark.parametrize("wanted", [{"limit": 1001}, {"limit": -1}, {"search": "x" * 257}])
 def test_too_much_is_refused(wanted: dict[str, object]):
     with pytest.raises(InvalidArgumentError):
-        Journal().select("ia", LogFilter(**wanted))  # type: ignore[arg-type]
+        Journal().select(SANDBOX, LogFilter(**wanted))  # type: ignore[arg-type]
