@@ -26,7 +26,7 @@ RUNS = {
 ANNOUNCEMENT = """\
 Running all tests: {runs}.
 The first prints as it goes; the others run beside it and print when it is over.
-All of them take about 17 minutes on 2 cores.
+All of them take about 18 minutes on 2 cores.
 """
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the unit tests under Python 3.13, else 3.12, in an environment of its own: a few minutes.
+# Run the unit tests under Python 3.13, else 3.12, in an environment of its own: about two minutes.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,4 +26,4 @@ venv=.venv-second
 $venv/bin/python -m pip install --quiet ".[test]"
 echo "The unit tests under $($venv/bin/python --version):"
 $venv/bin/python -m pytest -q -o cache_dir=.pytest_cache/second \
-  tests/protocol tests/agent tests/isolation tests/client tests/engine/live tests/widgets "$@"
+  tests/protocol tests/agent tests/isolation tests/client tests/widgets "$@"

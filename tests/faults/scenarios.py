@@ -86,14 +86,16 @@ def act_kill(world: World, ids: Ids) -> None:
 
 
 def check_kill(world: World, ids: Ids, point: str) -> None:
+    """A kill that nobody acknowledged may cost the memory, not the files."""
     if point == "kill.decided":
         assert_works(world, ids, process=True)
+    elif point == "kill.ended":
+        check_pause_on_disk(world, ids, point)
     else:
         assert world.get(ids["sandbox"]) is None
 
 
 def check_kill_of_paused(world: World, ids: Ids, point: str) -> None:
-    """A kill that nobody acknowledged may cost the memory, not the files."""
     if point == "kill.stored":
         assert world.get(ids["sandbox"]) is None
     else:

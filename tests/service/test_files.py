@@ -252,9 +252,9 @@ def test_dots_stay_inside_the_sandbox(runtime: httpx.Client) -> None:
 
 def test_files_of_proc_are_read_to_their_end(runtime: httpx.Client) -> None:
     for headers in (IDENTITY, {"Accept-Encoding": "gzip"}):
-        answer = runtime.get("/files?path=/proc/self/status", headers=headers)
+        answer = runtime.get("/files?path=/proc/meminfo", headers=headers)
         assert answer.status_code == 200
-        assert b"Name:" in answer.content
+        assert b"MemTotal:" in answer.content
 
 
 def test_names_are_quoted_in_the_disposition(runtime: httpx.Client) -> None:

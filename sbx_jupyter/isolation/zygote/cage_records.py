@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,6 +19,7 @@ Kind = type | tuple[type, ...]
 
 IDENTITY: Final[Mapping[str, Kind]] = {"pid": int, "start_time": (int, type(None)), "boot_id": str}
 _FIELDS: Final[Mapping[str, Kind]] = {**IDENTITY, "writable": str, "group": dict, "kept": bool}
+_DRAFT: Final = re.compile(r"\.i[a-z0-9]{20}")
 _MOST_BYTES: Final = 1 << 20
 _LAST_PID: Final = 1 << 22
 
@@ -42,7 +44,8 @@ class CageRecords:
     def remove_drafts(self) -> None:
         """Remove what a zygote that died had not finished writing; no other may be writing."""
         for draft in self._directory.glob(".*"):
-            if draft.is_file() and not draft.is_symlink():
+            is_file = draft.is_file() and not draft.is_symlink()
+            if is_file or (_DRAFT.fullmatch(draft.name) and not draft.is_dir()):
                 draft.unlink(missing_ok=True)
 
     def read_all(self, tell: Callable[[str], object]) -> dict[str, dict[str, Any]]:
