@@ -23,6 +23,11 @@ RUNS = {
     "browser": ["tests/browser", "--confcutdir=tests/browser"],
     "faults": ["tests/faults", "--confcutdir=tests/faults"],
 }
+UNITS = {
+    "unit tests": [
+        *("tests/protocol", "tests/agent", "tests/isolation", "tests/client", "tests/widgets"),
+    ]
+}
 ANNOUNCEMENT = """\
 Running all tests: {runs}.
 The first prints as it goes; the others run beside it and print when it is over.
@@ -70,9 +75,13 @@ class Runs:
         return "\n".join([f"{name}: Needed a second try:", *lines])
 
 
-def main(options: list[str], arguments: Mapping[str, Sequence[str]] = RUNS) -> int:
+def main(
+    options: list[str],
+    arguments: Mapping[str, Sequence[str]] = RUNS,
+    announcement: str = ANNOUNCEMENT,
+) -> int:
     first, *beside = arguments
-    print(ANNOUNCEMENT.format(runs=", ".join(arguments)), flush=True)
+    print(announcement.format(runs=", ".join(arguments)), flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="sbx-tests-") as caches,
         tempfile.TemporaryFile() as output,
@@ -94,4 +103,6 @@ def main(options: list[str], arguments: Mapping[str, Sequence[str]] = RUNS) -> i
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["units"]:
+        sys.exit(main(sys.argv[2:], UNITS, "Running the {runs}: about two minutes."))
     sys.exit(main(sys.argv[1:]))

@@ -25,5 +25,4 @@ venv=.venv-second
 [ -x $venv/bin/python ] || "$python" -m venv $venv
 $venv/bin/python -m pip install --quiet ".[test]"
 echo "The unit tests under $($venv/bin/python --version):"
-$venv/bin/python -m pytest -q -o cache_dir=.pytest_cache/second \
-  tests/protocol tests/agent tests/isolation tests/client tests/widgets "$@"
+$venv/bin/python -m tests.run units -q "$@"
