@@ -11,8 +11,8 @@ import { confineHtmlPreview } from './htmlPreviews';
 import type { Sandboxes } from './sandboxes';
 import { ISandboxes } from './tokens';
 
-/** What an id of a sandbox looks like: most other paths need no question to the server. */
-const SANDBOX_ID = /^[a-z0-9]{8,40}$/;
+/** What an id of a sandbox looks like. Ordinary folder names are shorter, so a kernel for them starts without a request. */
+const SANDBOX_ID = /^[a-z0-9]{20,40}$/;
 
 /** Keeps files of sandboxes from acting on the host: asks before a kernel runs them, and confines previews. */
 export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {

@@ -151,8 +151,7 @@ class TemplateHandler(PlatformHandler):
         errors=(*COMMON_ERRORS, 403, 409),
     )
     async def patch(self, reference: str) -> None:
-        update = self.read_body(TemplateUpdate)
-        self.answer(await self.service.engine.templates.listing.publish(reference, update.public))
+        await _publish(self, reference)
 
 
 class TemplateV2Handler(PlatformHandler):
@@ -165,5 +164,10 @@ class TemplateV2Handler(PlatformHandler):
         errors=(*COMMON_ERRORS, 403, 409),
     )
     async def patch(self, reference: str) -> None:
-        update = self.read_body(TemplateUpdate)
-        self.answer(await self.service.engine.templates.listing.publish(reference, update.public))
+        await _publish(self, reference)
+
+
+async def _publish(handler: PlatformHandler, reference: str) -> None:
+    """Answer both versions of the request to publish a template."""
+    update = handler.read_body(TemplateUpdate)
+    handler.answer(await handler.service.engine.templates.listing.publish(reference, update.public))
