@@ -106,3 +106,49 @@ def test_a_file_is_renamed_and_deleted(
 def test_file_new_still_asks_the_server(lab: Lab, server: JupyterServer):
     lab.execute("docmanager:new-untitled", path="", type="file")
     assert (server.root / "untitled.txt").exists()
+
+
+def delete(lab: Lab, files: Locator, name: str) -> None:
+    item(files, name).click()
+    lab.page.keyboard.press("Delete")
+    lab.page.locator(".jp-Dialog .jp-mod-accept").click()
+
+
+def test_a_deleted_file_is_in_the_trash_until_it_is_put_back(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
+):
+    delete(lab, browser_of_files, "notes.txt")
+
+    expect(item(browser_of_files, "notes.txt")).to_have_count(0)
+    trash = "/home/user/.local/share/Trash"
+    server.wait_for(sandbox, f"{trash}/files/notes.txt", b"first\n")
+    lab.page.get_by_role("button", name="Undo").click()
+    server.wait_for(sandbox, "/home/user/notes.txt", b"first\n")
+    expect(item(browser_of_files, "notes.txt")).to_be_visible()
+
+
+def test_the_files_are_shown_again_after_a_reload(lab: Lab, browser_of_files: Locator):
+    browser_of_files.locator(".jp-DirListing-content").wait_for()
+    # The layout is saved a moment after it changed.
+    lab.page.wait_for_timeout(2500)
+
+    lab.reload()
+
+    lab.page.locator("#sbx-files").wait_for(state="attached", timeout=15_000)
+    lab.page.evaluate("jupyterapp.shell.activateById('sbx-files')")
+    expect(item(lab.page.locator("#sbx-files"), "notes.txt")).to_be_visible()
+    expect(lab.page.locator(".sbx-FileBrowser-name")).to_have_text("workbench")
+    lab.show_panel()
+
+
+def test_the_files_of_an_ended_sandbox_are_greyed_out(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
+):
+    server.kill(sandbox)
+
+    notice = browser_of_files.locator(".sbx-FileBrowser-ended")
+    expect(notice).to_contain_text("workbench has ended", timeout=15_000)
+    listing = browser_of_files.locator(".jp-FileBrowser-listing")
+    assert float(listing.evaluate("node => getComputedStyle(node).opacity")) < 1
+    notice.get_by_role("button", name="Close").click()
+    expect(lab.page.locator("#sbx-files")).to_have_count(0)

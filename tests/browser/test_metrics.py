@@ -33,3 +33,20 @@ def test_a_sandbox_that_ended_is_told_in_the_panel(lab: Lab, sandbox: str):
     lab.server.kill(sandbox)
 
     expect(lab.page.locator(".sbx-MetricsView-message")).to_contain_text(sandbox, timeout=10_000)
+
+
+def test_the_charts_fill_the_tab(lab: Lab, sandbox: str):
+    lab.execute("sbx:open-metrics", sandbox=sandbox)
+    tab = lab.page.locator(".sbx-MetricsWidget:visible")
+    lab.wait_until(DRAWN)
+    for width, height in ((1600, 700), (700, 1000)):
+        lab.page.set_viewport_size({"width": width, "height": height})
+        lab.wait_until(
+            "() => { const tab = document.querySelector('.sbx-MetricsWidget');"
+            " const plots = [...tab.querySelectorAll('.uplot')]"
+            ".map(plot => plot.getBoundingClientRect());"
+            " const { bottom } = tab.getBoundingClientRect();"
+            " return Math.max(...plots.map(p => p.bottom)) > bottom - 60"
+            " && plots.every(p => p.height > 100) && tab.scrollHeight <= tab.clientHeight; }"
+        )
+    tab.wait_for()

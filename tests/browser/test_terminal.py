@@ -152,3 +152,27 @@ def test_a_closed_terminal_goes_on_and_can_be_ended(lab: Lab, sandbox: str, serv
         toast.get_by_text("End it").click()
 
     assert server.http.get(f"sandboxes/{sandbox}/terminals").json() == []
+
+
+FONT = "() => jupyterapp.shell.currentWidget.content.getOption('fontSize')"
+
+
+def test_a_terminal_follows_the_settings_of_jupyterlab(lab: Lab, sandbox: str):
+    open_terminal(lab)
+    lab.execute("terminal:increase-font")
+    lab.wait_until(f"() => ({FONT})() === 14")
+    lab.execute("terminal:decrease-font")
+    lab.wait_until(f"() => ({FONT})() === 13")
+    background = "() => getComputedStyle(document.querySelector('.xterm-viewport')).backgroundColor"
+    light = lab.page.evaluate(background)
+    lab.use_theme("Dark")
+    lab.wait_until(f"light => ({background})() !== light", light)
+    lab.use_theme("Light")
+
+
+def test_terminals_are_among_the_running_sessions(lab: Lab, sandbox: str):
+    open_terminal(lab)
+    lab.page.evaluate("jupyterapp.shell.activateById('jp-running-sessions')")
+    running = lab.page.locator("#jp-running-sessions")
+    expect(running.get_by_text("in workbench")).to_be_visible(timeout=15_000)
+    lab.show_panel()

@@ -11,7 +11,8 @@ import { onThemeChange, themeValue } from './theme';
 const WINDOW = 300;
 /** Readings kept; one per second fills the window. */
 const MAX_READINGS = 600;
-const HEIGHT = 140;
+/** The least height of a plot, in pixels; lower, its axes run into each other. */
+const MIN_HEIGHT = 48;
 const AXIS_WIDTH = 64;
 
 interface IMeasure {
@@ -130,7 +131,7 @@ class MeasurePlot {
   }
 
   fit(): void {
-    this.plot.setSize({ width: this.width(), height: HEIGHT });
+    this.plot.setSize(this.size());
   }
 
   redraw(): void {
@@ -142,17 +143,22 @@ class MeasurePlot {
     this.node.remove();
   }
 
-  private width(): number {
-    return Math.max(120, this.area.clientWidth || 320);
+  private size(): { width: number; height: number } {
+    return {
+      width: Math.max(120, this.area.clientWidth || 320),
+      height: Math.max(MIN_HEIGHT, this.area.clientHeight || 140)
+    };
   }
 
-  /** Shows the reading under the pointer, else the newest, as text. */
+  /** Shows the reading under the pointer with its time, else the newest, as text. */
   private showValue(index: number | null): void {
     const [times, values] = this.plot.data;
     const at = index ?? times.length - 1;
     const value = values?.[at];
     const limit = this.limits[at];
-    this.readout.textContent = typeof value === 'number' && limit !== undefined ? this.measure.text(value, limit) : '–';
+    const text = typeof value === 'number' && limit !== undefined ? this.measure.text(value, limit) : '–';
+    const time = times[at];
+    this.readout.textContent = index === null || time === undefined ? text : `${wholeClock(time)}  ${text}`;
   }
 
   private options(): uPlot.Options {
@@ -167,8 +173,7 @@ class MeasurePlot {
       }
     };
     return {
-      width: this.width(),
-      height: HEIGHT,
+      ...this.size(),
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'sbx-metrics' } },
       hooks: {
@@ -193,7 +198,7 @@ class MeasurePlot {
         }
       ],
       axes: [
-        { ...axis, space: 40, size: 24, grid: { show: false }, values: (_, splits) => splits.map(clock) },
+        { ...axis, space: 72, size: 24, grid: { show: false }, values: (_, splits) => splits.map(clock) },
         {
           ...axis,
           size: AXIS_WIDTH,
@@ -236,9 +241,12 @@ export function niceCeiling(value: number, decimal: boolean): number {
   return step * power;
 }
 
+/** Formats a Unix time as hours, minutes and seconds. */
+const wholeClock = (seconds: number): string => new Date(seconds * 1000).toTimeString().slice(0, 8);
+
 /** Formats a Unix time as hours and minutes, with seconds unless they are zero. */
 function clock(seconds: number): string {
-  const [hours, minutes, rest] = new Date(seconds * 1000).toTimeString().slice(0, 8).split(':');
+  const [hours, minutes, rest] = wholeClock(seconds).split(':');
   return rest === '00' ? `${hours}:${minutes}` : `${hours}:${minutes}:${rest}`;
 }
 

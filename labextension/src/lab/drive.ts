@@ -15,6 +15,8 @@ import type { IDescribe } from './driveModel';
 import { entryModel, rootModel, splitPath } from './driveModel';
 import { NotebookTrust } from './notebookTrust';
 import type { Sandboxes } from './sandboxes';
+import type { ITrashed } from './trash';
+import { isInTrash, moveToTrash, putBack } from './trash';
 
 /** The name of the drive: what stands before the colon of its paths. */
 export const DRIVE_NAME = 'sbx';
@@ -28,8 +30,14 @@ export class SandboxDrive implements Contents.IDrive {
   constructor(
     private readonly sandboxes: Sandboxes,
     readonly serverSettings: ServerConnection.ISettings,
-    private readonly describe: IDescribe
+    private readonly describe: IDescribe,
+    private readonly hasTrash = false
   ) {}
+
+  /** Emitted after something was moved to the trash of its sandbox; `putBack` undoes it. */
+  get trashed(): ISignal<this, { readonly name: string; readonly putBack: () => Promise<void> }> {
+    return this.trashedSignal;
+  }
 
   get fileChanged(): ISignal<this, Contents.IChangedArgs> {
     return this.changed;
@@ -105,7 +113,12 @@ export class SandboxDrive implements Contents.IDrive {
 
   async delete(localPath: string): Promise<void> {
     const { transport, path } = this.entryInside(localPath);
-    await transport.remove(path);
+    if (this.hasTrash && !isInTrash(path)) {
+      const trashed = await moveToTrash(transport, path);
+      this.trashedSignal.emit({ name: basename(path), putBack: () => this.putBack(localPath, transport, trashed) });
+    } else {
+      await transport.remove(path);
+    }
     this.changed.emit({ type: 'delete', oldValue: { path: localPath }, newValue: null });
   }
 
@@ -208,6 +221,11 @@ export class SandboxDrive implements Contents.IDrive {
     return place;
   }
 
+  private async putBack(localPath: string, transport: ServerTransport, trashed: ITrashed): Promise<void> {
+    await putBack(transport, trashed);
+    this.created(entryModel(localPath, await transport.stat(trashed.path), this.describe));
+  }
+
   private created(model: Contents.IModel): Contents.IModel {
     this.changed.emit({ type: 'new', oldValue: null, newValue: model });
     return model;
@@ -215,6 +233,7 @@ export class SandboxDrive implements Contents.IDrive {
 
   readonly name = DRIVE_NAME;
   private readonly changed = new Signal<this, Contents.IChangedArgs>(this);
+  private readonly trashedSignal = new Signal<this, { readonly name: string; readonly putBack: () => Promise<void> }>(this);
   private readonly uploads = new ChunkedUploads();
   private readonly trust = new NotebookTrust();
   private followed: string | null = null;

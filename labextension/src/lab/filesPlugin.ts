@@ -1,18 +1,22 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
+import { Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
-import { newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
 
 import { trans } from '../components/translation';
-import { displayName } from '../protocol/sandboxes';
+import { messageOf } from '../protocol/errors';
 import type { SandboxCommands } from './commands';
 import { describedBy, labelled, sandboxArg, stringOf } from './commands';
 import { SandboxDrive } from './drive';
 import type { IDescribe } from './driveModel';
+import { splitPath } from './driveModel';
+import { FilesPanel } from './filesPanel';
 import type { Sandboxes } from './sandboxes';
 import { filesIcon } from './icons';
-import { uploadWithoutChunks, uploadButton } from './uploads';
+import { notifyError } from './notifications';
+import { uploadWithoutChunks } from './uploads';
 import { CommandIDs } from './commandIds';
 import { ISandboxCommands, ISandboxes } from './tokens';
 
@@ -25,33 +29,36 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
   description: 'The files of sandboxes.',
   autoStart: true,
   requires: [ISandboxes, ISandboxCommands, IFileBrowserFactory],
+  optional: [ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     sandboxes: Sandboxes,
     commands: SandboxCommands,
-    factory: IFileBrowserFactory
+    factory: IFileBrowserFactory,
+    restorer: ILayoutRestorer | null
   ) => {
-    const drive = new SandboxDrive(sandboxes, app.serviceManager.serverSettings, describeWith(app));
+    const hasTrash = PageConfig.getOption('delete_to_trash') === 'true';
+    const drive = new SandboxDrive(sandboxes, app.serviceManager.serverSettings, describeWith(app), hasTrash);
     app.serviceManager.contents.addDrive(drive);
-    let browser: FileBrowser | null = null;
-    const title = new Widget({ node: document.createElement('h2') });
-    title.addClass('sbx-FileBrowser-name');
+    offerUndo(drive);
+    const tracker = new WidgetTracker<FileBrowser>({ namespace: 'sbx-files' });
+    let shown: FilesPanel | null = null;
 
     // Made on demand: the factory takes its newest browser for the current one, and File > New
     // then asks that browser's drive.
-    const open = (): FileBrowser => {
-      if (browser === null || browser.isDisposed) {
-        browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
-        browser.title.icon = filesIcon;
-        addToolbar(browser, title);
+    const open = async (): Promise<FilesPanel> => {
+      if (shown === null || shown.browser.isDisposed) {
+        const browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
+        shown = new FilesPanel(browser, sandboxes, app.commands);
         uploadWithoutChunks(browser.model, drive);
         const { model } = browser;
         // The model compares paths with its drive's name in front twice, so it misses these.
         drive.fileChanged.connect(() => void model.refresh(), model);
-        browser.addClass('sbx-FileBrowser');
-        app.shell.add(browser, 'left', { rank: 601, type: trans.__('Sandboxes') });
+        app.shell.add(browser, 'left', { rank: 601, type: trans.__('Sandbox files') });
+        await tracker.add(browser);
+        model.pathChanged.connect(() => void tracker.save(browser));
       }
-      return browser;
+      return shown;
     };
 
     app.commands.addCommand(CommandIDs.browseFiles, {
@@ -67,32 +74,42 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
         if (sandbox === null) {
           return null;
         }
-        const files = open();
-        const name = displayName(sandbox);
-        files.title.caption = trans.__('Files of sandbox %1', name);
-        title.node.textContent = name;
-        title.node.title = files.title.caption;
-        app.shell.activateById(files.id);
-        await files.model.cd(`/${sandbox.sandboxID}${stringOf(args['path']) ?? HOME}`);
-        return files;
+        const files = await open();
+        files.show(sandbox);
+        if (args['restored'] !== true) {
+          app.shell.activateById(files.browser.id);
+        }
+        await files.browser.model.cd(`/${sandbox.sandboxID}${stringOf(args['path']) ?? HOME}`);
+        return files.browser;
       }
+    });
+    void restorer?.restore(tracker, {
+      command: CommandIDs.browseFiles,
+      args: ({ model }) => {
+        const { sandboxId, path } = splitPath(app.serviceManager.contents.localPath(model.path));
+        return { sandbox: sandboxId, path, restored: true };
+      },
+      name: browser => browser.id,
+      when: app.serviceManager.ready
     });
   }
 };
 
-/** Adds the name of the sandbox and the buttons to the toolbar. */
-function addToolbar(browser: FileBrowser, title: Widget): void {
-  const { model, toolbar } = browser;
-  toolbar.addItem('name', title);
-  toolbar.addItem(
-    'new-folder',
-    new ToolbarButton({ icon: newFolderIcon, tooltip: trans.__('New folder'), onClick: () => void browser.createNewDirectory() })
-  );
-  toolbar.addItem('upload', uploadButton(model));
-  toolbar.addItem(
-    'refresh',
-    new ToolbarButton({ icon: refreshIcon, tooltip: trans.__('Refresh'), onClick: () => void model.refresh() })
-  );
+/** Offers to undo each deletion. */
+function offerUndo(drive: SandboxDrive): void {
+  drive.trashed.connect((_, { name, putBack }) => {
+    const undo = async () => {
+      try {
+        await putBack();
+      } catch (reason) {
+        notifyError(trans.__('%1 could not be put back. %2', name, messageOf(reason)));
+      }
+    };
+    Notification.info(trans.__('%1 is in the trash of the sandbox.', name), {
+      autoClose: 8000,
+      actions: [{ label: trans.__('Undo'), callback: () => void undo() }]
+    });
+  });
 }
 
 /** Finds the type of a file by its name in the document registry. */

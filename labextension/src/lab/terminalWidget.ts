@@ -10,15 +10,17 @@ import { element } from '../components/dom';
 import { trans } from '../components/translation';
 import { endIcon } from './icons';
 import type { TerminalConnection } from './terminalConnection';
+import type { TerminalPreferences } from './terminalPreferences';
 
 /** A sandbox terminal in the main area, with a message above it while it is not connected. */
 export class TerminalWidget extends MainAreaWidget<Terminal> {
   constructor(
     readonly connection: TerminalConnection,
     readonly sandboxName: string,
+    preferences: TerminalPreferences,
     end: (widget: TerminalWidget) => void
   ) {
-    const content = new Terminal(connection, { theme: 'inherit', shutdownOnClose: false });
+    const content = new Terminal(connection, { ...preferences.options, shutdownOnClose: false });
     super({ content, reveal: content.ready });
     const name = new Widget({ node: element('span', 'sbx-TerminalWidget-name', { title: sandboxName }, sandboxName) });
     this.toolbar.addItem('name', name);
@@ -43,6 +45,12 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     this.contentHeader.addWidget(this.banner);
     connection.connectionStatusChanged.connect(() => {
       this.onStatus();
+    });
+    // Options can be set once the screen exists.
+    void content.ready.then(() => {
+      if (!content.isDisposed) {
+        preferences.follow(content);
+      }
     });
   }
 

@@ -1,8 +1,10 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
-import { InputDialog, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { InputDialog, IThemeManager, Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
 import { Throttler } from '@lumino/polling';
@@ -16,7 +18,9 @@ import { describedBy, labelled, numberOf, sandboxArg, stringOf } from './command
 import { sandboxIcon } from './icons';
 import type { Sandboxes } from './sandboxes';
 import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
+import { RunningTerminals } from './runningTerminals';
 import { TerminalConnection } from './terminalConnection';
+import { TerminalPreferences } from './terminalPreferences';
 import { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from './commandIds';
 import { ISandboxCommands, ISandboxes } from './tokens';
@@ -31,15 +35,19 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Terminals in sandboxes.',
   autoStart: true,
   requires: [ISandboxes, ISandboxCommands],
-  optional: [ILauncher, ILayoutRestorer, IMainMenu],
+  optional: [ILauncher, ILayoutRestorer, IMainMenu, ISettingRegistry, IThemeManager, IRunningSessionManagers],
   activate: (
     app: JupyterFrontEnd,
     sandboxes: Sandboxes,
     commands: SandboxCommands,
     launcher: ILauncher | null,
     restorer: ILayoutRestorer | null,
-    menu: IMainMenu | null
+    menu: IMainMenu | null,
+    registry: ISettingRegistry | null,
+    themes: IThemeManager | null,
+    managers: IRunningSessionManagers | null
   ) => {
+    const preferences = new TerminalPreferences(registry, themes);
     const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
     const end = addEndTerminalCommand(app, sandboxes, tracker, menu);
     app.commands.addCommand(CommandIDs.openTerminal, {
@@ -62,7 +70,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
           app.serviceManager.serverSettings,
           { ...target, pid: numberOf(args['pid']), since: numberOf(args['since']) }
         );
-        const widget = new TerminalWidget(connection, target.name, end);
+        const widget = new TerminalWidget(connection, target.name, preferences, end);
         // The layout finds a restored tab by the name that it had.
         widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
@@ -91,6 +99,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    managers?.add(new RunningTerminals(app, sandboxes, tracker));
     launcher?.add({
       command: CommandIDs.openTerminal,
       args: { isLauncher: true },
