@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         CommandHandle,
         CommandResult,
         ConnectionConfig,
+        Context,
+        Execution,
         Sandbox,
     )
     from sbx_jupyter.errors import SbxError
@@ -24,6 +26,8 @@ _MODULES = {
     "CommandHandle": "sbx_jupyter.client",
     "CommandResult": "sbx_jupyter.client",
     "ConnectionConfig": "sbx_jupyter.client",
+    "Context": "sbx_jupyter.client",
+    "Execution": "sbx_jupyter.client",
     "FileBrowser": "sbx_jupyter.widgets",
     "MetricsChart": "sbx_jupyter.widgets",
     "Sandbox": "sbx_jupyter.client",
@@ -36,6 +40,8 @@ __all__ = [
     "CommandHandle",
     "CommandResult",
     "ConnectionConfig",
+    "Context",
+    "Execution",
     "FileBrowser",
     "MetricsChart",
     "Sandbox",

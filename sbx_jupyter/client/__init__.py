@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sbx_jupyter.client.code.execution import Context, Execution
     from sbx_jupyter.client.commands import CommandHandle
     from sbx_jupyter.client.config import ConnectionConfig
     from sbx_jupyter.client.output import CommandResult
@@ -22,6 +23,8 @@ _MODULES = {
     "CommandHandle": "commands",
     "CommandResult": "output",
     "ConnectionConfig": "config",
+    "Context": "code.execution",
+    "Execution": "code.execution",
     "PlatformClient": "platform",
     "PtyHandle": "pty",
     "PtyOutput": "pty",
@@ -33,6 +36,8 @@ __all__ = [
     "CommandHandle",
     "CommandResult",
     "ConnectionConfig",
+    "Context",
+    "Execution",
     "PlatformClient",
     "PtyHandle",
     "PtyOutput",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from sbx_jupyter.client.code.runner import CodeRunner
 from sbx_jupyter.client.commands import Commands
 from sbx_jupyter.client.files import Files
 from sbx_jupyter.client.platform import PlatformClient
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.disk import SandboxOperation
 
 
-class AsyncSandbox:
+class AsyncSandbox(CodeRunner):
     """A sandbox. Leaving its context kills it; ``aclose`` only closes the connections."""
 
     def __init__(

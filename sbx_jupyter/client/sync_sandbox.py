@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sbx_jupyter.client.blocking import Portal, blocking
+from sbx_jupyter.client.code.sync_runner import SyncCodeRunner
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.client.sync_commands import SyncCommands, SyncPtys
 from sbx_jupyter.client.sync_files import SyncFiles
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Sandbox:
+class Sandbox(SyncCodeRunner):
     """A sandbox whose methods block until they are done. Leaving its context kills it.
 
     Its methods do and raise the same as those of ``AsyncSandbox``.

@@ -13,6 +13,8 @@ from sbx_jupyter import (
     CommandHandle,
     CommandResult,
     ConnectionConfig,
+    Context,
+    Execution,
     FileBrowser,
     MetricsChart,
     Sandbox,
@@ -133,6 +135,21 @@ def run_commands(box: Sandbox) -> None:
     result.exit_code = 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def run_code(box: Sandbox) -> None:
+    context = box.create_code_context(cwd="/tmp", language="python")
+    assert_type(context, Context)
+    execution = box.run_code("1 + 1", context=context, on_stdout=print, timeout=10)
+    assert_type(execution, Execution)
+    assert_type(execution.text, str | None)
+    assert_type(execution.logs.stdout, list[str])
+    assert_type(box.list_code_contexts(), list[Context])
+    assert_type(box.restart_code_context(context), None)
+    assert_type(box.remove_code_context(context.id), None)
+
+    box.run_code()  # pyright: ignore[reportCallIssue]
+    box.run_code(1)  # pyright: ignore[reportArgumentType]
+
+
 def open_terminals(box: Sandbox) -> None:
     with box.pty.create(cols=80, rows=24, envs={"A": "b"}) as terminal:
         assert_type(terminal, SyncPtyHandle)
@@ -166,6 +183,8 @@ async def use_it_asynchronously(config: ConnectionConfig) -> None:
             assert_type(watch, Watch)
             async for event in watch:
                 assert_type(event, FilesystemEvent)
+        assert_type(await box.run_code("1"), Execution)
+        assert_type(await box.create_code_context(), Context)
         assert_type(await box.commands.run("true"), CommandResult)
         handle = await box.commands.run("sleep 1", background=True)
         assert_type(handle, CommandHandle)

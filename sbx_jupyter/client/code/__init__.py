@@ -1,0 +1,1 @@
+"""Runs code in the contexts of a sandbox's interpreter (interface 5)."""

@@ -1,0 +1,84 @@
+"""HTML of sandboxes, their files, commands and executions, as a notebook shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbx_jupyter.display import bundle
+from sbx_jupyter.display.text import escaped, one_line, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+SHOWN: Final = 4000
+"""Characters of each output stream in a report; the rest is said to be there."""
+
+MUTED: Final = "color:var(--jp-ui-font-color2,#666)"
+BAD: Final = "color:var(--jp-error-color1,#c00)"
+_CARD: Final = (
+    "border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:6px 10px;"
+    "display:inline-block;max-width:100%;box-sizing:border-box"
+)
+
+
+def card(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """A box with a title and rows of a name and a text, all of it escaped."""
+    lines = "".join(
+        f'<tr><th style="text-align:left;{MUTED};font-weight:normal">{escaped(name)}</th>'
+        f'<td style="text-align:left">{escaped(text)}</td></tr>'
+        for name, text in rows
+    )
+    return (
+        f'<div class="sbx-Card" style="{_CARD}"><b>{escaped(title)}</b>'
+        f'<table style="margin:4px 0 0">{lines}</table></div>'
+    )
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts, all of them escaped."""
+    head = "".join(f'<th style="text-align:left">{escaped(text)}</th>' for text in headings)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left">{escaped(t)}</td>' for t in row) + "</tr>"
+        for row in rows
+    )
+    return f'<table class="sbx-Table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def stream(text: str, *, is_error: bool = False) -> str:
+    """The end of what was printed, as HTML; nothing for no text."""
+    if not text:
+        return ""
+    cut = len(text) - SHOWN
+    note = f'<div style="{MUTED}">[{size(cut)} before this]</div>' if cut > 0 else ""
+    colour = f";{BAD}" if is_error else ""
+    shown = escaped(text[-SHOWN:])
+    return f'{note}<pre style="margin:2px 0;white-space:pre-wrap{colour}">{shown}</pre>'
+
+
+def execution(
+    *,
+    stdout: str,
+    stderr: str,
+    results: Sequence[Mapping[str, Any]],
+    error: tuple[str, str] | None,
+    truncated: bool,
+) -> str:
+    """What one run of code printed, displayed and raised."""
+    parts = [stream(stdout), stream(stderr, is_error=True)]
+    parts += [f"<div>{bundle.as_html(result)}</div>" for result in results]
+    if error is not None:
+        name, value = error
+        parts.append(f'<div style="{BAD}"><b>{escaped(name)}</b>: {escaped(value)}</div>')
+    if truncated:
+        parts.append(f'<div style="{MUTED}">[some of the output was too large to keep]</div>')
+    return f'<div class="sbx-Execution">{"".join(parts) or "(no output)"}</div>'
+
+
+def command(*, stdout: str, stderr: str, exit_code: int, error: str | None) -> str:
+    """What one command printed, and how it ended."""
+    ended = f"exit code {exit_code}" + (f", {one_line(error)}" if error else "")
+    style = BAD if exit_code else MUTED
+    return (
+        f'<div class="sbx-Command">{stream(stdout)}{stream(stderr, is_error=True)}'
+        f'<div style="{style}">{escaped(ended)}</div></div>'
+    )

@@ -1,0 +1,1 @@
+"""The magics ``%sbx`` and ``%%sbx``: sandboxes from the cells of a notebook."""
