@@ -207,6 +207,7 @@ def test_tags_that_cannot_be_changed_are_refused(
 
 
 def test_templates_are_listed_described_published_and_removed(api: Api) -> None:
+    api.request("also-listed")
     built = api.request("listed", cpuCount=1, memoryMB=256)
     api.start(built)
     api.wait(built)
