@@ -134,7 +134,8 @@ def test_a_kernel_killed_from_outside_is_reported(http, sandbox):
 
     assert events[0]["name"] == "ContextRestarting"
     assert events[-1] == {"type": "end_of_execution"}
-    assert execute(http, "2 + 2")[1]["text"] == "4"
+    again = execute(http, "2 + 2")
+    assert "4" in [event.get("text") for event in again], again
 
 
 def test_an_interpreter_that_was_killed_is_started_again(http, sandbox):
