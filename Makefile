@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-second-python test-faults test-browser check lint format bench screenshots build clean
+.PHONY: lab test test-python test-second-python test-faults test-browser test-programs check lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -49,6 +49,10 @@ test-second-python: $(BUILT)
 
 test-faults: $(VENV)/.test
 	$(BIN)/python -m pytest tests/faults --confcutdir=tests/faults $(PYTEST_ARGS)
+
+## Run compilers, virtual machines and package managers in sandboxes, those that the machine has.
+test-programs: $(VENV)/.test
+	$(BIN)/python -m pytest tests/programs --confcutdir=tests/programs $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)

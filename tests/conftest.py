@@ -7,8 +7,9 @@ import pytest
 from tests.engine_process import engine_process
 
 # These need separate runs of pytest: Playwright keeps an event loop that other fixtures cannot
-# share, and the tests of faults count all their child processes.
-collect_ignore = ["browser", "faults"]
+# share, and the tests of faults count all their child processes. Those of programs are a target of
+# their own in the Makefile.
+collect_ignore = ["browser", "faults", "programs"]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import detect
 from tests.isolation.inside import Inside, sandbox
+from tests.isolation.numbered_calls import made_and_refused
 from tests.waiting import async_until
 
 COMMANDS = {
@@ -56,6 +57,7 @@ async def main(data_dir: Path) -> None:
         for name, (user, command) in COMMANDS.items():
             ran = await inside.run(command, user=user)
             seen[name] = ran.out.strip() or ran.err.strip()
+        seen["calls"] = json.loads((await inside.run(made_and_refused(), user="root")).out)
         await inside.start(HOLD)
         seen["held"] = await async_until(lambda: _held(fence, inside), step=0.1)
         writable = inside.cage.writable

@@ -16,6 +16,7 @@ from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import Inside, sandbox
+from tests.isolation.numbered_calls import made_and_refused
 from tests.waiting import async_until
 
 COMMANDS = {
@@ -62,6 +63,7 @@ async def main(data: Path) -> None:
                 command = command.replace(f"{{{key}}}", str(value))
             ran = await inside.run(command)
             seen[name] = ran.out.strip() or f"({ran.status}) {ran.err.strip()}"
+        seen["calls"] = json.loads((await inside.run(made_and_refused())).out)
         reply = await inside.ask("list_dir", path="/home/user", user="user", depth=1)
         seen["listed"] = sorted(entry["name"] for entry in reply.body["entries"])
         reply = await inside.ask(

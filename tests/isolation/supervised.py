@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from sbx_jupyter.agent.supervision import Supervision
 from sbx_jupyter.isolation.confined import descendants, keeper, shared_ids
-from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.kernel import call_numbers, syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,7 @@ def outcome(call: Callable[[], object]) -> str:
 
 def raw(name: str, *values: int | bytes | None) -> int:
     """A call by its number in the table of the filter."""
-    numbers = shared_ids.SUPERVISED[name]
-    number = numbers[0 if syscalls.X86_64 else 1]
+    number = call_numbers.NUMBERS[call_numbers.HERE].get(name)
     if number is None:
         raise OSError(errno.ENOSYS, name)
     made = [ctypes.c_long(value) if isinstance(value, int) else value for value in values]
@@ -121,7 +120,7 @@ def try_inside(inside: Path) -> dict[str, object]:
         "fremovexattr": outcome(lambda: os.removexattr(fd, "user.mine")),
         "attributes": os.listxattr(fd),
     }
-    if syscalls.X86_64:
+    if call_numbers.HERE == call_numbers.X86_64:
         raw("utimes", b"file", struct.pack("=4q", 3, 4, 5, 6))
         seen["utimes"] = [file.stat().st_atime_ns, file.stat().st_mtime_ns]
         raw("utime", b"file", struct.pack("=2q", 8, 9))

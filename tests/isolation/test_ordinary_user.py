@@ -14,6 +14,8 @@ import pytest
 
 from sbx_jupyter.isolation.kernel import landlock
 
+from .test_system_calls import assert_refused
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -89,6 +91,7 @@ def test_subordinate_ids_give_two_real_users(home: Path) -> None:
 def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
     # Should the keeper come too late, the machine of the test is spared.
     seen = run_as_user(home, "prlimit --pid $$ --nproc=3000", script=LANDLOCK_SCRIPT)
+    assert_refused(seen["calls"])
     assert seen["python"] == "42"
     assert seen["git"] == seen["sudo"] == "ok"
     assert seen["home"].endswith("/upper/home/user\nmade")
@@ -136,7 +139,7 @@ def test_landlock_is_not_offered_where_calls_cannot_be_supervised(home: Path) ->
         "from sbx_jupyter.agent import system\n"
         "from sbx_jupyter.isolation.kernel import bpf, syscalls\n"
         "syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)\n"
-        "system.install_filter(bpf.op(bpf.RETURN, bpf.ALLOW))\n"
+        "system.install_filter(bpf.op(bpf.RETURN, bpf.ALLOWED))\n"
     )
     report = detected(home, code)
     assert report["landlock_abi"] == 0
@@ -163,6 +166,7 @@ def detected(home: Path, before: str) -> dict[str, Any]:
 
 def assert_sound(seen: dict[str, Any]) -> None:
     """What holds for either kind of users."""
+    assert_refused(seen["calls"])
     assert seen["sudo"] == seen["su"] == "0"
     assert seen["python"] == "42"
     assert seen["pip"] == seen["chown"] == seen["closed"] == "ok"

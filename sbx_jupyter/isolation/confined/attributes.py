@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory, refusal
-from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.kernel import call_numbers, syscalls
 from sbx_jupyter.isolation.kernel.notifications import read_memory, read_string
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Attributes:
         }
         self._perform = {
             number: perform[name]
-            for name, numbers in shared_ids.SUPERVISED.items()
-            if (number := numbers[0 if syscalls.X86_64 else 1]) is not None
+            for name in shared_ids.SUPERVISED
+            if (number := call_numbers.NUMBERS[call_numbers.HERE].get(name)) is not None
         }
 
     def perform(self, asked: Notification) -> int:

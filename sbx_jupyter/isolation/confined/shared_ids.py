@@ -9,77 +9,37 @@ does it for files of the sandbox alone.
 from __future__ import annotations
 
 import errno
+import functools
 from typing import Final
 
-from sbx_jupyter.isolation.kernel import bpf
+from sbx_jupyter.isolation.kernel import bpf, call_numbers, seccomp
 
-_OF_ALL_OF_ONE_ID: Final[dict[str, bpf.Numbers]] = {
+_OF_ALL_OF_ONE_ID: Final = (
     # What Landlock leaves open between processes of one id: memory by number, queues, watching.
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semctl": (66, 191),
-    "semtimedop": (220, 192),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-    "inotify_add_watch": (254, 27),
-}
+    "shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd",
+    "msgrcv", "msgctl", "mq_open", "mq_unlink", "inotify_add_watch",
+)  # fmt: skip
 
-_ATTRIBUTES_BY_PATH: Final[dict[str, bpf.Numbers]] = {
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "getxattr": (191, 8),
-    "lgetxattr": (192, 9),
-    "listxattr": (194, 11),
-    "llistxattr": (195, 12),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "setxattrat": (463, 463),
-    "getxattrat": (464, 464),
-    "listxattrat": (465, 465),
-    "removexattrat": (466, 466),
-    "file_setattr": (469, 469),
-}
+_ATTRIBUTES_BY_PATH: Final = (
+    "setxattr", "lsetxattr", "getxattr", "lgetxattr", "listxattr", "llistxattr", "removexattr",
+    "lremovexattr", "setxattrat", "getxattrat", "listxattrat", "removexattrat",
+)  # fmt: skip
 
-SUPERVISED: Final[dict[str, bpf.Numbers]] = {
+SUPERVISED: Final = (
     # Those by descriptor, too: a file that may only be read can be changed by its owner.
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
-    "fsetxattr": (190, 7),
-    "fremovexattr": (199, 16),
-}
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat",
+    "fsetxattr", "fremovexattr",
+)  # fmt: skip
 """What the keeper does in place of the caller."""
 
-_SET_AFFINITY: Final = (203, 122)
-_OWN_PROCESS_ONLY: Final = (
-    # (number, argument, the only value that is let through)
-    ((302, 261), 0, 0),  # prlimit64
-    ((144, 119), 0, 0),  # sched_setscheduler
-    ((142, 118), 0, 0),  # sched_setparam
-    ((314, 274), 0, 0),  # sched_setattr
-    ((141, 140), 0, 0),  # setpriority: of a process ...
-    ((141, 140), 1, 0),  # ... which is the caller
-    ((251, 30), 0, 1),  # ioprio_set: of a process ...
-    ((251, 30), 1, 0),  # ... which is the caller
-)
+_PRIORITY_OF_A_PROCESS: Final = 0
+_IO_PRIORITY_OF_A_PROCESS: Final = 1
+_SELF: Final = (0,)
+_OF_ITSELF: Final = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr")
 
-_FCNTL: Final = (72, 25)
 _SET_LEASE: Final = 1024
 """A lease on a file that others may open makes them wait."""
 
-_IOCTL: Final = (16, 29)
 _FAMILY: Final = 0xFF00
 _OF_FILE_SYSTEMS: Final = (0x6600, 0x7600, 0x5800, 0x9400, 0xF500, 0x7200)
 """The families f, v and X of all file systems, and those of btrfs, F2FS and FAT: flags, project
@@ -97,22 +57,32 @@ _HARMLESS: Final = (
 _DENY: Final = bpf.ERRNO | errno.EPERM
 
 
-def build(*, hold_processors: bool = False) -> bytes:
-    """The filter program; it needs a listener.
+def rules(*, hold_processors: bool = False) -> dict[str, bpf.Rule]:
+    """What is done with each call beside the first filter; one that is not there is let through.
 
     ``hold_processors`` says that the first filter already answers calls that choose processors.
     """
-    code = [bpf.load_number()]
-    for numbers, argument, allowed in _OWN_PROCESS_ONLY:
-        code += bpf.when_not_equal(bpf.here(numbers), argument, allowed, _DENY)
+    found: dict[str, bpf.Rule] = {}
+    found |= dict.fromkeys(_OF_ALL_OF_ONE_ID, bpf.answer(_DENY))
+    found |= dict.fromkeys(_ATTRIBUTES_BY_PATH, bpf.answer(bpf.ERRNO | errno.ENOTSUP))
+    found |= dict.fromkeys(SUPERVISED, bpf.answer(bpf.NOTIFY))
+    found |= dict.fromkeys(_OF_ITSELF, bpf.only_in(0, _SELF, _DENY))
     if not hold_processors:
-        code += bpf.when_not_equal(bpf.here(_SET_AFFINITY), 0, 0, _DENY)
-    code += bpf.when_equal(bpf.here(_FCNTL), 1, _SET_LEASE, _DENY)
-    code += bpf.when_masked(
-        bpf.here(_IOCTL), 1, _FAMILY, _OF_FILE_SYSTEMS, _HARMLESS, bpf.ERRNO | errno.ENOTTY
+        found["sched_setaffinity"] = bpf.only_in(0, _SELF, _DENY)
+    of_itself = bpf.only_in(1, _SELF, _DENY)
+    found["setpriority"] = bpf.only_in(0, (_PRIORITY_OF_A_PROCESS,), _DENY, then=of_itself)
+    found["ioprio_set"] = bpf.only_in(0, (_IO_PRIORITY_OF_A_PROCESS,), _DENY, then=of_itself)
+    found["fcntl"] = bpf.unless_in(1, (_SET_LEASE,), _DENY)
+    found["ioctl"] = bpf.unless_masked(
+        1, _FAMILY, _OF_FILE_SYSTEMS, _HARMLESS, bpf.ERRNO | errno.ENOTTY
     )
-    code += bpf.when_in(bpf.all_here(_OF_ALL_OF_ONE_ID), _DENY)
-    code += bpf.when_in(bpf.all_here(_ATTRIBUTES_BY_PATH), bpf.ERRNO | errno.ENOTSUP)
-    code += bpf.when_in(bpf.all_here(SUPERVISED), bpf.NOTIFY)
-    code.append(bpf.op(bpf.RETURN, bpf.ALLOW))
-    return b"".join(code)
+    return found
+
+
+@functools.cache
+def build(*, hold_processors: bool = False, machine: str = call_numbers.HERE) -> bytes:
+    """The filter program with these ``rules``; it needs a listener."""
+    numbers = call_numbers.NUMBERS[machine]
+    found = rules(hold_processors=hold_processors)
+    here = {numbers[name]: rule for name, rule in found.items() if name in numbers}
+    return bpf.program(seccomp.ARCHITECTURES[machine], here, bpf.ALLOW)

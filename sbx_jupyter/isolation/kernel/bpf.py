@@ -1,6 +1,7 @@
 """Classic BPF for system call filters: the instructions, and what filters are made of.
 
-Every piece expects the number of the call in the accumulator and leaves it there.
+A filter is a decision tree over the number of the call. Its leaves are rules: instructions that end
+with an answer.
 """
 
 from __future__ import annotations
@@ -8,15 +9,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.isolation.kernel import syscalls
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-Numbers = tuple[int | None, int | None]
-"""The number of a call on x86-64 and on AArch64; None where the machine does not have it."""
+Rule = tuple[bytes, ...]
+"""What is done with one call; it does not rely on what the accumulator holds."""
 
-ALLOW: Final = 0x7FFF0000
+ALLOWED: Final = 0x7FFF0000
 NOTIFY: Final = 0x7FC00000
 """Whoever holds the filter's listener answers."""
 ERRNO: Final = 0x00050000
@@ -31,21 +30,10 @@ AND: Final = 0x54
 RETURN: Final = 0x06
 
 _NUMBER: Final = 0
+_ARCHITECTURE: Final = 4
 _ARGUMENTS: Final = 16
-
-
-def here(numbers: Numbers) -> int:
-    """The number on this machine. Raises ``KeyError`` where it has none."""
-    value = numbers[0 if syscalls.X86_64 else 1]
-    if value is None:
-        raise KeyError(numbers)
-    return value
-
-
-def all_here(table: Mapping[str, Numbers]) -> list[int]:
-    """The numbers of those calls of a table that this machine has."""
-    column = 0 if syscalls.X86_64 else 1
-    return sorted(value for row in table.values() if (value := row[column]) is not None)
+_FARTHEST: Final = 255
+"""How many instructions a conditional jump can skip."""
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -53,57 +41,95 @@ def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
-def load_number() -> bytes:
-    """Bring the number of the call into the accumulator."""
-    return op(LOAD, _NUMBER)
+def answer(action: int) -> Rule:
+    """The same answer every time."""
+    return (op(RETURN, action),)
 
 
-def when_flags(nr: int, argument: int, mask: int, action: int) -> list[bytes]:
-    """``action`` when an argument of call ``nr`` has any bit of ``mask``."""
-    return _when(nr, argument, [op(JUMP_SET, mask, 0, 1), op(RETURN, action)])
+ALLOW: Final = answer(ALLOWED)
 
 
-def when_equal(nr: int, argument: int, value: int, action: int) -> list[bytes]:
-    """``action`` when the lower half of an argument of call ``nr`` is ``value``."""
-    return _when(nr, argument, [op(JUMP_EQUAL, value, 0, 1), op(RETURN, action)])
+def unless_flags(argument: int, mask: int, action: int) -> Rule:
+    """``action`` when an argument has any bit of ``mask``; allowed otherwise."""
+    return (_load(argument), op(JUMP_SET, mask, 0, 1), op(RETURN, action), *ALLOW)
 
 
-def when_not_equal(nr: int, argument: int, value: int, action: int) -> list[bytes]:
-    """``action`` when the lower half of an argument of call ``nr`` is anything else."""
-    return _when(nr, argument, [op(JUMP_EQUAL, value, 1, 0), op(RETURN, action)])
+def unless_in(argument: int, values: Iterable[int], action: int) -> Rule:
+    """``action`` when the lower half of an argument is one of ``values``; allowed otherwise."""
+    return (_load(argument), *_when_in(list(values), action), *ALLOW)
 
 
-def when_pointer(nr: int, argument: int, action: int) -> list[bytes]:
-    """``action`` when an argument of call ``nr`` is no null pointer."""
-    test: list[bytes] = []
-    for half in (0, 4):
-        test += [
-            op(LOAD, _ARGUMENTS + 8 * argument + half),
-            op(JUMP_EQUAL, 0, 1, 0),
-            op(RETURN, action),
+def only_in(argument: int, values: Iterable[int], action: int, then: Rule = ALLOW) -> Rule:
+    """``action`` unless the lower half of an argument is one of ``values``; ``then`` otherwise."""
+    accepted = list(values)
+    tests = [
+        op(JUMP_EQUAL, value, len(accepted) - index, 0) for index, value in enumerate(accepted)
+    ]
+    return (_load(argument), *tests, op(RETURN, action), *then)
+
+
+def unless_pointer(argument: int, action: int) -> Rule:
+    """``action`` when an argument is no null pointer; allowed otherwise."""
+    return (
+        _load(argument), op(JUMP_EQUAL, 0, 1, 0), op(RETURN, action),
+        _load(argument, 4), op(JUMP_EQUAL, 0, 1, 0), op(RETURN, action),
+        *ALLOW,
+    )  # fmt: skip
+
+
+def unless_masked(
+    argument: int, mask: int, values: Iterable[int], but: Iterable[int], action: int
+) -> Rule:
+    """``action`` when an argument is in a family of values and no exception; else allowed."""
+    exceptions = _when_in(list(but), ALLOWED)
+    return (
+        _load(argument), *exceptions, op(AND, mask), *_when_in(list(values), action), *ALLOW
+    )  # fmt: skip
+
+
+def program(architecture: int, rules: Mapping[int, Rule], otherwise: Rule) -> bytes:
+    """A filter: each numbered call has its rule, every other number ``otherwise``.
+
+    Calls of another architecture kill the process.
+    """
+    starts: list[tuple[int, Rule]] = [(0, otherwise)]
+    for number, rule in sorted(rules.items()):
+        if starts[-1][0] == number:
+            starts.pop()
+        if not starts or starts[-1][1] != rule:
+            starts.append((number, rule))
+        starts.append((number + 1, otherwise))
+    merged = [starts[0]]
+    for start in starts[1:]:
+        if start[1] != merged[-1][1]:
+            merged.append(start)
+    return b"".join(
+        [
+            op(LOAD, _ARCHITECTURE),
+            op(JUMP_EQUAL, architecture, 1, 0),
+            op(RETURN, KILL_PROCESS),
+            op(LOAD, _NUMBER),
+            *_tree(merged),
         ]
-    return [op(JUMP_EQUAL, nr, 0, len(test) + 1), *test, load_number()]
+    )
 
 
-def when_masked(
-    nr: int, argument: int, mask: int, values: Iterable[int], but: Iterable[int], action: int
-) -> list[bytes]:
-    """``action`` when an argument of call ``nr`` is in a family of values and no exception."""
-    test: list[bytes] = []
-    for value in but:
-        test += [op(JUMP_EQUAL, value, 0, 1), op(RETURN, ALLOW)]
-    test.append(op(AND, mask))
-    for value in values:
-        test += [op(JUMP_EQUAL, value, 0, 1), op(RETURN, action)]
-    return _when(nr, argument, test)
+def _tree(starts: Sequence[tuple[int, Rule]]) -> list[bytes]:
+    """Find the last start that is not above the number, in as few comparisons as can be."""
+    if len(starts) == 1:
+        return list(starts[0][1])
+    middle = len(starts) // 2
+    low, high = _tree(starts[:middle]), _tree(starts[middle:])
+    if len(low) <= _FARTHEST:
+        return [op(JUMP_GREATER_EQUAL, starts[middle][0], len(low), 0), *low, *high]
+    jump = [op(JUMP_GREATER_EQUAL, starts[middle][0], 0, 1), op(JUMP, len(low))]
+    return [*jump, *low, *high]
 
 
-def when_in(numbers: list[int], action: int) -> list[bytes]:
-    """``action`` for each of the numbers; a jump reaches 255 instructions."""
-    code = [op(JUMP_EQUAL, nr, len(numbers) - index, 0) for index, nr in enumerate(numbers)]
-    return [*code, op(JUMP, 1), op(RETURN, action)]
+def _load(argument: int, half: int = 0) -> bytes:
+    return op(LOAD, _ARGUMENTS + 8 * argument + half)
 
 
-def _when(nr: int, argument: int, test: list[bytes]) -> list[bytes]:
-    load = op(LOAD, _ARGUMENTS + 8 * argument)
-    return [op(JUMP_EQUAL, nr, 0, len(test) + 2), load, *test, load_number()]
+def _when_in(values: list[int], action: int) -> list[bytes]:
+    code = [op(JUMP_EQUAL, value, len(values) - index, 0) for index, value in enumerate(values)]
+    return [*code, op(JUMP, 1), op(RETURN, action)] if code else []

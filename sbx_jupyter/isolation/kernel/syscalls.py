@@ -1,43 +1,15 @@
-"""The Linux system calls that Python does not offer, by number, for x86-64 and AArch64."""
+"""The Linux system calls that Python does not offer, by number."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
-import platform
 import signal
 import struct
 from typing import Final
 
-X86_64: Final = platform.machine() == "x86_64"
-
-_NUMBERS: Final = {
-    # name: (x86-64, AArch64); the same number on both since 5.0 (424)
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "unshare": (272, 97),
-    "clone": (56, 220),
-    "prctl": (157, 167),
-    "sethostname": (170, 161),
-    "capset": (126, 91),
-    "seccomp": (317, 277),
-    "mknodat": (259, 33),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "clone3": (435, 435),
-    "close_range": (436, 436),
-    "openat2": (437, 437),
-    "pidfd_getfd": (438, 438),
-    "mount_setattr": (442, 442),
-    "landlock_create_ruleset": (444, 444),
-    "landlock_add_rule": (445, 445),
-    "landlock_restrict_self": (446, 446),
-    "process_vm_readv": (310, 270),
-    "utimensat": (280, 88),
-    "fchmodat2": (452, 452),
-}
+from sbx_jupyter.isolation.kernel import call_numbers
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
@@ -93,7 +65,7 @@ Argument = int | bytes | None
 
 def number(name: str) -> int:
     """The number of a system call on this machine."""
-    return _NUMBERS[name][0 if X86_64 else 1]
+    return call_numbers.NUMBERS[call_numbers.HERE][name]
 
 
 def call(name: str, *arguments: Argument) -> int:
