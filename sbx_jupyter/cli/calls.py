@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
 
+    from sbx_jupyter.client.config import ConnectionConfig
     from sbx_jupyter.client.platform import PlatformClient
     from sbx_jupyter.client.templates import TemplateClient
     from sbx_jupyter.protocol.locations import ConnectionFile
@@ -31,10 +32,16 @@ def running_engine(options: argparse.Namespace) -> ConnectionFile:
 def call_platform(engine: ConnectionFile, work: Callable[[PlatformClient], Awaitable[T]]) -> T:
     """Run ``work`` with a client of the engine and return its result."""
     from sbx_jupyter.client.config import ConnectionConfig
+
+    return call_deployment(ConnectionConfig.from_connection_file(engine), work)
+
+
+def call_deployment(config: ConnectionConfig, work: Callable[[PlatformClient], Awaitable[T]]) -> T:
+    """Run ``work`` with a client of a deployment and return its result."""
     from sbx_jupyter.client.platform import PlatformClient
 
     async def run() -> T:
-        async with PlatformClient(ConnectionConfig.from_connection_file(engine)) as platform:
+        async with PlatformClient(config) as platform:
             return await work(platform)
 
     return asyncio.run(run())

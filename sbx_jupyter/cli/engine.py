@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import start_time_of
 from sbx_jupyter.cli.calls import call_platform, running_engine
+from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.locations import default_data_dir
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 _NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk that can"
 _STOP_SECONDS: Final = 60.0
-_LOCAL_NAMES: Final = ("127.0.0.1", "localhost")
 
 
 def add_to(commands: Commands) -> None:
     """Add the commands about the engine."""
-    add_command(
-        commands, "env", "print the variables with which clients use the shared engine", show_env
+    env = add_command(
+        commands, "env", "print the variables with which clients use a deployment", show_env
     )
+    add_option(env)
     doctor = add_command(
         commands, "doctor", "report how this machine can isolate sandboxes", show_isolation
     )
@@ -41,21 +42,10 @@ def add_to(commands: Commands) -> None:
 
 
 def show_env(options: argparse.Namespace) -> int:
-    """Print ``export`` lines for a shell; starts the shared engine if none runs."""
-    from sbx_jupyter.client.bundled import ensure_engine
+    """Print ``export`` lines for a shell; starts the shared engine if it is meant and none runs."""
+    from sbx_jupyter.client.environment import client_environment
 
-    found = ensure_engine(options.data_dir)
-    no_proxy = [part for part in os.environ.get("NO_PROXY", "").split(",") if part]
-    no_proxy += [name for name in _LOCAL_NAMES if name not in no_proxy]
-    variables = {
-        "E2B_API_URL": found.url,
-        "E2B_SANDBOX_URL": found.url,
-        "E2B_API_KEY": found.api_key,
-        "E2B_VOLUME_API_URL": found.url,
-        "NO_PROXY": ",".join(no_proxy),
-        "no_proxy": ",".join(no_proxy),
-    }
-    for name, value in variables.items():
+    for name, value in client_environment(resolve(options, start=True), os.environ).items():
         print(f"export {name}={shlex.quote(value)}")
     return 0
 

@@ -7,7 +7,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.cli.calls import call_platform, running_engine
+from sbx_jupyter.cli.calls import call_deployment
+from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
@@ -36,6 +37,8 @@ def add_to(commands: Commands) -> None:
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="command")
     logs = add_command(commands, "logs", "print the log of a sandbox", print_logs)
     logs.add_argument("sandbox")
+    for command in (listing, create, kill, execute, logs):
+        add_option(command)
     logs.add_argument("--limit", type=int, default=1000, help="at most this many entries")
 
 
@@ -46,7 +49,7 @@ def list_sandboxes(options: argparse.Namespace) -> int:
     async def work(platform: PlatformClient) -> list[ListedSandbox]:
         return [sandbox async for sandbox in platform.list()]
 
-    found = call_platform(running_engine(options), work)
+    found = call_deployment(resolve(options), work)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
         return 0
@@ -60,8 +63,7 @@ def list_sandboxes(options: argparse.Namespace) -> int:
 
 
 def create_sandbox(options: argparse.Namespace) -> int:
-    """Create a sandbox in the shared engine, which is started if none runs."""
-    from sbx_jupyter.client.bundled import ensure_engine
+    """Create a sandbox; starts the shared engine if that is to be used and none runs."""
     from sbx_jupyter.protocol.platform import NewSandbox
 
     request = NewSandbox(
@@ -74,7 +76,7 @@ def create_sandbox(options: argparse.Namespace) -> int:
     async def work(platform: PlatformClient) -> str:
         return (await platform.create(request)).sandbox_id
 
-    print(call_platform(ensure_engine(options.data_dir), work))
+    print(call_deployment(resolve(options, start=True), work))
     return 0
 
 
@@ -89,7 +91,7 @@ def kill_sandboxes(options: argparse.Namespace) -> int:
             ids = [sandbox.sandbox_id async for sandbox in platform.list()]
         return [each for each in ids if not await platform.kill(each)]
 
-    unknown = call_platform(running_engine(options), work)
+    unknown = call_deployment(resolve(options), work)
     if unknown and not options.all:
         raise NotFoundError(f"there is no sandbox {', '.join(unknown)}")
     return 0
@@ -119,7 +121,7 @@ def execute_command(options: argparse.Namespace) -> int:
             await sandbox.aclose()
         return result.exit_code
 
-    code = call_platform(running_engine(options), work)
+    code = call_deployment(resolve(options), work)
     return code if code >= 0 else 128 - code
 
 
@@ -129,7 +131,7 @@ def print_logs(options: argparse.Namespace) -> int:
     async def work(platform: PlatformClient) -> list[SandboxLogEntry]:
         return await platform.logs(options.sandbox, limit=options.limit)
 
-    for entry in call_platform(running_engine(options), work):
+    for entry in call_deployment(resolve(options), work):
         fields = "".join(f" {name}={value}" for name, value in entry.fields.items())
         print(f"{entry.timestamp:%Y-%m-%d %H:%M:%S} {entry.level:5} {entry.message}{fields}")
     return 0

@@ -66,7 +66,7 @@ class ConnectionConfig:
         nothing is named and no engine runs, ``UnauthenticatedError`` when a deployment is named
         without a key.
         """
-        if (named := _named_by_environment()) is not None:
+        if (named := cls.named_by_environment()) is not None:
             return named
         if (running := bundled.find_engine()) is not None:
             return cls.from_connection_file(running)
@@ -75,9 +75,14 @@ class ConnectionConfig:
     @classmethod
     async def default(cls) -> ConnectionConfig:
         """Like ``from_env``, but starts the user's shared engine when none is running."""
-        if (named := _named_by_environment()) is not None:
+        if (named := cls.named_by_environment()) is not None:
             return named
         return cls.from_connection_file(await asyncio.to_thread(bundled.ensure_engine))
+
+    @classmethod
+    def named_by_environment(cls) -> ConnectionConfig | None:
+        """Return the deployment that the environment names, as ``from_env``; ``None`` for none."""
+        return _named_by_environment()
 
     @classmethod
     def from_connection_file(cls, connection: ConnectionFile) -> ConnectionConfig:

@@ -12,12 +12,14 @@ from tornado import web
 from sbx_jupyter.errors import (
     InvalidArgumentError,
     NoSpaceError,
+    NotFoundError,
     ResourceExhaustedError,
     SbxError,
 )
 from sbx_jupyter.protocol import connect
 
 if TYPE_CHECKING:
+    from sbx_jupyter.server.connection import Connection
     from sbx_jupyter.server.connections import Connections
 
 T = TypeVar("T")
@@ -41,7 +43,20 @@ def status_of(error: SbxError) -> int:
 
 def connections_of(handler: JupyterHandler) -> Connections:
     """Return the connections that the extension of this handler's server holds."""
-    return handler.settings["sbx_jupyter"].connections
+    return handler.settings["sbx_jupyter"].deployments
+
+
+def connection_of(handler: JupyterHandler) -> Connection:
+    """Return the connection that a request is for.
+
+    That is the one of the sandbox in its path, else the one that ``connection`` in its query
+    names, else the default. Raises ``NotFoundError`` for an unknown name.
+    """
+    connections = connections_of(handler)
+    if named := handler.get_query_argument("connection", ""):
+        return connections.named(named)
+    sandbox_id = handler.path_kwargs.get("sandbox_id")
+    return connections.of(sandbox_id) if sandbox_id else connections.default
 
 
 async def require(handler: JupyterHandler, action: str) -> None:
@@ -66,6 +81,10 @@ class SandboxRoute(APIHandler):
     @property
     def connections(self) -> Connections:
         return connections_of(self)
+
+    @property
+    def connection(self) -> Connection:
+        return connection_of(self)
 
     def decode_body(self, kind: type[T]) -> T:
         """Decode the request's JSON body; an empty body counts as ``{}``.
@@ -101,12 +120,19 @@ class SandboxRoute(APIHandler):
         """Answer any failure with ``{"code", "message"}``."""
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         if isinstance(error, SbxError):
-            self.connections.note_failure(error, self.path_kwargs.get("sandbox_id"))
+            self._note_failure(error)
             self.set_status(status_of(error))
             body = connect.error_to_json(error)
         else:
             body = _plain_error(status_code, error)
         self.finish(msgspec.json.encode(body))
+
+    def _note_failure(self, error: SbxError) -> None:
+        try:
+            connection = self.connection
+        except NotFoundError:
+            return  # the error is about the name of the connection
+        connection.note_failure(error, self.path_kwargs.get("sandbox_id"))
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
         """Log an ``SbxError`` in one line, anything else with its traceback."""

@@ -8,15 +8,23 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Float, Integer, TraitError, Unicode, default, validate
 
+from sbx_jupyter.client.named_connections import (
+    NamedConnection,
+    collect_connections,
+    parse_connections,
+)
 from sbx_jupyter.client.tls import CA_FILE_VARIABLE, check_ca_file
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
-from sbx_jupyter.server.connections import Connections, ConnectionSettings, SandboxDefaults
+from sbx_jupyter.server.connection import Connection, SandboxDefaults
+from sbx_jupyter.server.connections import Connections
 from sbx_jupyter.server.files import FilesHandler
+from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
 from sbx_jupyter.server.sandboxes import (
     ConnectHandler,
+    ConnectionsHandler,
     InfoHandler,
     MetricsHistoryHandler,
     PauseHandler,
@@ -45,6 +53,7 @@ _SANDBOX = rf"{_SANDBOXES}/(?P<sandbox_id>[^/]+)"
 
 HANDLERS = [
     (rf"{_API}/info", InfoHandler),
+    (rf"{_API}/connections", ConnectionsHandler),
     (_SANDBOXES, SandboxesHandler),
     (_SANDBOX, SandboxHandler),
     (rf"{_SANDBOX}/timeout", TimeoutHandler),
@@ -70,17 +79,35 @@ HANDLERS = [
 class SbxExtension(ExtensionApp):
     """Gives the signed-in users of this Jupyter server access to sandboxes.
 
-    By default it finds or starts the user's own engine. Set ``api_url`` (and ``api_key``,
-    or ``E2B_API_KEY`` in the server's environment) to use another deployment of the interface.
+    By default it finds or starts the user's own engine. ``connections`` names other deployments of
+    the interface; ``api_url`` (with ``api_key``, or ``E2B_API_KEY`` in the server's environment)
+    is the short way to use one.
     """
 
     name = "sbx_jupyter"
     extension_url = "/lab"
     load_other_extensions = True
 
+    connections = Dict(
+        value_trait=Dict(key_trait=Unicode(), value_trait=Unicode()),
+        key_trait=Unicode(),
+        help="Deployments by name, each with `api_url` or `domain`, and if needed `sandbox_url`,"
+        " `ca_file` and a key: `api_key`, `api_key_file` (mode 0600) or `api_key_env` (the name of"
+        " an environment variable). The engine of this machine is the connection `local`.",
+    ).tag(config=True)
+
+    default_connection = Unicode(
+        "",
+        help="The connection to use first; default: `remote` if `api_url` is set, else `local`.",
+    ).tag(config=True)
+
+    offer_local = Bool(
+        True, help="Offer the engine of this machine beside configured deployments."
+    ).tag(config=True)
+
     api_url = Unicode(
         "",
-        help="Platform API of a deployment to use; empty: the engine bundled with this package.",
+        help="Platform API of a deployment, which is then the connection `remote` and the default.",
     ).tag(config=True)
 
     sandbox_url = Unicode(
@@ -130,7 +157,8 @@ class SbxExtension(ExtensionApp):
         help="Metadata of every sandbox that is created here, such as an owner's name.",
     ).tag(config=True)
 
-    connections: Connections
+    deployments: Connections
+    """The connections that are open, by name."""
 
     @default("api_key")
     def _default_api_key(self) -> str:
@@ -149,6 +177,16 @@ class SbxExtension(ExtensionApp):
                 raise TraitError(f"c.SbxExtension.ca_file: {e.message}") from None
         return proposal["value"]
 
+    @validate("connections")
+    def _check_connections(self, proposal: Any) -> dict[str, dict[str, str]]:
+        try:
+            for each in parse_connections(proposal["value"]).values():
+                if each.ca_file:
+                    check_ca_file(each.ca_file)
+        except SbxError as e:
+            raise TraitError(f"c.SbxExtension.connections: {e.message}") from None
+        return proposal["value"]
+
     @validate("api_url", "sandbox_url")
     def _strip_slash(self, proposal: Any) -> str:
         return proposal["value"].rstrip("/")
@@ -157,24 +195,37 @@ class SbxExtension(ExtensionApp):
         """Create the connections; sends no request and starts no engine yet."""
         if self.data_dir and not self.api_url:
             os.environ[DATA_DIR_VARIABLE] = self.data_dir
-        self.connections = Connections(
-            ConnectionSettings(
-                api_url=self.api_url,
-                sandbox_url=self.sandbox_url,
-                domain=self.domain,
-                api_key=self.api_key,
-                ca_file=self.ca_file,
-                data_dir=self.data_dir,
-                auto_start=self.auto_start,
-                engine_timeout=self.engine_timeout,
-            ),
-            SandboxDefaults(
-                template=self.default_template,
-                timeout=self.default_timeout,
-                metadata=dict(self.default_metadata),
+        defaults = SandboxDefaults(
+            template=self.default_template,
+            timeout=self.default_timeout,
+            metadata=dict(self.default_metadata),
+        )
+        engine = LocalEngine(
+            EngineSettings(
+                data_dir=self.data_dir, auto_start=self.auto_start, timeout=self.engine_timeout
             ),
             log=self.log,
         )
+        named = self._named_connections()
+        opened = {
+            name: Connection(each, defaults, log=self.log, engine=engine if each.is_local else None)
+            for name, each in named.items()
+        }
+        try:
+            self.deployments = Connections(opened, self.default_connection or next(iter(named)))
+        except InvalidArgumentError as e:
+            raise TraitError(f"c.SbxExtension.default_connection: {e.message}") from None
+
+    def _named_connections(self) -> dict[str, NamedConnection]:
+        """The connections to offer, with the default first unless it is named."""
+        legacy = {
+            "api_url": self.api_url,
+            "sandbox_url": self.sandbox_url,
+            "domain": self.domain,
+            "api_key": self.api_key,
+            "ca_file": self.ca_file,
+        }
+        return collect_connections(legacy, self.connections, offer_local=self.offer_local)
 
     def initialize_handlers(self) -> None:
         """Add the routes below ``sbx/api``."""
@@ -183,6 +234,6 @@ class SbxExtension(ExtensionApp):
     async def stop_extension(self) -> None:
         """Close the connections; the engine and its sandboxes keep running."""
         try:
-            await self.connections.aclose()
+            await self.deployments.aclose()
         except SbxError as e:
             self.log.warning("closing the connections to sandboxes: %s", e.message)

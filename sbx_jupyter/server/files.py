@@ -91,7 +91,7 @@ class FilesHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         headers = runtime.headers() | {"Accept-Encoding": "identity"}
         headers |= {name: self.request.headers[name] for name in self._present(_PASSED_REQUEST)}
         response = await runtime.transport.open(
@@ -126,7 +126,7 @@ class FilesHandler(SandboxRoute):
     async def _begin_upload(self) -> None:
         """Open the request to the sandbox whose body is the upload."""
         params = self._params()
-        runtime = await self.connections.runtime(self.path_kwargs["sandbox_id"])
+        runtime = await self.connection.runtime(self.path_kwargs["sandbox_id"])
         connection: Any = self.request.connection
         connection.set_max_body_size(MAX_UPLOAD)
         self._chunks = asyncio.Queue(QUEUED_CHUNKS)
@@ -211,6 +211,6 @@ class FilesHandler(SandboxRoute):
             raise error
         self.log.warning("a download from a sandbox failed: %s", error.message)
         if isinstance(error, UnavailableError):
-            self.connections.recheck_engine()
+            self.connection.recheck_engine()
         connection: Any = self.request.connection
         connection.stream.close()

@@ -46,7 +46,7 @@ class RpcHandler(SandboxRoute):
         body = self.request.body or b"{}"
         if len(body) > MAX_JSON_BODY:
             raise ResourceExhaustedError(f"the body is larger than {MAX_JSON_BODY} bytes")
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         response = await _send(runtime, "POST", f"/{call}", body)
         self.answer_raw(response.content)
 
@@ -59,7 +59,7 @@ class MetricsHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         response = await _send(runtime, "GET", "/metrics")
         self.answer_raw(response.content)
 

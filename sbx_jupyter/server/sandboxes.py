@@ -26,6 +26,12 @@ class NameBody(msgspec.Struct, kw_only=True, frozen=True):
     name: str
 
 
+class DefaultBody(msgspec.Struct, kw_only=True, frozen=True):
+    """The body of ``PATCH connections``."""
+
+    default: str
+
+
 class TimeoutBody(msgspec.Struct, kw_only=True, frozen=True):
     timeout: int
 
@@ -42,6 +48,36 @@ class InfoHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        from sbx_jupyter import __version__
+
+        connection = self.connection
+        self.answer(
+            {
+                "version": __version__,
+                **connection.describe_engine(),
+                "connection": connection.describe(),
+                "connections": self.connections.names(),
+            }
+        )
+
+
+class ConnectionsHandler(SandboxRoute):
+    """``GET connections``: every connection with its state; asks each remote one in the background.
+
+    ``PATCH`` with ``{"default": name}`` makes another one the default, until the server ends.
+    """
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.answer(self.connections.describe())
+
+    @web.authenticated
+    @authorized
+    async def patch(self) -> None:
+        self.connections.use(self.decode_body(DefaultBody).default)
         self.answer(self.connections.describe())
 
 
@@ -49,13 +85,13 @@ class SandboxesHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        self.answer({"sandboxes": await self.connections.list_sandboxes()})
+        self.answer({"sandboxes": await self.connection.list_sandboxes()})
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
         body = self.decode_body(CreateBody)
-        created = await self.connections.create_sandbox(
+        created = await self.connection.create_sandbox(
             template=body.template,
             timeout=body.timeout,
             metadata=body.metadata | ({"name": body.name} if body.name else {}),
@@ -68,18 +104,18 @@ class SandboxHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
-        self.answer(await self.connections.get_sandbox(sandbox_id))
+        self.answer(await self.connection.get_sandbox(sandbox_id))
 
     @web.authenticated
     @authorized
     async def patch(self, sandbox_id: str) -> None:
         body = self.decode_body(NameBody)
-        self.answer(await self.connections.rename_sandbox(sandbox_id, body.name.strip()))
+        self.answer(await self.connection.rename_sandbox(sandbox_id, body.name.strip()))
 
     @web.authenticated
     @authorized
     async def delete(self, sandbox_id: str) -> None:
-        await self.connections.kill_sandbox(sandbox_id)
+        await self.connection.kill_sandbox(sandbox_id)
         self.answer_empty()
 
 
@@ -88,7 +124,7 @@ class TimeoutHandler(SandboxRoute):
     @authorized
     async def post(self, sandbox_id: str) -> None:
         body = self.decode_body(TimeoutBody)
-        await self.connections.set_timeout(sandbox_id, body.timeout)
+        await self.connection.set_timeout(sandbox_id, body.timeout)
         self.answer_empty()
 
 
@@ -96,7 +132,7 @@ class PauseHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
-        await self.connections.pause_sandbox(sandbox_id)
+        await self.connection.pause_sandbox(sandbox_id)
         self.answer_empty()
 
 
@@ -107,7 +143,7 @@ class ConnectHandler(SandboxRoute):
     @authorized
     async def post(self, sandbox_id: str) -> None:
         body = self.decode_body(ConnectBody)
-        self.answer(await self.connections.connect_sandbox(sandbox_id, body.timeout))
+        self.answer(await self.connection.connect_sandbox(sandbox_id, body.timeout))
 
 
 class MetricsHistoryHandler(SandboxRoute):
@@ -119,7 +155,7 @@ class MetricsHistoryHandler(SandboxRoute):
     @authorized
     async def get(self, sandbox_id: str) -> None:
         start, end = self._seconds("start"), self._seconds("end")
-        self.answer(await self.connections.read_history(sandbox_id, start, end))
+        self.answer(await self.connection.read_history(sandbox_id, start, end))
 
     def _seconds(self, name: str) -> int | None:
         text = self.get_query_argument(name, "")

@@ -15,10 +15,10 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, connections_of, require, status_of
+from sbx_jupyter.server.answers import RESOURCE, connection_of, require, status_of
 
 if TYPE_CHECKING:
-    from sbx_jupyter.server.connections import Connections
+    from sbx_jupyter.server.connection import Connection
 
 NORMAL_CLOSURE: Final = 1000
 ERROR_CLOSURE: Final = 4000
@@ -39,8 +39,8 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
     _serving: asyncio.Task[None] | None = None
 
     @property
-    def connections(self) -> Connections:
-        return connections_of(self)
+    def connection(self) -> Connection:
+        return connection_of(self)
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
@@ -85,7 +85,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
             self.close(NORMAL_CLOSURE)
         except SbxError as e:
             self.log.info("%s: %s", self.request.path, e.message)
-            self.connections.note_failure(e, sandbox_id)
+            self.connection.note_failure(e, sandbox_id)
             with contextlib.suppress(WebSocketClosedError, StreamClosedError):
                 await self.send_text({"error": error_to_json(e)})
             self.close(ERROR_CLOSURE + status_of(e))

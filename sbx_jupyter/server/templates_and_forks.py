@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -11,6 +11,9 @@ from tornado import web
 from sbx_jupyter.errors import NotFoundError, UnavailableError, UnimplementedError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.server.answers import SandboxRoute
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client.platform import PlatformClient
 
 MAX_SNAPSHOTS: Final = 200
 """The list has the newest snapshots only; the others can still be used by name."""
@@ -35,7 +38,8 @@ class SnapshotHandler(SandboxRoute):
     async def post(self, sandbox_id: str) -> None:
         sandbox_id = parse_sandbox_id(sandbox_id)
         body = self.decode_body(SnapshotBody)
-        made = await self.connections.call(
+        self.connection.require("snapshots")
+        made = await self.connection.call(
             lambda platform: platform.snapshot(sandbox_id, body.name or None)
         )
         self.answer(made, status=201)
@@ -49,8 +53,9 @@ class ForkHandler(SandboxRoute):
     async def post(self, sandbox_id: str) -> None:
         sandbox_id = parse_sandbox_id(sandbox_id)
         body = self.decode_body(ForkBody)
-        timeout = self.connections.defaults.timeout if body.timeout is None else body.timeout
-        made = await self.connections.call(
+        self.connection.require("fork")
+        timeout = self.connection.defaults.timeout if body.timeout is None else body.timeout
+        made = await self.connection.call(
             lambda platform: platform.fork(sandbox_id, timeout=timeout)
         )
         if not made or made[0].sandbox is None:
@@ -59,10 +64,10 @@ class ForkHandler(SandboxRoute):
         copy_id = made[0].sandbox.sandbox_id
         if body.name:
             try:
-                await self.connections.rename_sandbox(copy_id, body.name)
+                await self.connection.rename_sandbox(copy_id, body.name)
             except UnimplementedError as e:
                 self.log.info("the fork was not named: %s", e.message)
-        self.answer(await self.connections.get_sandbox(copy_id), status=201)
+        self.answer(await self.connection.get_sandbox(copy_id), status=201)
 
 
 class OperationsHandler(SandboxRoute):
@@ -75,7 +80,7 @@ class OperationsHandler(SandboxRoute):
     async def get(self, sandbox_id: str) -> None:
         sandbox_id = parse_sandbox_id(sandbox_id)
         try:
-            found = await self.connections.call(lambda platform: platform.operations(sandbox_id))
+            found = await self.connection.call(lambda platform: platform.operations(sandbox_id))
         except (NotFoundError, UnimplementedError):
             found = []
         self.answer({"operations": found})
@@ -88,7 +93,7 @@ class OperationHandler(SandboxRoute):
     @authorized
     async def delete(self, sandbox_id: str, operation_id: str) -> None:
         sandbox_id = parse_sandbox_id(sandbox_id)
-        await self.connections.call(
+        await self.connection.call(
             lambda platform: platform.cancel_operation(sandbox_id, operation_id)
         )
         self.answer_empty()
@@ -102,16 +107,10 @@ class TemplatesHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        platform = await self.connections.platform()
+        platform = await self.connection.platform()
         listed = [*await platform.default_templates(), *await platform.templates()]
         templates = {item["templateID"]: item for item in map(_template_view, listed)}
-        snapshots: list[dict[str, Any]] = []
-        async for snapshot in platform.snapshots():
-            snapshots.append(
-                {"templateID": snapshot.snapshot_id, "names": snapshot.names, "kind": "snapshot"}
-            )
-            if len(snapshots) >= MAX_SNAPSHOTS:
-                break
+        snapshots = await _list_snapshots(platform)
         known = {snapshot["templateID"].partition(":")[0] for snapshot in snapshots}
         shown = [item for template_id, item in templates.items() if template_id not in known]
         self.answer({"templates": [*shown, *snapshots]})
@@ -123,9 +122,24 @@ class TemplateHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def delete(self, template_id: str) -> None:
-        if not await self.connections.call(lambda platform: platform.remove_snapshot(template_id)):
+        if not await self.connection.call(lambda platform: platform.remove_snapshot(template_id)):
             raise NotFoundError(f"there is no template or snapshot {template_id}")
         self.answer_empty()
+
+
+async def _list_snapshots(platform: PlatformClient) -> list[dict[str, Any]]:
+    """List the newest snapshots; empty if the deployment has no such route."""
+    snapshots: list[dict[str, Any]] = []
+    try:
+        async for snapshot in platform.snapshots():
+            snapshots.append(
+                {"templateID": snapshot.snapshot_id, "names": snapshot.names, "kind": "snapshot"}
+            )
+            if len(snapshots) >= MAX_SNAPSHOTS:
+                break
+    except (NotFoundError, UnimplementedError):
+        return []
+    return snapshots
 
 
 def _template_view(item: dict[str, Any]) -> dict[str, Any]:

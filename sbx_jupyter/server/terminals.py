@@ -52,7 +52,7 @@ class TerminalsHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         running = await Commands(runtime).list()
         self.answer([_listed(process) for process in running if process.tag == TAG])
 
@@ -67,7 +67,7 @@ class TerminalHandler(SandboxRoute):
 
         ``running`` is ``""`` at the shell's prompt, ``null`` where it cannot be read.
         """
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         shell = await self._find(Commands(runtime), int(pid))
         self.answer({"pid": shell, "running": await _foreground_program(Files(runtime), shell)})
 
@@ -75,7 +75,7 @@ class TerminalHandler(SandboxRoute):
     @authorized
     async def delete(self, sandbox_id: str, pid: str) -> None:
         """End the shell; the kernel then sends SIGHUP to the foreground processes."""
-        commands = Commands(await self.connections.runtime(sandbox_id))
+        commands = Commands(await self.connection.runtime(sandbox_id))
         await commands.kill(await self._find(commands, int(pid)))
         self.answer_empty()
 
@@ -121,7 +121,7 @@ class TerminalSocket(SandboxSocket):
             self.log.warning("%s: ignored a text frame: %s", self.request.path, e)
 
     async def serve(self, sandbox_id: str) -> None:
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         async with await self._attach(Ptys(runtime)) as terminal:
             self._next = terminal.next_sequence
             await self.send_text({"pid": terminal.pid, "sequence": self._next})

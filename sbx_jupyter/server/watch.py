@@ -17,7 +17,7 @@ class WatchSocket(SandboxSocket):
             path=self.get_query_argument("path", "", strip=False),
             recursive=self.get_query_argument("recursive", "") in ("1", "true"),
         )
-        runtime = await self.connections.runtime(sandbox_id)
+        runtime = await self.connection.runtime(sandbox_id)
         stream = await runtime.stream("filesystem.Filesystem/WatchDir", request, WatchDirResponse)
         async with stream:
             async for message in stream:

@@ -14,6 +14,8 @@ from sbx_jupyter.server.extension import HANDLERS
 
 HTTP_ROUTES = [
     ("GET", "info"),
+    ("GET", "connections"),
+    ("PATCH", "connections"),
     ("GET", "sandboxes"),
     ("POST", "sandboxes"),
     ("GET", "sandboxes/i1"),

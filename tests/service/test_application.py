@@ -170,7 +170,7 @@ def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
         names = [line.split("=")[0] for line in exports[0].splitlines()]
         for name in ("E2B_API_URL", "E2B_SANDBOX_URL", "E2B_API_KEY", "E2B_VOLUME_API_URL"):
             assert f"export {name}" in names
-        assert "export NO_PROXY=x.test,127.0.0.1,localhost" in exports[0].splitlines()
+        assert "export NO_PROXY=x.test,127.0.0.1,localhost,.localhost" in exports[0].splitlines()
         made = command(data_dir, "create", "--metadata", "a=b", "--env", "GREETING=hi")
         sandbox_id = made.stdout.strip()
         assert sandbox_id in command(data_dir, "list").stdout
