@@ -19,13 +19,13 @@ QUIET = $(if $(wildcard $@),--quiet)
 
 # The tests that need no root, no system package and no engine.
 UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_public_face.py \
-  tests/engine/storage/diff/test_changes.py tests/engine/egress/test_addresses.py \
+  tests/isolation/stored/test_changes.py tests/engine/egress/test_addresses.py \
   tests/engine/egress/test_intercept.py tests/engine/egress/test_policy.py \
   tests/engine/egress/test_proxy.py tests/engine/egress/test_ranges.py \
   tests/isolation/test_channel.py tests/engine/state/test_datadir.py \
   tests/engine/sandboxes/test_listing.py tests/engine/state/test_store.py \
   tests/service/test_decoders.py tests/service/test_log_file.py \
-  tests/engine/templates/test_dockerfile.py tests/engine/volumes/test_content.py \
+  tests/engine/templates/test_dockerfile.py tests/isolation/stored/test_volume_content.py \
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 

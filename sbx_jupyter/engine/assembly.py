@@ -19,12 +19,12 @@ from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.storage.capture import Capture
-from sbx_jupyter.engine.storage.diff.sandbox_diff import Diffs
 from sbx_jupyter.engine.storage.disk import DiskReporter
 from sbx_jupyter.engine.storage.flatten import Flattener
 from sbx_jupyter.engine.storage.forks import Forks
 from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Pruner
+from sbx_jupyter.engine.storage.sandbox_diff import Diffs
 from sbx_jupyter.engine.storage.service import Storage
 from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates.catalog import Catalog

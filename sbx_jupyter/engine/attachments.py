@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.state.rows import SandboxRow
+    from sbx_jupyter.isolation.stored.trees import StoredTrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ class Attachments:
     warmer: InterpreterWarmer
 
     @classmethod
-    async def open(cls, context: Context, *, real_ids: bool, tier: str) -> Attachments:
+    async def open(
+        cls, context: Context, stored: StoredTrees, *, real_ids: bool, tier: str
+    ) -> Attachments:
         """Make all four and register their hooks with a starting engine.
 
         Only the namespaces tier gives sandboxes a network of their own, which a proxy can filter.
@@ -39,7 +42,7 @@ class Attachments:
         says which.
         """
         store, folder = context.store, context.data_dir.path
-        volumes = Volumes(store, folder, real_ids=real_ids)
+        volumes = Volumes(store, folder, stored, real_ids=real_ids)
         await volumes.recover()
         secrets = Secrets(store, folder)
 

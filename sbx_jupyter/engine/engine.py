@@ -98,7 +98,7 @@ class Engine:
         """Recover the state that the previous engine left, and start the background components."""
         context, fence = components.context, components.fence
         components.attachments = await Attachments.open(
-            context, real_ids=self.report.users != "virtual", tier=self.tier
+            context, fence.stored, real_ids=self.report.users != "virtual", tier=self.tier
         )
         self._exit.push_async_callback(components.attachments.aclose)
         batch = Batch()

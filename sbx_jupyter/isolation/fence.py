@@ -28,6 +28,8 @@ from sbx_jupyter.isolation.kernel.cgroups import (
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
 from sbx_jupyter.isolation.process_resources import OpenFiles
 from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.stored.merged_tree import Layer
+from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 from sbx_jupyter.isolation.zygote.client import (
     ZygoteProcess,
@@ -114,8 +116,7 @@ class Fence:
         self.stock: Path | None = None
         """The layer of the stock root file system, once started."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
-        self.trees: tuple[rootfs.HostTree, ...] = ()
-        """The directories of the host that the stock root shows, once started."""
+        self.stored = StoredTrees(self._data_dir)
 
     async def start(self) -> None:
         """Start the zygote, building the stock layer at first. Raises ``IsolationError``."""
@@ -275,10 +276,11 @@ class Fence:
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
             )
-            self.trees = plan.trees
             self._zygote, self.stock = await start_zygote(
                 self._data_dir, kind, plan, self._report.id_base, agent=self._agent
             )
+            shown = (Layer(Path(tree.path), tree.path.strip("/")) for tree in plan.trees)
+            self.stored.stock = (Layer(self.stock), *shown)
             return self._zygote
 
     def adopt(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:

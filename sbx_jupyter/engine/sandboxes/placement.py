@@ -18,7 +18,6 @@ from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
-from sbx_jupyter.isolation.kernel import subvolumes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,11 +191,8 @@ class LocalPlacement:
 
     def _prepare(self, plan: Plan) -> socket.socket:
         """Make the directories and the agent's listening socket; blocking."""
-        writable = self._data_dir.writable(plan.sandbox_id)
-        if not plan.is_sealed and not writable.exists():
-            subvolumes.make_folder(writable)
-        for directory in (writable, writable / "upper", writable / "work"):
-            directory.mkdir(exist_ok=True)
+        name = self._data_dir.name_of_writable(plan.sandbox_id)
+        self._fence.stored.make_writable(name, as_subvolume=not plan.is_sealed)
         run = self._data_dir.run(plan.sandbox_id)
         run.mkdir(mode=0o700, exist_ok=True)
         return _listen(run)

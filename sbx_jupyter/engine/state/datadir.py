@@ -72,6 +72,10 @@ class DataDir:
         name = hmac.digest(self._secret(), sandbox_id.encode(), "sha256")[:16].hex()
         return self.sandboxes / f"{sandbox_id}{_HIDDEN}{name}"
 
+    def name_of_writable(self, sandbox_id: str) -> str:
+        """The name of the writable layer of a sandbox in the data directory."""
+        return f"sandboxes/{self.writable(sandbox_id).name}"
+
     def _secret(self) -> bytes:
         if self._key is None:
             self._key = load_or_make_key(self.path / "paths.key", lambda: os.urandom(32))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import logging
 import os
@@ -26,7 +25,6 @@ from sbx_jupyter.isolation.kernel import subvolumes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable
-    from pathlib import Path
 
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.store import Store
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MEASURED_AT_ONCE: Final = 50
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Size(NamedTuple):
@@ -108,9 +105,9 @@ class Layers:
         The directory is renamed, so its size does not matter. Raises ``NoSpaceError`` and
         ``SbxError``.
         """
-        source = self._data_dir.writable(sandbox_id) / "upper"
+        source = self._data_dir.name_of_writable(sandbox_id)
         try:
-            await asyncio.to_thread(source.rename, self._data_dir.path / name)
+            await asyncio.to_thread(self._fence.stored.seal, source, name)
         except OSError as error:
             if not isinstance(error, PermissionError) and error.errno != errno.EXDEV:
                 raise
@@ -127,16 +124,16 @@ class Layers:
 
         Instant, whatever its size, and synced on return. Raises ``NoSpaceError`` and ``SbxError``.
         """
-        source, target = self._data_dir.writable(sandbox_id), self._data_dir.path / name
+        source = self._data_dir.name_of_writable(sandbox_id)
         try:
-            await asyncio.to_thread(subvolumes.take_snapshot, source, target)
+            await asyncio.to_thread(self._fence.stored.take_snapshot, source, name)
         except OSError as error:
             raise translate(error, "taking a snapshot of the files of the sandbox") from error
         return f"{name}/upper"
 
     async def sync_writable(self, sandbox_id: str) -> None:
         """Sync what a sandbox has written to the disk."""
-        await asyncio.to_thread(sync_filesystem, self._data_dir.writable(sandbox_id))
+        await self.sync(self._data_dir.name_of_writable(sandbox_id))
 
     async def copy(
         self,
@@ -163,9 +160,9 @@ class Layers:
         except SbxError as error:
             raise translate(error, "copying the files of the sandbox") from error
 
-    async def sync(self, name: str) -> None:
-        """Sync a layer to the disk."""
-        await asyncio.to_thread(sync_filesystem, self._data_dir.path / name)
+    async def sync(self, name: str = "layers") -> None:
+        """Sync a layer, or by default all of them, to the disk."""
+        await asyncio.to_thread(self._fence.stored.sync, name)
 
     async def merge(self, names: tuple[str, ...], name: str) -> None:
         """Merge several layers, topmost first, into one; synced on return.
@@ -179,7 +176,7 @@ class Layers:
                 await self._fence.tree_operations.merge(sources, target)
             except SbxError as error:
                 raise translate(error, "putting layers together") from error
-        await asyncio.to_thread(sync_filesystem, target)
+        await self.sync(name)
 
     async def collect(self, candidates: Iterable[str] | None = None) -> int:
         """Remove the unused layers among the candidates, or among all layers.
@@ -262,14 +259,3 @@ class Layers:
 def _root(name: str) -> str:
     """The directory below ``layers`` that a layer is in: itself, or the subvolume around it."""
     return "/".join(name.split("/")[:2])
-
-
-def sync_filesystem(directory: Path) -> None:
-    """Sync the file system of a directory to the disk; blocking."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if _libc.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
-from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
+from sbx_jupyter.isolation.stored.trees import sync_filesystem
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import os
 import re
 import secrets
 import threading
@@ -14,13 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import jwt
 
-from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.engine.volumes.content import VolumeContent
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
@@ -30,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.state.store import Store
+    from sbx_jupyter.isolation.stored.trees import StoredTrees
+    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
     from sbx_jupyter.protocol.platform import VolumeMount
 
 TOKEN_LIFETIME: Final = dt.timedelta(days=7)
@@ -44,8 +43,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 class Volumes:
     """The volumes of one data directory."""
 
-    def __init__(self, store: Store, data_dir: Path, *, real_ids: bool) -> None:
+    def __init__(
+        self, store: Store, data_dir: Path, stored: StoredTrees, *, real_ids: bool
+    ) -> None:
         self._store = store
+        self._stored = stored
         self._root = data_dir / "volumes"
         self._removed = data_dir / "volumes-removed"
         self._real_ids = real_ids
@@ -60,7 +62,7 @@ class Volumes:
             folder.mkdir(mode=0o700, exist_ok=True)
         for name in leftovers.directories(self._root, leftovers.UUID):
             if name not in self._store.volumes:
-                os.rename(self._root / name, self._removed / name)
+                await asyncio.to_thread(self._stored.retire_volume, name)
         self._remove_in_background()
 
     async def aclose(self) -> None:
@@ -78,9 +80,7 @@ class Volumes:
         if self._find_by_name(name) is not None:
             raise InvalidArgumentError(f"Volume with name '{name}' already exists")
         row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
-        self._directory(row).mkdir(mode=0o777)
-        # mkdir applies the umask, but all users of sandboxes must have access.
-        self._directory(row).chmod(0o777)
+        await asyncio.to_thread(self._stored.make_volume, row.volume_id)
         reached("volume.made")
         await self._store.commit(Batch().put(row))
         reached("volume.stored")
@@ -104,7 +104,7 @@ class Volumes:
         row = self._row(volume_id)
         await self._store.commit(Batch().remove(VolumeRow, row.volume_id))
         reached("volume.forgotten")
-        os.rename(self._directory(row), self._removed / row.volume_id)
+        await asyncio.to_thread(self._stored.retire_volume, row.volume_id)
         reached("volume.moved")
         self._remove_in_background()
 
@@ -122,7 +122,7 @@ class Volumes:
             raise UnauthenticatedError("the volume token is invalid or expired") from error
         if claims.get("volid") != row.volume_id:
             raise UnauthenticatedError("the token belongs to another volume")
-        return VolumeContent(self._directory(row), real_ids=self._real_ids)
+        return self._stored.volume(row.volume_id, real_ids=self._real_ids)
 
     def mounts(self, mounts: Sequence[VolumeMount]) -> tuple[tuple[Path, str], ...]:
         """The directory and mount point of each mount.
@@ -182,7 +182,7 @@ class Volumes:
         with self._removing:
             for name in leftovers.directories(self._removed, leftovers.UUID):
                 try:
-                    remove(str(self._removed / name), self._go_on, opens_closed=True)
+                    self._stored.remove_retired(name, self._go_on)
                 except OSError as error:
                     # A sandbox that has it mounted may add files; the next removal gets those.
                     _log.warning("the volume %s is not removed entirely: %s", name, error)

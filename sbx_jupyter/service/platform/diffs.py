@@ -41,7 +41,8 @@ class DiffArchiveHandler(PlatformHandler):
     )
     async def get(self, sandbox_id: str) -> None:
         sandbox_id = self.sandbox_id(sandbox_id)
-        reader = self.service.engine.storage.diffs.archive(sandbox_id, self.query_text("since"))
+        diffs = self.service.engine.storage.diffs
+        reader = await diffs.archive(sandbox_id, self.query_text("since"))
         self.set_header("Content-Type", "application/x-tar")
         self.set_header("Content-Disposition", f"attachment; filename={sandbox_id}.tar")
         stream = PipeIOStream(reader, max_buffer_size=4 * _CHUNK)

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from sbx_jupyter.engine.live.descriptors import write_all
-from sbx_jupyter.engine.volumes.content import MAX_DEPTH, Ownership
 from sbx_jupyter.errors import (
     InvalidArgumentError,
     NoSpaceError,
     SbxError,
     UnauthenticatedError,
 )
+from sbx_jupyter.isolation.stored.volume_content import MAX_DEPTH, Ownership
 from sbx_jupyter.protocol.volumes import ChangeEntry, VolumeEntry
 from sbx_jupyter.service.answers import JSON, platform_status
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.volumes.content import VolumeContent
+    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
 
 _CHUNK: Final = 1024 * 1024
 _ERRORS: Final = (400, 401, 403, 404, 500)

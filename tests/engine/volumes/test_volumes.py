@@ -13,9 +13,10 @@ import jwt
 import pytest
 
 from sbx_jupyter.engine.state.store import Store
-from sbx_jupyter.engine.volumes.content import Ownership
 from sbx_jupyter.engine.volumes.volumes import Volumes
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
+from sbx_jupyter.isolation.stored.trees import StoredTrees
+from sbx_jupyter.isolation.stored.volume_content import Ownership
 from sbx_jupyter.protocol.platform import VolumeMount
 
 PLAIN = Ownership()
@@ -23,7 +24,7 @@ PLAIN = Ownership()
 
 @pytest.fixture
 async def volumes(store: Store, tmp_path: Path) -> AsyncIterator[Volumes]:
-    opened = Volumes(store, tmp_path, real_ids=os.geteuid() == 0)
+    opened = Volumes(store, tmp_path, StoredTrees(tmp_path), real_ids=os.geteuid() == 0)
     await opened.recover()
     yield opened
     await opened.aclose()
@@ -80,7 +81,7 @@ async def test_tokens_and_data_survive_a_restart(
     made = await volumes.create("data")
     os.close(volumes.open(made.volume_id, made.token).open_write("f", PLAIN, force=False))
 
-    again = Volumes(store, tmp_path, real_ids=False)
+    again = Volumes(store, tmp_path, StoredTrees(tmp_path), real_ids=False)
     await again.recover()
 
     assert [entry.name for entry in again.open(made.volume_id, made.token).list_dir("/")] == ["f"]
@@ -93,7 +94,7 @@ async def test_a_directory_without_a_row_is_collected_at_start(
     orphan = tmp_path / "volumes" / str(uuid.uuid4())
     (orphan / "inner").mkdir(parents=True)
 
-    volumes = Volumes(store, tmp_path, real_ids=False)
+    volumes = Volumes(store, tmp_path, StoredTrees(tmp_path), real_ids=False)
     await volumes.recover()
     await volumes.aclose()
 
@@ -113,9 +114,9 @@ async def test_closing_does_not_wait_for_a_removal_without_end(
         finally:
             stopped.set()
 
-    monkeypatch.setattr("sbx_jupyter.engine.volumes.volumes.remove", remove_forever)
+    monkeypatch.setattr("sbx_jupyter.isolation.stored.trees.remove", remove_forever)
     (tmp_path / "volumes-removed" / str(uuid.uuid4())).mkdir(parents=True)
-    volumes = Volumes(store, tmp_path, real_ids=False)
+    volumes = Volumes(store, tmp_path, StoredTrees(tmp_path), real_ids=False)
     await volumes.recover()
 
     async with asyncio.timeout(20):

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.builds.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.builds.build_logs import BuildLogs
@@ -273,7 +272,7 @@ class Builder:
     async def _settle_ready(self, build: BuildRow, run: BuildRun, result: BuildResult) -> None:
         """Sync the layers to the disk, then store that the build is ready."""
         reached("build.made")
-        await asyncio.to_thread(sync_filesystem, self._context.data_dir.layers)
+        await self._context.layers.sync()
         template = self._store.templates.get(build.template_id)
         if template is None:
             raise BuildError("the template was removed", None)
@@ -312,7 +311,7 @@ class Builder:
             if run is not None:
                 run.log.entries.append(entry)
                 await run.log.save()
-                await asyncio.to_thread(sync_filesystem, self._context.data_dir.layers)
+                await self._context.layers.sync()
             else:
                 await self.logs.end_interrupted(build, entry)
         except OSError:

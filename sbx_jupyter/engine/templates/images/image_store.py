@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.rows import ImageRow, now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.storage.layers import sync_filesystem
 from sbx_jupyter.engine.templates.images.image_archives import read_archive
 from sbx_jupyter.engine.templates.images.registry import ImageName, ImagePuller, parse_image_name
 from sbx_jupyter.engine.watch.checkpoints import reached
@@ -149,7 +148,7 @@ class ImageStore:
             if isinstance(error, InternalError):
                 error = InvalidArgumentError(f"the image cannot be unpacked: {error.message}")
             raise error from None
-        await asyncio.to_thread(sync_filesystem, target)
+        await self._context.layers.sync(layer)
 
     def _check(self, image: Image) -> None:
         left = shutil.disk_usage(self._context.data_dir.path).free - _SPARE

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine.volumes.content import Ownership, VolumeContent, clean_path
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
     NotFoundError,
     SbxError,
 )
+from sbx_jupyter.isolation.stored.volume_content import Ownership, VolumeContent, clean_path
 
 PLAIN = Ownership()
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners can be set by root alone")

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.storage.diff.merged_tree import (
+from sbx_jupyter.isolation.stored.merged_tree import (
     Layer,
     children,
     entries,

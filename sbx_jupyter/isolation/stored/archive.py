@@ -7,12 +7,12 @@ import stat
 import tarfile
 from typing import IO, TYPE_CHECKING
 
-from sbx_jupyter.engine.storage.diff.merged_tree import open_directory
+from sbx_jupyter.isolation.stored.merged_tree import open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbx_jupyter.engine.storage.diff.merged_tree import Layer
+    from sbx_jupyter.isolation.stored.merged_tree import Layer
     from sbx_jupyter.protocol.diff import Change
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

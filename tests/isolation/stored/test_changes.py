@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine.storage.diff.comparison import Comparison
-from sbx_jupyter.engine.storage.diff.merged_tree import Layer, children, lookup
+from sbx_jupyter.isolation.stored.comparison import Comparison
+from sbx_jupyter.isolation.stored.merged_tree import Layer, children, lookup
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="whiteouts are device nodes: root only")
 

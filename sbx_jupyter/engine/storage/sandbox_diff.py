@@ -1,0 +1,85 @@
+"""Chooses the layers to compare for a sandbox, and compares them in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow
+    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.protocol.diff import Diff
+
+_STOCK_BASE: Final = "host"
+
+
+class _Stacks(NamedTuple):
+    """Names of layers, topmost first; ``common`` are those below both of the others."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    common: tuple[str, ...]
+    on_stock: bool
+
+
+class Diffs:
+    """Compares sandboxes with what they started from, or with a snapshot."""
+
+    def __init__(self, context: Context, catalog: Catalog, fence: Fence) -> None:
+        self._context = context
+        self._catalog = catalog
+        self._fence = fence
+
+    async def diff(self, sandbox_id: str, since: str | None) -> Diff:
+        """The first 100,000 changes of a sandbox against its template, or against ``since``.
+
+        Raises ``NotFoundError`` for an unknown sandbox or snapshot and ``InvalidArgumentError``
+        for a snapshot with another base.
+        """
+        stacks = self._stacks(sandbox_id, since)
+        compare = self._fence.stored.compare
+        return await asyncio.to_thread(compare, stacks, on_stock=stacks.on_stock)
+
+    async def archive(self, sandbox_id: str, since: str | None) -> int:
+        """Write the changed files as a tar to a pipe; returns its reading end.
+
+        The caller closes it; closing it early ends the work. Raises as ``diff`` does.
+        """
+        stacks = self._stacks(sandbox_id, since)
+        archive = self._fence.stored.archive
+        return await asyncio.to_thread(archive, stacks, on_stock=stacks.on_stock)
+
+    def _stacks(self, sandbox_id: str, since: str | None) -> _Stacks:
+        context = self._context
+        row = context.slots.find(sandbox_id).row
+        base = self._base(row, since)
+        if base.base != row.base:
+            raise InvalidArgumentError(f"'{since}' stands on another base than the sandbox")
+        # Layers merged meanwhile have the same content under another name.
+        ours, theirs = (context.layers.shorten(row.layers), context.layers.shorten(base.layers))
+        ours = (f"{context.data_dir.name_of_writable(sandbox_id)}/upper", *ours)
+        shared = _shared_tail(ours, theirs)
+        return _Stacks(
+            ours=ours[: len(ours) - shared],
+            theirs=theirs[: len(theirs) - shared],
+            common=ours[len(ours) - shared :],
+            on_stock=row.base == _STOCK_BASE,
+        )
+
+    def _base(self, row: SandboxRow, since: str | None) -> BuildRow:
+        if since is not None:
+            return self._catalog.resolve(since)[1]
+        build = self._context.store.builds.get(row.build_id)
+        if build is None:
+            raise FailedPreconditionError("the template that the sandbox started from is gone")
+        return build
+
+
+def _shared_tail(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
+    pairs = zip(reversed(ours), reversed(theirs), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

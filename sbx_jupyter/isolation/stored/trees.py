@@ -1,0 +1,135 @@
+"""Makes, moves, reads and syncs the trees of a data directory; each is known by its name.
+
+A name is relative to the data directory: ``layers/<uuid>``, ``sandboxes/<writable layer>``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.isolation.kernel import subvolumes
+from sbx_jupyter.isolation.stored.archive import write_archive
+from sbx_jupyter.isolation.stored.comparison import MAX_CHANGES, Comparison
+from sbx_jupyter.isolation.stored.merged_tree import Layer
+from sbx_jupyter.isolation.stored.volume_content import VolumeContent
+from sbx_jupyter.protocol.diff import Diff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Stacks(Protocol):
+    """Two stacks of layers to compare, by name and topmost first; see ``Comparison``."""
+
+    @property
+    def ours(self) -> tuple[str, ...]: ...
+    @property
+    def theirs(self) -> tuple[str, ...]: ...
+    @property
+    def common(self) -> tuple[str, ...]: ...
+
+
+class StoredTrees:
+    """The trees below one data directory. All methods may block on the disk."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self.stock: tuple[Layer, ...] = ()
+        """What stands below every stack that shows the host; the fence sets it."""
+
+    def make_writable(self, name: str, *, as_subvolume: bool) -> None:
+        """Make a writable layer, with ``upper`` and ``work``, or complete one.
+
+        Raises ``OSError``.
+        """
+        writable = self._path(name)
+        if as_subvolume and not writable.exists():
+            subvolumes.make_folder(writable)
+        for directory in (writable, writable / "upper", writable / "work"):
+            directory.mkdir(exist_ok=True)
+
+    def seal(self, writable: str, layer: str) -> None:
+        """Make what was written to a writable layer a layer, by a rename. Raises ``OSError``."""
+        (self._path(writable) / "upper").rename(self._path(layer))
+
+    def take_snapshot(self, writable: str, layer: str) -> None:
+        """Make a layer by a snapshot of the subvolume of a writable layer. Raises ``OSError``."""
+        subvolumes.take_snapshot(self._path(writable), self._path(layer))
+
+    def sync(self, name: str) -> None:
+        """Sync the file system of a tree to the disk. Raises ``OSError``."""
+        sync_filesystem(self._path(name))
+
+    def make_volume(self, volume_id: str) -> None:
+        """Make an empty volume, open to all users of sandboxes. Raises ``OSError``."""
+        path = self._path(f"volumes/{volume_id}")
+        path.mkdir(mode=0o777)
+        path.chmod(0o777)  # mkdir applies the umask
+
+    def retire_volume(self, volume_id: str) -> None:
+        """Move a volume to where ``remove_retired`` finds it. Raises ``OSError``."""
+        self._path(f"volumes/{volume_id}").rename(self._path(f"volumes-removed/{volume_id}"))
+
+    def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
+        """Remove a retired volume; ``step`` may raise to stop. Raises ``OSError``."""
+        remove(str(self._path(f"volumes-removed/{volume_id}")), step, opens_closed=True)
+
+    def volume(self, volume_id: str, *, real_ids: bool) -> VolumeContent:
+        """The content of a volume."""
+        return VolumeContent(self._path(f"volumes/{volume_id}"), real_ids=real_ids)
+
+    def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
+        """The first 100,000 differences of two stacks; ``on_stock``: above the stock layer."""
+        found = self._comparison(stacks, on_stock).changes()
+        changes = list(itertools.islice(found, MAX_CHANGES + 1))
+        return Diff(changes=changes[:MAX_CHANGES], truncated=len(changes) > MAX_CHANGES)
+
+    def archive(self, stacks: Stacks, *, on_stock: bool) -> int:
+        """Write the changed files as a tar to a pipe; returns its reading end.
+
+        The caller closes it; closing it early ends the work.
+        """
+        comparison = self._comparison(stacks, on_stock)
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        # Its own thread: it writes as slowly as the client reads, which would block a pool.
+        threading.Thread(
+            target=_write, args=(comparison, writer), name="sbx-diff-archive", daemon=True
+        ).start()
+        return reader
+
+    def _comparison(self, stacks: Stacks, on_stock: bool) -> Comparison:
+        ours, theirs, common = (
+            tuple(Layer(self._path(name)) for name in names)
+            for names in (stacks.ours, stacks.theirs, stacks.common)
+        )
+        return Comparison(ours, theirs, (*common, *(self.stock if on_stock else ())))
+
+    def _path(self, name: str) -> Path:
+        return self._data_dir / name
+
+
+def sync_filesystem(directory: Path) -> None:
+    """Sync the file system of a directory to the disk; blocking. Raises ``OSError``."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)
+
+
+def _write(comparison: Comparison, writer: int) -> None:
+    with os.fdopen(writer, "wb") as target:
+        try:
+            write_archive(target, (*comparison.ours, *comparison.common), comparison.changes())
+        except BrokenPipeError:
+            return  # the reader left
