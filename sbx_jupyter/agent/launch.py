@@ -1,6 +1,7 @@
 """Makes a process run a program as a user.
 
-By a fork: ``posix_spawn`` cannot lower the hard limits of its child, only its own for good.
+In most cases without a copy of the agent (``quick_launch``), otherwise by a fork. ``posix_spawn``
+does not do: it cannot lower the hard limits of its child, only the agent's own, for good.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from . import system
+from .quick_launch import QuickLauncher
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -60,17 +62,27 @@ class Launch:
     supervision: Supervision | None
 
 
-def launch(program: Launch, stdio: tuple[int, int, int]) -> int:
-    """Start a program on three descriptors; returns its process id. Raises ``OSError``.
+class Launcher:
+    """Starts programs, for one agent: its memory is shared with no other process."""
 
-    An error of the program itself, such as a missing file, is written to its standard error.
-    """
-    return _fork(program, stdio, is_pty=False)
+    def __init__(self) -> None:
+        self._quick = QuickLauncher(_CHANGED_SIGNALS)
 
+    def launch(self, program: Launch, stdio: tuple[int, int, int]) -> int:
+        """Start a program on three descriptors; returns its process id. Raises ``OSError``.
 
-def launch_on_terminal(program: Launch, terminal: int) -> int:
-    """Start a program that a terminal controls; its process id. Raises ``OSError``."""
-    return _fork(program, (terminal, terminal, terminal), is_pty=True)
+        An error of the program itself, such as a missing file, is written to its standard error.
+        """
+        return self._launch(program, stdio, is_pty=False)
+
+    def launch_on_terminal(self, program: Launch, terminal: int) -> int:
+        """Start a program that a terminal controls; its process id. Raises ``OSError``."""
+        return self._launch(program, (terminal, terminal, terminal), is_pty=True)
+
+    def _launch(self, program: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:
+        candidates = _candidates(program.argv[0], _search_path(program.environment))
+        pid = self._quick.start(program, candidates, stdio, is_pty)
+        return _fork(program, stdio, is_pty=is_pty) if pid is None else pid
 
 
 def _fork(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> int:
@@ -124,7 +136,7 @@ def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:
     """What ``exec`` of ``/bin/sh`` does: search in ``PATH``, 127 when missing, 126 when refused."""
     command = argv[0]
     refused: OSError | None = None
-    for candidate in _candidates(command, environment.get(b"PATH", DEFAULT_PATH.encode())):
+    for candidate in _candidates(command, _search_path(environment)):
         try:
             if os.path.isdir(candidate):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -141,6 +153,10 @@ def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:
     if refused is not None:
         _complain(command + b": " + (refused.strerror or "").encode(), _NOT_EXECUTABLE)
     _complain(command + b": not found", _NOT_FOUND)
+
+
+def _search_path(environment: dict[bytes, bytes]) -> bytes:
+    return environment.get(b"PATH", DEFAULT_PATH.encode())
 
 
 def _candidates(command: bytes, search_path: bytes) -> list[bytes]:

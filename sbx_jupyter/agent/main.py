@@ -2,7 +2,8 @@
 
 The agent is forked from a warm zygote after the root file system was changed, so everything that
 it will ever import is imported here. It has one thread, and no system call that it makes can wait
-for hostile code.
+for hostile code, but for the start of a program: a program of the same user can hold that up for
+half a second (``call_list``).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from . import stdio
-from .launch import DEFAULT_PATH, Launch, launch, launch_on_terminal
+from .launch import DEFAULT_PATH, Launch, Launcher
 
 if TYPE_CHECKING:
     from .files import Files
@@ -83,6 +83,7 @@ class Spawner:
         self._terminals = terminals
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         self._open_files = open_files or hard
+        self._launcher = Launcher()
         self.envs: dict[str, str] = {}
         self.processes: dict[int, Process] = {}
         # Each started process costs the agent up to three descriptors.
@@ -106,9 +107,9 @@ class Spawner:
         )
         try:
             if body.get("pty"):
-                process = _start_on_pty(program, body, *self._open_terminal())
+                process = _start_on_pty(self._launcher, program, body, *self._open_terminal())
             else:
-                process = _start(program, body)
+                process = _start(self._launcher, program, body)
         except OSError as error:
             if error.errno in _SHORTAGE:
                 raise ResourceExhaustedError(f"cannot start: {error.strerror}") from error
@@ -238,7 +239,7 @@ def encode_environment(envs: dict[str, str]) -> dict[bytes, bytes]:
     return dict(zip(names, values, strict=True))
 
 
-def _start(program: Launch, body: Body) -> Process:
+def _start(launcher: Launcher, program: Launch, body: Body) -> Process:
     opened: list[int] = []
     try:
         out, out_end = stdio.open_pipe(opened)
@@ -251,7 +252,7 @@ def _start(program: Launch, body: Body) -> Process:
             in_end = stdio.open_null(opened)
         os.set_blocking(out, False)
         os.set_blocking(err, False)
-        pid = launch(program, (in_end, out_end, err_end))
+        pid = launcher.launch(program, (in_end, out_end, err_end))
     except OSError:
         for fd in opened:
             os.close(fd)
@@ -261,12 +262,14 @@ def _start(program: Launch, body: Body) -> Process:
     return Process(pid, body, [out, err], own_stdin)
 
 
-def _start_on_pty(program: Launch, body: Body, master: int, terminal: int) -> Process:
+def _start_on_pty(
+    launcher: Launcher, program: Launch, body: Body, master: int, terminal: int
+) -> Process:
     try:
         stdio.resize(master, body["pty"])
         if not program.virtual:
             os.fchown(terminal, program.user.uid, -1)
-        pid = launch_on_terminal(program, terminal)
+        pid = launcher.launch_on_terminal(program, terminal)
     except OSError:
         os.close(master)
         raise
