@@ -12,19 +12,16 @@ import os
 import resource
 import signal
 import termios
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from . import system
+from .program import DEFAULT_PATH
 from .quick_launch import QuickLauncher
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .supervision import Supervision
-    from .users import User
-
-DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    from .program import Launch
 
 IGNORED_SIGNALS: Final = (
     signal.SIGTERM,
@@ -46,20 +43,6 @@ _CHANGED_SIGNALS: Final = (*IGNORED_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ)
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 _SHELL: Final = b"/bin/sh"
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """All that the child needs, prepared before the fork so that nothing can fail after it."""
-
-    argv: list[bytes]
-    environment: dict[bytes, bytes]
-    cwd: bytes
-    user: User
-    virtual: bool
-    open_files: int
-    """The program's hard and soft limit of open files; the agent's own is much higher."""
-    supervision: Supervision | None
 
 
 class Launcher:

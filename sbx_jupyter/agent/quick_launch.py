@@ -15,7 +15,7 @@ from .call_list import CallList, TooLongError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .launch import Launch
+    from .program import Launch
 
 _MOST_CANDIDATES: Final = 32
 _DEFAULT_ACTION: Final = bytes(32)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from . import stdio
-from .launch import DEFAULT_PATH, Launch, Launcher
+from .launch import Launcher
+from .program import DEFAULT_PATH, Launch
 
 if TYPE_CHECKING:
     from .files import Files

@@ -12,7 +12,8 @@ import pytest
 
 from sbx_jupyter.agent import call_list, launch, quick_launch
 from sbx_jupyter.agent.call_list import CallList, TooLongError
-from sbx_jupyter.agent.launch import Launch, Launcher
+from sbx_jupyter.agent.launch import Launcher
+from sbx_jupyter.agent.program import Launch
 from sbx_jupyter.agent.users import User
 
 LOW = 64
