@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Final
@@ -41,3 +42,16 @@ def connection_file_of(data_dir: Path) -> Path:
 def log_file_of(data_dir: Path) -> Path:
     """The log of an engine that was started on demand."""
     return data_dir / "engine.log"
+
+
+def session_key_file(data_dir: Path, key: str) -> Path:
+    """The file that makes an engine accept ``key`` while a process holds a lock (flock) on it.
+
+    Its name is a digest of the key, so that the directory gives no key away.
+    """
+    return session_key_dir(data_dir) / hashlib.sha256(key.encode()).hexdigest()
+
+
+def session_key_dir(data_dir: Path) -> Path:
+    """The directory of the files that name the keys of sessions."""
+    return data_dir / "session-keys"

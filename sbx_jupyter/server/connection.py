@@ -335,9 +335,12 @@ class Connection:
         return ("ready", None) if unfit is None else ("incompatible", unfit)
 
     def _check_if_due(self) -> None:
-        known = self.capabilities is not None and self._problem is None
-        recent = time.monotonic() - self._checked_at < CHECK_AGAIN_AFTER
-        if not self.named.is_local and not known and (self._problem is None or not recent):
+        if self.capabilities is not None and self._problem is None:
+            return
+        if self._problem is not None and time.monotonic() - self._checked_at < CHECK_AGAIN_AFTER:
+            return
+        engine = self._engine
+        if engine is None or (engine.state == "running" and not engine.is_stopped()):
             self._begin_check()
 
     def _begin_check(self) -> None:

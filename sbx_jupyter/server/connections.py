@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sbx_jupyter.server.connection import Connection
 
@@ -16,14 +16,25 @@ if TYPE_CHECKING:
 class Connections:
     """Holds every connection that is configured; ``default`` is the one in use."""
 
-    def __init__(self, connections: Mapping[str, Connection], default: str) -> None:
-        """Raises ``InvalidArgumentError`` when ``default`` is not among the connections."""
+    def __init__(
+        self,
+        connections: Mapping[str, Connection],
+        default: str,
+        *,
+        on_default: Callable[[Connection], None] | None = None,
+    ) -> None:
+        """``on_default`` is called with the default, now and whenever it changes.
+
+        Raises ``InvalidArgumentError`` when ``default`` is not among the connections.
+        """
         self._connections = dict(connections)
         if default not in self._connections:
             raise InvalidArgumentError(
                 f"there is no connection '{default}'; there are: {', '.join(self._connections)}"
             )
         self._default = default
+        self._on_default = on_default
+        self._announce()
 
     @property
     def default(self) -> Connection:
@@ -51,7 +62,12 @@ class Connections:
         """Make a connection the default, until the server ends; raises ``NotFoundError``."""
         chosen = self.named(name)
         self._default = chosen.named.name
+        self._announce()
         return chosen
+
+    def _announce(self) -> None:
+        if self._on_default is not None:
+            self._on_default(self.default)
 
     def describe(self) -> dict[str, Any]:
         """The answer of ``GET sbx/api/connections``; waits for no deployment."""

@@ -20,6 +20,7 @@ from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
 from sbx_jupyter.server.connection import Connection, SandboxDefaults
 from sbx_jupyter.server.connections import Connections
 from sbx_jupyter.server.files import FilesHandler
+from sbx_jupyter.server.kernel_environment import KernelEnvironment
 from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
 from sbx_jupyter.server.sandboxes import (
@@ -126,6 +127,12 @@ class SbxExtension(ExtensionApp):
         " usual ones; default: `SBX_CA_FILE` of the server's environment.",
     ).tag(config=True)
 
+    kernel_environment = Bool(
+        True,
+        help="Let programs in kernels and terminals of this server use its default connection, by"
+        " `E2B_API_URL`, `E2B_API_KEY` and the other variables that clients read.",
+    ).tag(config=True)
+
     data_dir = Unicode(
         "",
         help="Data directory of the bundled engine; empty: that of the user's shared engine."
@@ -159,6 +166,8 @@ class SbxExtension(ExtensionApp):
 
     deployments: Connections
     """The connections that are open, by name."""
+
+    _environment: KernelEnvironment
 
     @default("api_key")
     def _default_api_key(self) -> str:
@@ -206,13 +215,18 @@ class SbxExtension(ExtensionApp):
             ),
             log=self.log,
         )
+        self._environment = KernelEnvironment(engine, log=self.log)
         named = self._named_connections()
         opened = {
             name: Connection(each, defaults, log=self.log, engine=engine if each.is_local else None)
             for name, each in named.items()
         }
         try:
-            self.deployments = Connections(opened, self.default_connection or next(iter(named)))
+            self.deployments = Connections(
+                opened,
+                self.default_connection or next(iter(named)),
+                on_default=self._environment.apply if self.kernel_environment else None,
+            )
         except InvalidArgumentError as e:
             raise TraitError(f"c.SbxExtension.default_connection: {e.message}") from None
 
@@ -233,6 +247,7 @@ class SbxExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Close the connections; the engine and its sandboxes keep running."""
+        self._environment.close()
         try:
             await self.deployments.aclose()
         except SbxError as e:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from sbx_jupyter.client import bundled
 from sbx_jupyter.client.config import ConnectionConfig
@@ -37,45 +39,70 @@ class LocalEngine:
     def __init__(self, settings: EngineSettings, *, log: Logger) -> None:
         self._settings = settings
         self._log = log
+        self._finding = threading.Lock()
+        self._found: ConnectionFile | None = None
         self._failed_at = 0.0
         self.state = "stopped"
         """``stopped``, ``starting``, ``running`` or ``failed``, as it was when last looked for."""
         self.failure: SbxError | None = None
         """Why the last start failed."""
 
+    @property
+    def data_dir(self) -> Path:
+        """The data directory of the engine."""
+        given = self._settings.data_dir
+        return Path(given).absolute() if given else default_data_dir()
+
     async def find(self) -> ConnectionConfig:
         """Return the address and key of the running engine; starts one if ``auto_start`` is on.
 
         Raises ``UnavailableError`` when none runs and none can be started.
         """
-        if self.failure and time.monotonic() - self._failed_at < RETRY_START_AFTER:
-            raise UnavailableError(self.failure.message)
-        self.state, self.failure = "starting", None
-        try:
-            found = await asyncio.to_thread(self._find)
-        except (SbxError, OSError) as e:
-            message = e.message if isinstance(e, SbxError) else f"cannot start the engine: {e}"
-            self.failure, self._failed_at = UnavailableError(message), time.monotonic()
-            self.state = "failed"
-            self._log.error("%s", message)
-            raise self.failure from e
-        self.state = "running"
-        return ConnectionConfig.from_connection_file(found)
+        return ConnectionConfig.from_connection_file(await asyncio.to_thread(self.find_blocking))
+
+    def address(self, *, fresh: bool) -> tuple[str, int]:
+        """Return host and port of the engine, like ``find``; for threads, since it blocks.
+
+        Unless ``fresh``, the engine that was found last is not asked whether it answers.
+        """
+        found = self._found
+        if fresh or found is None or found != bundled.read_connection_file(self._file):
+            found = self.find_blocking()
+        parts = urlsplit(found.url)
+        return str(parts.hostname), int(parts.port or 80)
+
+    def find_blocking(self) -> ConnectionFile:
+        """Like ``find``, for threads."""
+        with self._finding:
+            if self.failure and time.monotonic() - self._failed_at < RETRY_START_AFTER:
+                raise UnavailableError(self.failure.message)
+            self.state, self.failure = "starting", None
+            try:
+                found = self._find()
+            except (SbxError, OSError) as e:
+                message = e.message if isinstance(e, SbxError) else f"cannot start the engine: {e}"
+                self.failure, self._failed_at = UnavailableError(message), time.monotonic()
+                self.state = "failed"
+                self._log.error("%s", message)
+                raise self.failure from e
+            self.state, self._found = "running", found
+            return found
 
     def is_stopped(self) -> bool:
         """Whether no engine has a connection file, which it removes when it is stopped."""
-        return not connection_file_of(self._data_dir() or default_data_dir()).exists()
+        return not self._file.exists()
 
     def note_stopped(self) -> None:
         """Record that the engine was stopped on purpose."""
         self.state, self.failure = "stopped", None
 
-    def _data_dir(self) -> Path | None:
-        return Path(self._settings.data_dir).absolute() if self._settings.data_dir else None
+    @property
+    def _file(self) -> Path:
+        return connection_file_of(self.data_dir)
 
     def _find(self) -> ConnectionFile:
         """Find or start the engine; blocks."""
-        data_dir = self._data_dir()
+        data_dir = self.data_dir
         if self._settings.auto_start:
             return bundled.ensure_engine(data_dir, self._settings.timeout)
         if (found := bundled.find_engine(data_dir)) is None:

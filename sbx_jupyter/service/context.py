@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.engine import Engine
     from sbx_jupyter.protocol.access import Route
+    from sbx_jupyter.service.session_keys import SessionKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Service:
 
     engine: Engine
     api_key: str = field(repr=False)
+    session_keys: SessionKeys
     settings: ServiceSettings
     counters: Counters = field(default_factory=Counters)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -30,6 +30,7 @@ from sbx_jupyter.service.platform import (
 )
 from sbx_jupyter.service.platform.platform_handler import UnknownRouteHandler
 from sbx_jupyter.service.runtime.routes import RUNTIME_ROUTES, UnknownRuntimeRouteHandler
+from sbx_jupyter.service.session_keys import SessionKeys
 
 if TYPE_CHECKING:
     import socket
@@ -111,7 +112,11 @@ class Server:
 
     def __init__(self, engine: Engine, api_key: str, settings: ServiceSettings) -> None:
         self.version = settings.version
-        self.service = Service(engine=engine, api_key=api_key, settings=settings)
+        session_keys = SessionKeys(engine.config.data_dir)
+        session_keys.sweep()
+        self.service = Service(
+            engine=engine, api_key=api_key, session_keys=session_keys, settings=settings
+        )
         registry = self.service.counters.registry
         self._loop_delay = EventLoopDelay(registry)
         registry.register(EngineCollector(engine, self._loop_delay))

@@ -197,6 +197,8 @@ class BuildLogsHandler(PlatformHandler):
 class ImageHandler(ReceivingHandler):
     """``/engine/images/{name}``: an addition to the platform API, for the command line."""
 
+    needs_own_key: ClassVar[bool] = True
+
     async def admit(self) -> None:
         await super().admit()
         if self.request.method == "PUT":
@@ -207,7 +209,7 @@ class ImageHandler(ReceivingHandler):
         "Import a container image from a tar",
         body="application/octet-stream",
         answers={201: ImportedImage},
-        errors=(*COMMON_ERRORS, 409),
+        errors=(*COMMON_ERRORS, 403, 409),
     )
     async def put(self, name: str) -> None:
         if self._upload is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer, PruneRequest, SandboxOperation
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
@@ -17,10 +19,12 @@ _MAX_AGE = Parameter(
 class DiskHandler(PlatformHandler):
     """``/engine/disk``."""
 
+    needs_own_key: ClassVar[bool] = True
+
     @operation(
         "Report the disk use of templates, sandboxes, volumes and caches",
         answers={200: DiskUse},
-        errors=COMMON_ERRORS,
+        errors=(*COMMON_ERRORS, 403),
         query=(_MAX_AGE,),
     )
     async def get(self) -> None:
@@ -31,12 +35,14 @@ class DiskHandler(PlatformHandler):
 class PruneHandler(PlatformHandler):
     """``/engine/prune``."""
 
+    needs_own_key: ClassVar[bool] = True
+
     @operation(
         "Remove cached files that nothing uses",
         body=PruneRequest,
         is_body_optional=True,
         answers={200: PruneAnswer},
-        errors=COMMON_ERRORS,
+        errors=(*COMMON_ERRORS, 403),
     )
     async def post(self) -> None:
         request = self.read_body(PruneRequest, optional=True)

@@ -8,7 +8,12 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from sbx_jupyter.errors import InvalidArgumentError, SbxError, UnauthenticatedError
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    PermissionDeniedError,
+    SbxError,
+    UnauthenticatedError,
+)
 from sbx_jupyter.protocol import access, platform
 from sbx_jupyter.service.answers import JSON, error_body, platform_status
 from sbx_jupyter.service.bodies import BodyHandler
@@ -36,6 +41,8 @@ class PlatformHandler(BodyHandler):
     surface = "platform"
     max_body_size: ClassVar[int] = platform.MAX_BODY_SIZE
     needs_key: ClassVar[bool] = True
+    needs_own_key: ClassVar[bool] = False
+    """Whether the keys of sessions are refused: the route is about the engine, not sandboxes."""
 
     def set_default_headers(self) -> None:
         super().set_default_headers()
@@ -48,14 +55,23 @@ class PlatformHandler(BodyHandler):
             self.check_key()
 
     def check_key(self) -> None:
-        """Raise ``UnauthenticatedError`` unless the request carries the engine's key."""
+        """Raise ``UnauthenticatedError`` unless the request carries a key of this engine.
+
+        Raises ``PermissionDeniedError`` for the key of a session where the engine's own is needed.
+        """
         given = self.request.headers.get(access.API_KEY_HEADER)
         if not given:
             raise UnauthenticatedError(
                 f"no API key: send the key of this engine in the header {access.API_KEY_HEADER}"
             )
-        if not access.matches(given, self.service.api_key):
+        if access.matches(given, self.service.api_key):
+            return
+        if not self.service.session_keys.accepts(given):
             raise UnauthenticatedError("the API key is not the key of this engine")
+        if self.needs_own_key:
+            raise PermissionDeniedError(
+                "this is the key of a Jupyter session, which is for sandboxes only"
+            )
 
     def release(self) -> None:
         """Release what the request holds, at its end or when the client disconnects."""

@@ -68,10 +68,12 @@ class InfoHandler(PlatformHandler):
 class PrometheusHandler(PlatformHandler):
     """``/engine/metrics``."""
 
+    needs_own_key: ClassVar[bool] = True
+
     @operation(
         "Get the metrics for Prometheus",
         answers={200: "text/plain; version=0.0.4; charset=utf-8"},
-        errors=(401,),
+        errors=(401, 403),
     )
     async def get(self) -> None:
         registries = (self.service.engine.meters.registry, self.service.counters.registry)
