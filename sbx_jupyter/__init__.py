@@ -62,6 +62,17 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:  # pyright: ignore[re
     return [{"src": "labextension", "dest": "sbx-jupyter"}]
 
 
+# IPython calls the next two by name.
+def load_ipython_extension(shell: Any) -> None:
+    """Add the magics ``%sbx`` and ``%%sbx``: ``%load_ext sbx_jupyter``."""
+    import_module("sbx_jupyter.magics.extension").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the magics off again: ``%unload_ext sbx_jupyter``."""
+    import_module("sbx_jupyter.magics.extension").unload(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()

@@ -13,6 +13,7 @@ from sbx_jupyter.errors import AbortedError, AlreadyExistsError, NotFoundError, 
 from sbx_jupyter.protocol import disk
 from sbx_jupyter.protocol import platform as records
 from sbx_jupyter.protocol.access import API_KEY_HEADER
+from sbx_jupyter.protocol.diff import Diff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -226,6 +227,19 @@ class PlatformClient:
     async def templates(self) -> list[dict[str, Any]]:
         """List the templates of the deployment, as it describes them (interface 1.5)."""
         return _decoded(await self._send("GET", "/templates"), list[dict[str, Any]])
+
+    async def diff(self, sandbox_id: str, *, since: str | None = None) -> Diff:
+        """List what a sandbox changed since its template, or since a snapshot.
+
+        Raises ``NotFoundError``, also for deployments other than the bundled engine.
+        """
+        response = await self._send(
+            "GET",
+            f"/engine/sandboxes/{_segment(sandbox_id)}/diff",
+            params=None if since is None else {"since": since},
+            timeout=DISK_TIMEOUT,
+        )
+        return _decoded(response, Diff)
 
     async def disk_use(self, *, max_age: int = 30) -> disk.DiskUse:
         """Report the engine's disk use, measured at most ``max_age`` seconds ago.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.protocol.diff import Diff
     from sbx_jupyter.protocol.disk import SandboxOperation
 
 
@@ -189,6 +190,13 @@ class AsyncSandbox(CodeRunner):
     async def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
         """Capture the sandbox; its ``snapshot_id`` is a template to create from."""
         return await self.platform.snapshot(self.sandbox_id, name)
+
+    async def diff(self, since: str | None = None) -> Diff:
+        """List what the sandbox changed since its template, or since a snapshot.
+
+        Raises ``NotFoundError``, also for deployments other than the bundled engine.
+        """
+        return await self.platform.diff(self.sandbox_id, since=since)
 
     async def operations(self) -> list[SandboxOperation]:
         """List the snapshots, forks and pauses in progress, each with its progress.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.config import ConnectionConfig
 
     Metrics = list[records.SandboxMetric]
+    Copies = list["Sandbox"]
 
 T = TypeVar("T")
 
@@ -96,6 +97,14 @@ class Sandbox(SyncCodeRunner):
         )
 
     @classmethod
+    def of(cls, sandbox: AsyncSandbox) -> Sandbox:
+        """Return a blocking object for the same sandbox, with connections of its own."""
+        config = sandbox.platform.config
+        portal = Portal.current()
+        portal.platform(config)
+        return cls(portal, config, sandbox.record)
+
+    @classmethod
     def list(
         cls,
         *,
@@ -134,8 +143,17 @@ class Sandbox(SyncCodeRunner):
     metrics = blocking(AsyncSandbox.metrics)
     metrics_history = blocking(AsyncSandbox.metrics_history)
     snapshot = blocking(AsyncSandbox.snapshot)
+    diff = blocking(AsyncSandbox.diff)
     operations = blocking(AsyncSandbox.operations)
     cancel_operation = blocking(AsyncSandbox.cancel_operation)
+
+    def fork(self, count: int = 1, *, timeout: int = records.DEFAULT_TIMEOUT) -> Copies:
+        """Start ``count`` copies of this sandbox as it is now: its files, not its processes.
+
+        Raises ``UnavailableError`` if one cannot start, and then kills the others.
+        """
+        copies = self._here().call(self._inner.fork(count, timeout=timeout))
+        return [Sandbox(self._portal, self._config, copy.record) for copy in copies]
 
     def get_host(self, port: int) -> str:
         """Return the host name under which one port of the sandbox is served."""

@@ -11,12 +11,17 @@ EntryKind = Literal["file", "directory", "symlink", "other"]
 
 
 class Change(msgspec.Struct, kw_only=True, frozen=True):
-    """One path that differs; ``size`` in bytes, of files."""
+    """One path that differs; ``size`` in bytes, of files.
+
+    ``changed_us`` is when its content or attributes last changed, in microseconds of Unix time; 0
+    for what is deleted.
+    """
 
     path: str
     change: ChangeKind
     type: EntryKind
     size: int
+    changed_us: int = 0
 
 
 class Diff(msgspec.Struct, kw_only=True, frozen=True):

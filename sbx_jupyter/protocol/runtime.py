@@ -235,7 +235,10 @@ class ComposeRequest(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Reading(msgspec.Struct, kw_only=True, frozen=True):
-    """One set of metrics, as ``GET /metrics`` answers it (interface 4.3); sizes in bytes."""
+    """One set of metrics, as ``GET /metrics`` answers it (interface 4.3); sizes in bytes.
+
+    ``cpu_ns``, an addition, is the processor time so far; 0 where it is not known.
+    """
 
     ts: int
     cpu_count: int
@@ -247,3 +250,4 @@ class Reading(msgspec.Struct, kw_only=True, frozen=True):
     mem_cache: int
     disk_used: int
     disk_total: int
+    cpu_ns: int = 0

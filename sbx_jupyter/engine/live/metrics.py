@@ -95,6 +95,7 @@ class MetricsReader:
             mem_cache=cache,
             disk_used=disk.used,
             disk_total=disk.total,
+            cpu_ns=cpu_ns,
         )
 
     def close(self) -> None:

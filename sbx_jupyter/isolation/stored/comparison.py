@@ -93,7 +93,10 @@ def _change(path: str, mine: os.stat_result | None, other: os.stat_result | None
     else:
         return None
     size = mine.st_size if stat.S_ISREG(mine.st_mode) else 0
-    return Change(path=_text(path), change=kind, type=entry_kind(mine), size=size)
+    changed_us = mine.st_ctime_ns // 1000
+    return Change(
+        path=_text(path), change=kind, type=entry_kind(mine), size=size, changed_us=changed_us
+    )
 
 
 def _differs(mine: os.stat_result, other: os.stat_result) -> bool:

@@ -1,0 +1,64 @@
+"""All subcommands of ``%sbx`` by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.magics.command import Command, Notebook, command
+from sbx_jupyter.magics.copy_commands import COPY_COMMANDS
+from sbx_jupyter.magics.errors import MagicError
+from sbx_jupyter.magics.file_commands import FILE_COMMANDS
+from sbx_jupyter.magics.life_commands import LIFE_COMMANDS
+from sbx_jupyter.magics.screen import write
+from sbx_jupyter.magics.view_commands import VIEW_COMMANDS
+
+if TYPE_CHECKING:
+    import argparse
+
+    from sbx_jupyter.magics.parsing import Parser
+
+
+def _default_arguments(parser: Parser) -> None:
+    parser.add_argument("switch", choices=["on", "off", "show"], nargs="?", default="show")
+    parser.add_argument(
+        "line",
+        nargs="*",
+        metavar="NAME LANGUAGE",
+        help="where cells run, as after %%%%sbx (default: the sandbox in use)",
+    )
+
+
+def _default(notebook: Notebook, options: argparse.Namespace) -> None:
+    from sbx_jupyter.magics.cell import parse
+
+    routing = notebook.routing
+    if options.switch == "off":
+        routing.is_on = False
+    elif options.switch == "on":
+        line = " ".join(options.line)
+        known = notebook.session.find(parse(line).name)
+        if not parse(line).name and notebook.session.current is not known:
+            raise MagicError("choose a sandbox first: %sbx use NAME")
+        routing.line, routing.is_on = line, True
+        write(
+            f"every cell runs in {known.label} from now on, until the kernel is restarted; "
+            "%%local in the first line runs a cell here\n"
+        )
+        return
+    state = f"in a sandbox (%%sbx {routing.line})" if routing.is_on else "in this kernel"
+    write(f"cells without a prefix run {state}\n")
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    **LIFE_COMMANDS,
+    **FILE_COMMANDS,
+    **VIEW_COMMANDS,
+    **COPY_COMMANDS,
+    "default": command(
+        "default",
+        "Run every cell of this notebook in a sandbox, without a prefix.",
+        _default,
+        _default_arguments,
+        takes_sandbox=False,
+    ),
+}

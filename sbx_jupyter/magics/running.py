@@ -1,0 +1,134 @@
+"""Runs the code of one cell in one sandbox and shows what it does."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.client.code.execution import Context, Execution, ExecutionError, Recorder
+from sbx_jupyter.display.text import one_line
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.magics.errors import InterruptedCodeError, MagicError, sandboxed_error
+from sbx_jupyter.magics.footer import footer, frame_links, renumber
+from sbx_jupyter.magics.screen import Screen, show_html
+from sbx_jupyter.magics.session import check_alive
+from sbx_jupyter.magics.usage import Meter, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from sbx_jupyter.magics.session import Known, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The code of a cell and how to run it; ``timeout`` in seconds, 0 for none."""
+
+    code: str
+    language: str
+    cell: int
+    context: Context | None = None
+    timeout: float | None = None
+    quiet: bool = False
+    diff: bool = False
+
+    def text(self) -> str:
+        """The code with the line of the magic in front, so that lines count as in the notebook."""
+        if self.language == "python":
+            # A cell magic inside must be in the first line.
+            return self.code if self.code.startswith("%%") else f"# %%sbx\n{self.code}"
+        return f"\n{self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one job."""
+
+    execution: Execution
+    usage: Usage
+
+
+class Runner:
+    """Runs jobs in one sandbox."""
+
+    def __init__(self, session: Session, known: Known) -> None:
+        self._session = session
+        self._known = known
+        self._portal = Portal.current()
+
+    def run(self, job: Job) -> Outcome:
+        """Run a job; its output appears as it comes. An interrupt reaches the code at once.
+
+        A failing code is an outcome. Raises ``MagicError`` for everything else that fails.
+        """
+        meter = Meter(self._known.box.on_portal, with_changes=job.diff)
+        recorder = Recorder()
+        with self._explained():
+            self._portal.call(meter.start())
+            try:
+                self._stream(job, recorder)
+            except KeyboardInterrupt:
+                raise InterruptedCodeError(
+                    f"the code in {self._known.label} was interrupted"
+                ) from None
+            finally:
+                usage = self._portal.call(meter.stop())
+        return Outcome(recorder.finish(), usage)
+
+    def _stream(self, job: Job, recorder: Recorder) -> None:
+        """Send the code, and show and record its events up to the end."""
+        screen = Screen(quiet=job.quiet)
+        stream = self._known.box.start_code(
+            job.text(), _language(job), job.context, timeout=job.timeout
+        )
+        try:
+            with stream:
+                for events in stream:
+                    for event, size in events:
+                        self._note(job, event)
+                        recorder.add(event, size)
+                        screen.show(event, size)
+        finally:
+            screen.finish()
+
+    def finish(self, job: Job, outcome: Outcome, *notes: str) -> None:
+        """Show the footer, and raise the error that ended the code."""
+        error = outcome.execution.error
+        if error is not None:
+            error = self._renumbered(job, error)
+        if not job.quiet:
+            show_html(*footer(self._known.label, outcome.usage, *notes))
+        if error is not None:
+            raise sandboxed_error(error.name, error.value, error.traceback) from None
+
+    def _note(self, job: Job, event: object) -> None:
+        """Remember which cell an execution is."""
+        if isinstance(event, int):
+            self._session.counts[(*self._where(job), event)] = job.cell
+
+    def _renumbered(self, job: Job, error: ExecutionError) -> ExecutionError:
+        where = self._where(job)
+        counts = {key[2]: cell for key, cell in self._session.counts.items() if key[:2] == where}
+        traceback, frames = renumber(error.traceback, counts)
+        if frames and not job.quiet:
+            show_html(*frame_links(frames))
+        return ExecutionError(error.name, error.value, traceback)
+
+    def _where(self, job: Job) -> tuple[str, str]:
+        """What counts the executions of a job."""
+        counter = job.context.id if job.context else job.language
+        return self._known.box.sandbox_id, counter
+
+    @contextlib.contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except SbxError as error:
+            check_alive(self._session, self._known, error)
+            raise MagicError(f"{self._known.label}: {one_line(error.message, 600)}") from None
+
+
+def _language(job: Job) -> str | None:
+    return None if job.context is not None else job.language

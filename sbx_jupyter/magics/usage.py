@@ -1,0 +1,139 @@
+"""Measures what one cell used: time, processor, memory, and which files it changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.protocol.diff import Change
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client.sandbox import AsyncSandbox
+    from sbx_jupyter.protocol.diff import Diff
+    from sbx_jupyter.protocol.runtime import Reading
+
+POLL_INTERVAL: Final = 0.5
+_NOT_THE_CODE: Final = ("/run/", "/tmp/kernel-", "/home/user/.ipython/", "/root/.ipython/")
+"""Where the interpreter itself writes while code runs."""
+
+_MANY: Final = 2000
+"""Changes since the template beyond which listing them takes too long for a footer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one cell used. ``None`` is what the deployment does not tell.
+
+    ``peak_memory`` is the highest of the readings, in bytes of the whole sandbox; a shorter peak
+    between two readings is missed.
+    """
+
+    seconds: float
+    cpu_seconds: float | None = None
+    peak_memory: int | None = None
+    changes: list[Change] | None = None
+
+
+class Meter:
+    """Takes readings of a sandbox around one cell."""
+
+    def __init__(self, box: AsyncSandbox, *, with_changes: bool) -> None:
+        """``with_changes`` lists the changed files at any price; else only if there are few."""
+        self._box = box
+        self._with_changes = with_changes
+        self._before: Diff | None = None
+        self._first: Reading | None = None
+        self._peak = 0
+        self._poll: asyncio.Task[None] | None = None
+        self._began = 0.0
+
+    async def start(self) -> None:
+        """Note how things are before the cell."""
+        self._first, self._before = await asyncio.gather(self._read(), self._compare())
+        self._began = time.monotonic()
+        many = self._before is not None and len(self._before.changes) > _MANY
+        if many and not self._with_changes:
+            self._before = None
+        self._poll = asyncio.get_running_loop().create_task(self._watch())
+
+    async def stop(self) -> Usage:
+        """What was used since ``start``."""
+        seconds = time.monotonic() - self._began
+        if self._poll is not None:
+            self._poll.cancel()
+            await asyncio.gather(self._poll, return_exceptions=True)
+        has_before = self._before is not None
+        last, after = await asyncio.gather(
+            self._read(), self._compare() if has_before else _nothing()
+        )
+        return Usage(
+            seconds,
+            cpu_seconds=_cpu(self._first, last),
+            peak_memory=self._peak or None,
+            changes=None if after is None else changes_between(self._before, after),
+        )
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_INTERVAL)
+            await self._read()
+
+    async def _read(self) -> Reading | None:
+        try:
+            reading = await self._box.metrics()
+        except SbxError:
+            return None  # a footer without figures; the cell itself says what is wrong
+        self._peak = max(self._peak, reading.mem_used)
+        return reading
+
+    async def _compare(self) -> Diff | None:
+        with contextlib.suppress(SbxError):
+            return await self._box.diff()
+        return None
+
+
+async def _nothing() -> None:
+    return None
+
+
+def changes_between(before: Diff | None, after: Diff) -> list[Change]:
+    """What changed from one comparison with the template to the next."""
+    earlier = {change.path: change for change in before.changes} if before else {}
+    found = [
+        change
+        for change in after.changes
+        if earlier.pop(change.path, None) != change and is_of_the_code(change.path)
+    ]
+    # What is listed no more is as in the template again: it was added and is gone, or was restored.
+    gone = [
+        _undone(change)
+        for change in earlier.values()
+        if is_of_the_code(change.path) and not _lies_in_deleted(change.path, found)
+    ]
+    return sorted([*found, *gone], key=lambda change: change.path)
+
+
+def is_of_the_code(path: str) -> bool:
+    """Whether code changed a path, and not the interpreter that runs it."""
+    return not (path.startswith(_NOT_THE_CODE) or f"{path}/" in _NOT_THE_CODE or path == "/run")
+
+
+def _undone(change: Change) -> Change:
+    kind = "deleted" if change.change == "added" else "changed"
+    return Change(path=change.path, change=kind, type=change.type, size=0)
+
+
+def _lies_in_deleted(path: str, found: list[Change]) -> bool:
+    return any(
+        change.change == "deleted" and path.startswith(f"{change.path}/") for change in found
+    )
+
+
+def _cpu(first: Reading | None, last: Reading | None) -> float | None:
+    if first is None or last is None or not last.cpu_ns:
+        return None
+    return max(0.0, (last.cpu_ns - first.cpu_ns) / 1e9)
