@@ -173,3 +173,27 @@ def test_running_sessions_list_the_sandbox(lab: Lab, sandbox: str):
     expect(lab.row("workbench")).to_be_visible()
     lab.page.evaluate("jupyterapp.shell.activateById('jp-running-sessions')")
     expect(lab.page.locator("#jp-running-sessions")).to_contain_text("workbench")
+
+
+def test_many_sandboxes_can_be_searched_and_sorted(lab: Lab, server: JupyterServer):
+    names = [f"many-{number}" for number in range(6)]
+    made = [server.create(name) for name in names]
+    try:
+        expect(lab.row("many-5")).to_be_visible(timeout=15_000)
+        lab.panel.get_by_label("Filter the sandboxes").fill("many-4")
+        expect(lab.rows).to_have_count(1)
+        lab.panel.get_by_label("Filter the sandboxes").fill("no such thing")
+        expect(lab.panel.get_by_text("No sandbox matches")).to_be_visible()
+        lab.panel.get_by_label("Filter the sandboxes").fill("many")
+        lab.panel.get_by_label("Order of the sandboxes").select_option("name")
+        expect(lab.rows.locator(".sbx-Row-name")).to_have_text(names)
+    finally:
+        for sandbox in made:
+            server.kill(sandbox)
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_a_new_sandbox_has_a_readable_name(lab: Lab, server: JupyterServer):
+    lab.execute("sbx:create")
+    row = lab.rows.filter(has_text="base-")
+    expect(row.locator(".sbx-Row-name")).to_have_text(re.compile(r"^base-\d+$"))

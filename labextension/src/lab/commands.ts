@@ -9,7 +9,8 @@ import { messageOf } from '../protocol/errors';
 import type { INewSandbox, ISandbox } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation } from './dialogs';
-import { killIcon, pauseIcon, resumeIcon, shieldIcon, timeIcon } from './icons';
+import { killIcon, pauseIcon, resumeIcon, sandboxIcon, shieldIcon, timeIcon } from './icons';
+import { freeSandboxName } from './sandboxOrder';
 import type { Sandboxes } from './sandboxes';
 import type { Settings } from './settings';
 import { CommandIDs } from './commandIds';
@@ -52,7 +53,8 @@ export class SandboxCommands {
   constructor(
     private readonly sandboxes: Sandboxes,
     private readonly settings: Settings,
-    private readonly commands: CommandRegistry
+    private readonly commands: CommandRegistry,
+    private readonly showPanel: () => void
   ) {}
 
   /** The one named by the arguments, else the only one, else the one that the user picks. */
@@ -80,10 +82,14 @@ export class SandboxCommands {
     return items.length === 1 ? (items[0] ?? null) : pickSandbox(items);
   }
 
-  /** Creates a sandbox, with a notification of the progress and the result; `null` if it failed. */
+  /**
+   * Creates a sandbox, with a notification of the progress and the result; `null` if it failed.
+   * Without a name it gets its template's with a number.
+   */
   async create(request: INewSandbox): Promise<ISandbox | null> {
-    const promise = this.sandboxes.create(request);
-    const what = request.name ?? trans.__('a sandbox');
+    const { defaultTemplate } = this.settings.current;
+    const what = request.name ?? freeSandboxName(request.template ?? defaultTemplate, this.sandboxes.items ?? []);
+    const promise = this.sandboxes.create({ ...request, name: what });
     Notification.promise(promise as Promise<never>, {
       pending: { message: trans.__('Creating %1…', what) },
       success: {
@@ -122,7 +128,7 @@ export class SandboxCommands {
     this.commands.addCommand(CommandIDs.create, {
       label: trans.__('New Sandbox'),
       caption: trans.__('Create a sandbox with the default template and timeout'),
-      icon: addIcon,
+      icon: args => (args['isLauncher'] === true ? sandboxIcon : addIcon),
       describedBy: describedBy({
         template: { type: 'string' },
         timeout: { type: 'integer', description: 'Seconds.' },
@@ -135,6 +141,9 @@ export class SandboxCommands {
           timeout: numberOf(args['timeout']) ?? values.defaultTimeout,
           ...(stringOf(args['name']) === undefined ? {} : { name: stringOf(args['name']) })
         });
+        if (args['isLauncher'] === true) {
+          this.showPanel();
+        }
         return sandbox?.sandboxID ?? null;
       }
     });

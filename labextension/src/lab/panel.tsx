@@ -6,14 +6,20 @@ import type { Menu } from '@lumino/widgets';
 import * as React from 'react';
 
 import { trans } from '../components/translation';
+import type { ISandbox } from '../protocol/sandboxes';
 import { isolationSummary, tierText } from './isolationText';
 import { command as commandLine, IsolationPopover } from './isolationDetails';
 import { sandboxIcon, shieldIcon, timeIcon } from './icons';
 import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from './sandboxes';
 import { SandboxList } from './sandboxList';
+import type { SortKey } from './sandboxOrder';
+import { matching, sorted } from './sandboxOrder';
 import { CommandIDs } from './commandIds';
 import type { IErrorDescription } from './errorDescription';
+
+/** Up to this many sandboxes are seen at a glance, without a search. */
+const FEW = 5;
 
 /** The panel in the left sidebar: the sandboxes of this server and the commands on them. */
 export class SandboxPanel extends ReactWidget {
@@ -123,7 +129,65 @@ function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.
   if (items.length === 0 && creating === 0) {
     return <Empty create={() => void commands.execute(CommandIDs.create)} />;
   }
-  return <SandboxList sandboxes={sandboxes} items={items} commands={commands} openMenu={openMenu} />;
+  return <SearchableList sandboxes={sandboxes} items={items} commands={commands} openMenu={openMenu} />;
+}
+
+interface IItemsProps extends IBodyProps {
+  readonly items: readonly ISandbox[];
+}
+
+/** The list; with more than a few sandboxes, with a search and a choice of the order. */
+function SearchableList(props: IItemsProps): React.JSX.Element {
+  const [search, setSearch] = React.useState('');
+  const [order, setOrder] = React.useState<SortKey>('newest');
+  const { sandboxes, items } = props;
+  const isLong = items.length > FEW;
+  const shown = isLong ? sorted(matching(items, search), order) : items;
+  return (
+    <div className={sandboxes.error === null ? undefined : 'sbx-mod-stale'}>
+      {isLong && <ListControls search={search} setSearch={setSearch} order={order} setOrder={setOrder} />}
+      {shown.length === 0 && items.length > 0 ? (
+        <p className="sbx-Panel-none">{trans.__('No sandbox matches “%1”.', search)}</p>
+      ) : (
+        <SandboxList {...props} items={shown} />
+      )}
+    </div>
+  );
+}
+
+interface IControlsProps {
+  readonly search: string;
+  readonly setSearch: (search: string) => void;
+  readonly order: SortKey;
+  readonly setOrder: (order: SortKey) => void;
+}
+
+function ListControls({ search, setSearch, order, setOrder }: IControlsProps): React.JSX.Element {
+  return (
+    <div className="sbx-Panel-controls">
+      <input
+        type="search"
+        placeholder={trans.__('Filter')}
+        title={trans.__('Filter by name, id or template')}
+        aria-label={trans.__('Filter the sandboxes')}
+        value={search}
+        onChange={event => {
+          setSearch(event.target.value);
+        }}
+      />
+      <select
+        aria-label={trans.__('Order of the sandboxes')}
+        value={order}
+        onChange={event => {
+          setOrder(event.target.value as SortKey);
+        }}
+      >
+        <option value="newest">{trans.__('Newest')}</option>
+        <option value="name">{trans.__('Name')}</option>
+        <option value="left">{trans.__('Time left')}</option>
+      </select>
+    </div>
+  );
 }
 
 function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): React.JSX.Element {

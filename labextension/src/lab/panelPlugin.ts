@@ -1,6 +1,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
@@ -34,17 +35,20 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
   description: 'The list of sandboxes, the commands on them and their settings.',
   autoStart: true,
   requires: [ISandboxes],
-  optional: [ICommandPalette, ILayoutRestorer, ISettingRegistry],
+  optional: [ICommandPalette, ILayoutRestorer, ISettingRegistry, ILauncher],
   provides: ISandboxCommands,
   activate: (
     app: JupyterFrontEnd,
     sandboxes: Sandboxes,
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
-    registry: ISettingRegistry | null
+    registry: ISettingRegistry | null,
+    launcher: ILauncher | null
   ): SandboxCommands => {
     const settings = new Settings();
-    const commands = new SandboxCommands(sandboxes, settings, app.commands);
+    const commands = new SandboxCommands(sandboxes, settings, app.commands, () => {
+      app.shell.activateById('sbx-panel');
+    });
     commands.register();
     addSnapshotCommands(app.commands, commands, sandboxes, settings);
     const panel = new SandboxPanel(sandboxes, app.commands);
@@ -53,6 +57,7 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
     for (const command of Object.values(CommandIDs)) {
       palette?.addItem({ command, category: trans.__('Sandboxes') });
     }
+    launcher?.add({ command: CommandIDs.create, args: { isLauncher: true }, category: trans.__('Other'), rank: 0 });
     registry
       ?.load('sbx-jupyter:panel')
       .then(loaded => {

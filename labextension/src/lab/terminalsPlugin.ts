@@ -117,7 +117,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
 
 function terminalLabel(args: Readonly<Record<string, unknown>>): string {
   if (args['isLauncher'] === true) {
-    return trans.__('Sandbox terminal');
+    return trans.__('Sandbox Terminal');
   }
   return args['sandbox'] === undefined ? trans.__('Open Sandbox Terminal') : trans.__('Open Terminal');
 }
