@@ -8,6 +8,7 @@ import inspect
 import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.output import CommandResult, OutputBuffer
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol.access import random_id
@@ -113,7 +114,8 @@ class Commands:
             async with contextlib.aclosing(handle):
                 return await handle.wait(on_stdout, on_stderr)
         except asyncio.CancelledError:
-            await self._signal(ProcessSelector(tag=tag), "SIGNAL_SIGKILL")
+            with shielded():
+                await self._signal(ProcessSelector(tag=tag), "SIGNAL_SIGKILL")
             raise
 
     async def start(
@@ -281,10 +283,11 @@ class CommandHandle:
 
     async def disconnect(self) -> None:
         """Stop reading; the command runs on."""
-        if self._reader is not None and not self._reader.done():
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
-        await self._stream.aclose()
+        with shielded():
+            if self._reader is not None and not self._reader.done():
+                self._reader.cancel()
+                await asyncio.gather(self._reader, return_exceptions=True)
+            await self._stream.aclose()
 
     aclose = disconnect
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.config import is_loopback
 from sbx_jupyter.client.runtime import STREAM_SILENCE
 from sbx_jupyter.client.transport import raise_for_status, translated_errors
@@ -99,7 +100,8 @@ class Files:
                 async for chunk in stream:
                     size += await asyncio.to_thread(file.write, chunk)
             finally:
-                await asyncio.to_thread(file.close)
+                with shielded():
+                    await asyncio.to_thread(file.close)
         return size
 
     async def write(
@@ -146,7 +148,8 @@ class Files:
         try:
             return await self.write(path, file, user=user)
         finally:
-            await asyncio.to_thread(file.close)
+            with shielded():
+                await asyncio.to_thread(file.close)
 
     async def list(
         self, path: str = "", depth: int = 1, *, user: str | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol import access
@@ -204,10 +205,12 @@ class MessageStream(Generic[M]):
         if (pending := self._pending) is not None:
             self._pending = None
             pending.cancel()
-            await asyncio.wait((pending,))
-            if not pending.cancelled():
+            with shielded():
+                await asyncio.wait((pending,))
+            if pending.done() and not pending.cancelled():
                 pending.exception()  # read, so that asyncio does not log it as never retrieved
-        await self._response.aclose()
+        with shielded():
+            await self._response.aclose()
 
     async def _receive(self) -> None:
         """Wait for bytes. After a cancellation (by a timeout, for example) call it again."""

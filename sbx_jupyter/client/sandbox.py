@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.code.runner import CodeRunner
 from sbx_jupyter.client.commands import Commands
 from sbx_jupyter.client.files import Files
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.config import ConnectionConfig
     from sbx_jupyter.protocol.diff import Diff
     from sbx_jupyter.protocol.disk import SandboxOperation
+
+
+EXIT_SECONDS: Final = 30.0
+"""Seconds for which leaving the context of a sandbox may wait until it is killed."""
 
 
 class AsyncSandbox(CodeRunner):
@@ -129,10 +134,11 @@ class AsyncSandbox(CodeRunner):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        try:
-            await self.kill()
-        finally:
-            await self.aclose()
+        with shielded(EXIT_SECONDS):
+            try:
+                await self.kill()
+            finally:
+                await self.aclose()
 
     async def aclose(self) -> None:
         """Close the connections; the sandbox keeps running."""
@@ -223,8 +229,9 @@ class AsyncSandbox(CodeRunner):
         copies = [AsyncSandbox(self.platform, r.sandbox) for r in results if r.sandbox is not None]
         failures = [r.error.message for r in results if r.error is not None]
         if failures:
-            for copy in copies:
-                await copy.kill()
+            with shielded(EXIT_SECONDS):
+                for copy in copies:
+                    await copy.kill()
             raise UnavailableError(f"{len(failures)} of {count} copies failed: {failures[0]}")
         return copies
 
@@ -250,5 +257,6 @@ async def _platform_for(
     try:
         yield own, True
     except BaseException:
-        await own.aclose()
+        with shielded():
+            await own.aclose()
         raise

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ async def run_terminal_link(
     finally:
         for copier in copiers:
             copier.cancel()
-        await asyncio.gather(*copiers, return_exceptions=True)
+        with shielded():
+            await asyncio.gather(*copiers, return_exceptions=True)
     return terminal.end
 
 

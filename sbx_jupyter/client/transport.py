@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from sbx_jupyter.client import tls
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.config import is_loopback
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -67,7 +68,8 @@ class Transport:
             with translated_errors():
                 await response.aread()
         finally:
-            await response.aclose()
+            with shielded():
+                await response.aclose()
         return response
 
     async def open(
@@ -110,8 +112,9 @@ class Transport:
     async def aclose(self) -> None:
         """Close every connection; open streams end with ``UnavailableError``."""
         clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            await client.aclose()
+        with shielded():
+            for client in clients:
+                await client.aclose()
 
     def _client_for(self, url: str) -> httpx.AsyncClient:
         # http and https have separate clients: the one for http on loopback trusts no server.
@@ -174,7 +177,8 @@ async def raise_for_status(response: httpx.Response) -> httpx.Response:
                 if len(raw) > _ERROR_BODY_LIMIT:
                     break
     finally:
-        await response.aclose()
+        with shielded():
+            await response.aclose()
     raise status_error(bytes(raw), response.status_code)
 
 

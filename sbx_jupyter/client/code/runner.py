@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.code.events import LineDecoder, decode_event, is_end
 from sbx_jupyter.client.code.execution import (
     Context,
@@ -81,7 +82,8 @@ class CodeStream:
     async def aclose(self) -> None:
         """Interrupt the code if it runs."""
         self._ended = True
-        await self._response.aclose()
+        with shielded():
+            await self._response.aclose()
 
     def _decode(self, chunk: bytes | None) -> list[tuple[Event, int]]:
         if chunk is None:
@@ -202,7 +204,8 @@ class CodeRunner:
             try:
                 return await response.aread()
             finally:
-                await response.aclose()
+                with shielded():
+                    await response.aclose()
 
     async def _send_interpreter(
         self, method: str, path: str, body: Any, *, silence: float | None

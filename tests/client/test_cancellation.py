@@ -1,0 +1,99 @@
+"""A cancelled call cleans up, whoever cancels it: asyncio, or a scope of anyio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import anyio
+import pytest
+
+from sbx_jupyter.client import AsyncSandbox
+from tests.waiting import async_until
+
+
+async def by_task(work, begun):
+    """Cancel the task, as asyncio's own servers do."""
+    task = asyncio.create_task(work)
+    await begun()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def by_scope(work, begun):
+    """Cancel the scope around the call, as servers built on anyio do."""
+    async with anyio.create_task_group() as group:
+
+        async def call():
+            await work
+
+        group.start_soon(call)
+        await begun()
+        group.cancel_scope.cancel()
+
+
+async def by_timeout(work, begun):
+    """Cancel by a scope with a deadline in the same task."""
+    waiting = asyncio.ensure_future(begun())
+    with anyio.CancelScope() as scope:
+        waiting.add_done_callback(lambda _: scope.cancel())
+        await work
+    await waiting
+
+
+WAYS = pytest.mark.parametrize("cancel", [by_task, by_scope, by_timeout])
+
+
+@pytest.fixture
+def running(sandbox):
+    """``await running("sleep 4711")``: whether a command with these words runs."""
+
+    async def look(words):
+        listed = await sandbox.commands.run(f"pgrep -fx '{words}'")
+        return listed.stdout.split()
+
+    return look
+
+
+@WAYS
+async def test_a_cancelled_command_is_killed(sandbox, running, cancel):
+    async def begun():
+        await async_until(lambda: running("sleep 4711"))
+
+    await cancel(sandbox.commands.run("exec sleep 4711", timeout=None), begun)
+
+    async def ended():
+        return not await running("sleep 4711")
+
+    await async_until(ended)
+
+
+@WAYS
+async def test_a_cancelled_command_gives_its_connection_back(sandbox, running, cancel):
+    async def begun():
+        await async_until(lambda: running("sleep 4712"))
+
+    await cancel(sandbox.commands.run("exec sleep 4712", timeout=None), begun)
+
+    [client] = sandbox.platform.transport._clients.values()
+    pool = client._transport._pool
+    await async_until(lambda: not [c for c in pool.connections if not c.is_idle()])
+
+
+@WAYS
+async def test_a_cancelled_block_kills_its_sandbox(platform, cancel):
+    made = []
+
+    async def work():
+        async with await AsyncSandbox.create(platform=platform, timeout=60) as created:
+            made.append(created.sandbox_id)
+            await asyncio.Event().wait()
+
+    async def begun():
+        await async_until(lambda: made)
+
+    await cancel(work(), begun)
+
+    listed = [each.sandbox_id async for each in platform.list()]
+    assert made[0] not in listed
