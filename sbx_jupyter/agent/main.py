@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .operation import Answer, Body, Operation
 
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _PRELOADED: Final = (
     encodings.ascii,
@@ -115,6 +115,7 @@ class Agent:
             protocol.WATCH: watches.watch,
             protocol.WATCH_ADD: watches.add,
             protocol.UNWATCH: watches.remove,
+            protocol.DISARM: watches.disarm,
             protocol.SOCKETS: network.open_sockets,
             protocol.LISTEN: network.listen,
             protocol.USAGE: self._processes.usage,

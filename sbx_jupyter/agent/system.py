@@ -73,3 +73,8 @@ def inotify_init() -> int:
 def inotify_add_watch(fd: int, path: str, mask: int) -> int:
     """Watch a path; the same one gives the same number again. Raises ``OSError``."""
     return _checked(_libc.inotify_add_watch(fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
+
+
+def inotify_rm_watch(fd: int, wd: int) -> None:
+    """Watch a path no longer. Raises ``OSError``: EINVAL when the kernel did that by itself."""
+    _checked(_libc.inotify_rm_watch(fd, wd))

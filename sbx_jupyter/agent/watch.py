@@ -1,4 +1,8 @@
-"""Watches directories: the agent adds inotify watches for its paths, the engine reads them."""
+"""Watches directories: the agent adds inotify watches for its paths, the engine reads them.
+
+One inotify instance serves all watchers of the sandbox, since the machine has few of them. Watchers
+of one directory share its watch; the engine, which reads the events, knows who needs which.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,6 @@ _VANISHED: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errn
 class _Watch:
     path: str
     recursive: bool
-    fd: int
     is_guarded: bool
     """Whether the right to read a folder is to be shown first: Landlock does not look at it."""
 
@@ -75,6 +78,8 @@ class Watches:
         self._files = files
         self._watches: dict[int, _Watch] = {}
         self._last_id = 0
+        self._fd = -1
+        """The inotify instance, as long as there is a watch."""
 
     def watch(self, body: Body) -> Answer:
         """Start to watch a directory.
@@ -83,29 +88,24 @@ class Watches:
         file system, ``ResourceExhaustedError``.
         """
         if (begun := body.get(_BEGUN)) is not None:  # a worker continues an earlier try
-            watch = self._watches[begun]
-            return self._described(begun, watch, _arm(watch, ".", self._budget))
+            return self._described(begun, self._arm(self._watches[begun], "."))
         path = self._files.locate(body["path"], self._users.find(body.get("user")))
         _check_directory(path, allow_network=bool(body.get("allow_network_mounts")))
         if len(self._watches) >= MAX_WATCHES:
             raise ResourceExhaustedError(f"a sandbox can have {MAX_WATCHES} watchers at most")
-        try:
-            fd = system.inotify_init()
-        except OSError as error:
-            raise _shortage(error, "fs.inotify.max_user_instances") from error
-        watch = _Watch(path, bool(body.get("recursive")), fd, self._files.is_confined)
+        self._open()
+        watch = _Watch(path, bool(body.get("recursive")), self._files.is_confined)
         self._last_id += 1
         self._watches[self._last_id] = watch
         try:
-            armed = _arm(watch, ".", self._budget)
+            armed = self._arm(watch, ".")
         except BudgetExceeded:
             body[_BEGUN] = self._last_id
             raise
         except BaseException:
-            os.close(fd)
-            del self._watches[self._last_id]
+            self._forget(self._last_id)
             raise
-        return self._described(self._last_id, watch, armed)
+        return self._described(self._last_id, armed)
 
     def add(self, body: Body) -> Answer:
         """Arm a folder that appeared below a watched one, and say what it holds already."""
@@ -114,13 +114,23 @@ class Watches:
         paths.check(folder)
         if folder.startswith("/") or ".." in folder.split("/"):
             raise InvalidArgumentError(f"not a folder below the watched one: {folder}")
-        armed = _arm(watch, folder, self._budget)
+        armed = self._arm(watch, folder)
         return {"wds": armed.wds, "found": armed.found}, ()
 
     def remove(self, body: Body) -> Answer:
-        watch = self._find(body["watch"])
-        os.close(watch.fd)
-        del self._watches[body["watch"]]
+        """End a watcher; when it was the last, its inotify instance ends too."""
+        self._find(body["watch"])
+        self._forget(body["watch"])
+        return {"left": len(self._watches)}, ()
+
+    def disarm(self, body: Body) -> Answer:
+        """Stop watching folders that no watcher needs any more."""
+        for wd in body["wds"]:
+            try:
+                system.inotify_rm_watch(self._fd, wd)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EBADF):  # it is gone already
+                    raise
         return {}, ()
 
     def end_all(self) -> list[Body]:
@@ -129,25 +139,40 @@ class Watches:
             {"watch": number, "path": watch.path, "recursive": watch.recursive}
             for number, watch in self._watches.items()
         ]
-        for watch in self._watches.values():
-            os.close(watch.fd)
-        self._watches.clear()
+        for number in list(self._watches):
+            self._forget(number)
         return ended
 
     def descriptor_of(self, body: Body) -> int:
         """The descriptor that a worker needs for a request about a watch; -1 for another."""
-        watch = self._watches.get(body.get(_BEGUN) or body.get("watch") or 0)
-        return -1 if watch is None else watch.fd
+        number = body.get(_BEGUN) or body.get("watch") or 0
+        return self._fd if number in self._watches else -1
 
     def give_up(self, body: Body) -> None:
         """Undo the watch of a request whose worker did not succeed."""
-        watch = self._watches.pop(body.get(_BEGUN, -1), None)
-        if watch is not None:
-            os.close(watch.fd)
+        if (number := body.get(_BEGUN, -1)) in self._watches:
+            self._forget(number)
 
-    @staticmethod
-    def _described(number: int, watch: _Watch, armed: _Armed) -> Answer:
-        return {"watch": number, "path": watch.path, "wds": armed.wds}, [watch.fd]
+    def _open(self) -> None:
+        if self._fd >= 0:
+            return
+        try:
+            self._fd = system.inotify_init()
+        except OSError as error:
+            raise _shortage(error, "fs.inotify.max_user_instances") from error
+
+    def _forget(self, number: int) -> None:
+        del self._watches[number]
+        if not self._watches:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _arm(self, watch: _Watch, folder: str) -> _Armed:
+        return _arm(self._fd, watch, folder, self._budget)
+
+    def _described(self, number: int, armed: _Armed) -> Answer:
+        path = self._watches[number].path
+        return {"watch": number, "path": path, "wds": armed.wds}, [self._fd]
 
     def _find(self, number: int) -> _Watch:
         try:
@@ -171,7 +196,7 @@ def _check_directory(path: str, *, allow_network: bool) -> None:
         raise InvalidArgumentError(f"cannot watch path on network filesystem ({name}): {path}")
 
 
-def _arm(watch: _Watch, folder: str, budget: TimeBudget) -> _Armed:
+def _arm(fd: int, watch: _Watch, folder: str, budget: TimeBudget) -> _Armed:
     """Watch a folder, then look at what it holds, so that nothing falls in between."""
     armed = _Armed()
     waiting = [folder]
@@ -182,7 +207,7 @@ def _arm(watch: _Watch, folder: str, budget: TimeBudget) -> _Armed:
         path = watch.path if is_root else os.path.join(watch.path, folder)
         mask = _MASK if is_root else _MASK | system.IN_DONT_FOLLOW
         try:
-            armed.wds[_add(watch, path, mask)] = folder
+            armed.wds[_add(fd, path, mask, is_guarded=watch.is_guarded)] = folder
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.ENOMEM):
                 raise _shortage(error, "fs.inotify.max_user_watches") from error
@@ -197,15 +222,15 @@ def _arm(watch: _Watch, folder: str, budget: TimeBudget) -> _Armed:
     return armed
 
 
-def _add(watch: _Watch, path: str, mask: int) -> int:
-    if not watch.is_guarded:
-        return system.inotify_add_watch(watch.fd, path, mask)
+def _add(fd: int, path: str, mask: int, *, is_guarded: bool) -> int:
+    if not is_guarded:
+        return system.inotify_add_watch(fd, path, mask)
     follow = os.O_NOFOLLOW if mask & system.IN_DONT_FOLLOW else 0
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
     try:
         # What was opened is what is watched, whatever the path leads to by now.
         os.fchdir(folder)
-        return system.inotify_add_watch(watch.fd, ".", mask)
+        return system.inotify_add_watch(fd, ".", mask)
     finally:
         os.close(folder)
         os.chdir("/")

@@ -93,7 +93,8 @@ SIGNAL: Final = "signal"
 
 WATCH: Final = "watch"
 """``{"path", "user", "recursive", "allow_network_mounts"}`` -> ``{"watch": id, "path": absolute,
-"wds": {"<wd>": "<relative folder>"}}`` and an inotify descriptor that the engine reads."""
+"wds": {"<wd>": "<relative folder>"}}`` and an inotify descriptor that the engine reads: the same
+one for all watchers, until the last of them ends."""
 
 WATCH_ADD: Final = "watch_add"
 """``{"watch", "folder": relative}`` -> ``{"wds": {"<wd>": "<relative folder>"}, "found":
@@ -101,7 +102,10 @@ WATCH_ADD: Final = "watch_add"
 already, parents first."""
 
 UNWATCH: Final = "unwatch"
-"""``{"watch"}`` -> ``{}``."""
+"""``{"watch"}`` -> ``{"left": n}``, the number of watchers left; its folders stay watched."""
+
+DISARM: Final = "disarm"
+"""``{"wds": [wd]}`` -> ``{}``: watches folders no longer, which no watcher needs."""
 
 SOCKETS: Final = "sockets"
 """``{"count", "family": 4 | 6}`` -> ``{}`` and that many unconnected TCP sockets of the sandbox's

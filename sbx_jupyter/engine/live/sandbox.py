@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SOCKET_NAME: Final = "agent.sock"
-_AGENT_VERSION: Final = 1
+_AGENT_VERSION: Final = 2
 _HELLO_TIMEOUT: Final = 15.0
 _CONNECT_TIMEOUT: Final = 5.0
 _CONNECT_RETRY: Final = 0.01

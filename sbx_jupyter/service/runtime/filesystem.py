@@ -88,7 +88,7 @@ async def watch_dir(call: StreamCall, request: WatchDirRequest) -> None:
                 call.writer.ping_with(call.codec.encode(_KEEPALIVE))
                 await _send_events(call, watch)
             finally:
-                await watch.aclose()
+                await call.sandbox.watchers.close(watch)
     except TimeoutError:
         raise DeadlineExceededError("the watch took longer than Connect-Timeout-Ms") from None
 

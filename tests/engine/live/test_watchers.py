@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbx_jupyter.engine.live import inotify, watchers
+from sbx_jupyter.engine.live import inotify, watcher
 from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.errors import (
@@ -55,32 +55,32 @@ def told(events: list[FilesystemEvent]) -> list[tuple[str, str]]:
     return [(event.name, event.type.removeprefix("EVENT_TYPE_")) for event in events]
 
 
-async def next_events(watch: watchers.Watcher, count: int) -> list[FilesystemEvent]:
+async def next_events(watch: watcher.Watcher, count: int) -> list[FilesystemEvent]:
     async with asyncio.timeout(10):
         return [await anext(watch) for _ in range(count)]
 
 
 async def test_an_upload_is_told_as_create_chmod_write_at_once(sandbox: Sandbox) -> None:
-    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
 
     async with await sandbox.files.open_write(f"{FOLDER}/new.txt") as file:
         await file.write(b"content")
 
     expected = [("new.txt", "CREATE"), ("new.txt", "CHMOD"), ("new.txt", "WRITE")]
-    assert told(await sandbox.watchers.events(watcher)) == expected
-    assert await sandbox.watchers.events(watcher) == []
+    assert told(await sandbox.watchers.events(watcher_id)) == expected
+    assert await sandbox.watchers.events(watcher_id) == []
 
 
 async def test_a_long_upload_is_told_as_one_write(sandbox: Sandbox) -> None:
     request = WatchDirRequest(path=FOLDER, include_entry=True)
-    watcher = await sandbox.watchers.create(request)
+    watcher_id = await sandbox.watchers.create(request)
 
     async with await sandbox.files.open_write(f"{FOLDER}/long") as file:
         for _ in range(20):
             await file.write(bytes(100_000))
             await asyncio.sleep(0.01)  # so that the kernel's events are read in between
 
-    events = await sandbox.watchers.events(watcher)
+    events = await sandbox.watchers.events(watcher_id)
     assert told(events) == [("long", "CREATE"), ("long", "CHMOD"), ("long", "WRITE")]
     assert events[-1].entry is not None
     assert events[-1].entry.size == 2_000_000
@@ -94,27 +94,27 @@ async def test_changes_of_children_are_told_with_relative_names(sandbox: Sandbox
 
     expected = [("old", "RENAME"), ("new", "CREATE"), ("new", "CHMOD"), ("new", "REMOVE")]
     assert told(await next_events(watch, 4)) == expected
-    await watch.aclose()
+    await sandbox.watchers.close(watch)
 
 
 async def test_without_recursion_only_direct_children_are_told_of(
     sandbox: Sandbox,
 ) -> None:
-    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
 
     await shell(sandbox, "mkdir sub; echo > sub/below")
 
-    assert told(await sandbox.watchers.events(watcher)) == [("sub", "CREATE")]
+    assert told(await sandbox.watchers.events(watcher_id)) == [("sub", "CREATE")]
 
 
 async def test_new_folders_are_followed_and_nothing_falls_in_between(sandbox: Sandbox) -> None:
     request = WatchDirRequest(path=FOLDER, recursive=True)
-    watcher = await sandbox.watchers.create(request)
+    watcher_id = await sandbox.watchers.create(request)
 
     await shell(sandbox, "mkdir -p a/b; echo > a/b/early")
-    first = told(await sandbox.watchers.events(watcher))
+    first = told(await sandbox.watchers.events(watcher_id))
     await shell(sandbox, "echo > a/b/late")
-    second = told(await sandbox.watchers.events(watcher))
+    second = told(await sandbox.watchers.events(watcher_id))
 
     assert first.count(("a/b/early", "CREATE")) == 1
     assert first[0] == ("a", "CREATE")
@@ -126,30 +126,30 @@ async def test_new_folders_are_followed_and_nothing_falls_in_between(sandbox: Sa
 async def test_a_renamed_folder_is_watched_under_its_new_name(sandbox: Sandbox) -> None:
     await shell(sandbox, "mkdir old")
     request = WatchDirRequest(path=FOLDER, recursive=True)
-    watcher = await sandbox.watchers.create(request)
+    watcher_id = await sandbox.watchers.create(request)
 
     await shell(sandbox, "mv old new; : > new/file")
 
     expected = [("old", "RENAME"), ("new", "CREATE"), ("new/file", "CREATE")]
-    assert told(await sandbox.watchers.events(watcher)) == expected
+    assert told(await sandbox.watchers.events(watcher_id)) == expected
 
 
 async def test_a_folder_that_was_moved_away_is_no_longer_told_of(sandbox: Sandbox) -> None:
     await shell(sandbox, "mkdir sub")
     request = WatchDirRequest(path=FOLDER, recursive=True)
-    watcher = await sandbox.watchers.create(request)
+    watcher_id = await sandbox.watchers.create(request)
 
     await shell(sandbox, "mv sub ../outside; : > ../outside/file")
 
-    assert told(await sandbox.watchers.events(watcher)) == [("sub", "RENAME")]
+    assert told(await sandbox.watchers.events(watcher_id)) == [("sub", "RENAME")]
 
 
 async def test_entries_come_only_when_asked_for_and_only_with_some_types(sandbox: Sandbox) -> None:
     request = WatchDirRequest(path=FOLDER, include_entry=True)
-    watcher = await sandbox.watchers.create(request)
+    watcher_id = await sandbox.watchers.create(request)
 
     await shell(sandbox, "echo abc > kept; : > gone; rm gone")
-    events = await sandbox.watchers.events(watcher)
+    events = await sandbox.watchers.events(watcher_id)
 
     sizes = {(event.name, event.type): event.entry and event.entry.size for event in events}
     # They may have been looked at before the one went and the other was written.
@@ -162,11 +162,11 @@ async def test_entries_come_only_when_asked_for_and_only_with_some_types(sandbox
 
 
 async def test_the_watched_directory_itself_is_told_as_a_dot(sandbox: Sandbox) -> None:
-    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
 
     await shell(sandbox, f"chmod 700 .; rmdir {FOLDER}")
 
-    events = told(await sandbox.watchers.events(watcher))
+    events = told(await sandbox.watchers.events(watcher_id))
     assert events[0] == (".", "CHMOD")
     assert events[-1] == (".", "REMOVE")
 
@@ -181,27 +181,117 @@ async def test_what_cannot_be_watched_is_refused(sandbox: Sandbox) -> None:
 
 
 async def test_a_watcher_is_unknown_after_its_removal(sandbox: Sandbox) -> None:
-    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
 
-    await sandbox.watchers.remove(watcher)
+    await sandbox.watchers.remove(watcher_id)
 
     for use in (sandbox.watchers.events, sandbox.watchers.remove):
         with pytest.raises(NotFoundError):
-            await use(watcher)
+            await use(watcher_id)
 
 
 async def test_too_many_events_end_a_watcher_for_good(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchers, "MAX_EVENTS", 50)
-    watcher = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+    monkeypatch.setattr(watcher, "MAX_EVENTS", 50)
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
 
     await shell(sandbox, "for i in $(seq 60); do : > $i; done")
 
     for _ in range(2):
         with pytest.raises(ResourceExhaustedError):
-            await sandbox.watchers.events(watcher)
-    await sandbox.watchers.remove(watcher)
+            await sandbox.watchers.events(watcher_id)
+    await sandbox.watchers.remove(watcher_id)
+
+
+async def test_a_tree_that_is_moved_in_is_told_in_full(sandbox: Sandbox) -> None:
+    await shell(sandbox, "mkdir -p ../made/a/b; echo x > ../made/a/b/f; ln -s f ../made/a/l")
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER, recursive=True))
+
+    await shell(sandbox, "mv ../made tree; echo y > tree/a/late")
+
+    events = told(await sandbox.watchers.events(watcher_id))
+    tree = ["tree", "tree/a", "tree/a/b", "tree/a/l", "tree/a/b/f", "tree/a/late"]
+    created = [name for name, kind in events if kind == "CREATE"]
+    assert sorted(created) == sorted(tree)
+    assert [name for name, kind in events if kind == "WRITE"] in ([], ["tree/a/late"])
+
+
+async def test_a_tree_that_is_renamed_is_told_under_its_new_name(sandbox: Sandbox) -> None:
+    await shell(sandbox, "mkdir -p old/sub; echo x > old/sub/f")
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER, recursive=True))
+
+    await shell(sandbox, "mv old new")
+
+    expected = [
+        ("old", "RENAME"),
+        ("new", "CREATE"),
+        ("new/sub", "CREATE"),
+        ("new/sub/f", "CREATE"),
+    ]
+    assert told(await sandbox.watchers.events(watcher_id)) == expected
+
+
+def folders_in_kernel(sandbox: Sandbox) -> int:
+    """How many folders the one inotify instance of the sandbox watches."""
+    with open(f"/proc/self/fdinfo/{sandbox.watchers._shared._fd}") as lines:
+        return sum(line.startswith("inotify wd:") for line in lines)
+
+
+async def test_all_watchers_share_one_instance(sandbox: Sandbox) -> None:
+    await shell(sandbox, "for n in $(seq 140); do mkdir $n; done")
+    watched = {
+        number: await sandbox.watchers.create(WatchDirRequest(path=f"{FOLDER}/{number}"))
+        for number in range(1, 141)
+    }
+
+    await shell(sandbox, "for n in 1 70 140; do : > $n/file; done")
+
+    assert folders_in_kernel(sandbox) == 140
+    for number, watcher_id in watched.items():
+        expected = [("file", "CREATE")] if number in (1, 70, 140) else []
+        assert told(await sandbox.watchers.events(watcher_id)) == expected
+    for watcher_id in watched.values():
+        await sandbox.watchers.remove(watcher_id)
+    assert sandbox.watchers._shared._fd == -1
+
+
+async def test_watchers_of_one_directory_are_told_alike_and_end_apart(sandbox: Sandbox) -> None:
+    await shell(sandbox, "mkdir -p sub/deep other")
+    tree = await sandbox.watchers.create(WatchDirRequest(path=FOLDER, recursive=True))
+    same = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+    deep = await sandbox.watchers.watch(WatchDirRequest(path=f"{FOLDER}/sub/deep"))
+    assert folders_in_kernel(sandbox) == 4
+
+    await shell(sandbox, ": > top; : > sub/deep/file")
+
+    events = told(await sandbox.watchers.events(tree))
+    assert events == [("top", "CREATE"), ("sub/deep/file", "CREATE")]
+    assert told(await sandbox.watchers.events(same)) == [("top", "CREATE")]
+    assert told(await next_events(deep, 1)) == [("file", "CREATE")]
+
+    await sandbox.watchers.remove(tree)
+    assert folders_in_kernel(sandbox) == 2
+    await shell(sandbox, "rm top sub/deep/file; : > other/unseen")
+    assert told(await sandbox.watchers.events(same)) == [("top", "REMOVE")]
+    assert told(await next_events(deep, 1)) == [("file", "REMOVE")]
+    await sandbox.watchers.close(deep)
+    assert folders_in_kernel(sandbox) == 1
+
+
+async def test_watchers_come_and_go_at_once_without_a_loss(sandbox: Sandbox) -> None:
+    kept = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    async def come_and_go() -> None:
+        for _ in range(10):
+            watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER, recursive=True))
+            await sandbox.watchers.close(watch)
+
+    await asyncio.gather(*(come_and_go() for _ in range(4)))
+    await shell(sandbox, ": > file")
+
+    assert told(await sandbox.watchers.events(kept)) == [("file", "CREATE")]
+    assert folders_in_kernel(sandbox) == 1
 
 
 async def test_a_sandbox_that_ends_takes_its_watches_along(sandbox: Sandbox) -> None:
@@ -213,7 +303,7 @@ async def test_a_sandbox_that_ends_takes_its_watches_along(sandbox: Sandbox) -> 
 
     with pytest.raises(UnavailableError):
         await waiting
-    await watch.aclose()
+    await sandbox.watchers.close(watch)
 
 
 async def test_closing_a_watch_ends_its_iteration(sandbox: Sandbox) -> None:
@@ -221,7 +311,7 @@ async def test_closing_a_watch_ends_its_iteration(sandbox: Sandbox) -> None:
     waiting = asyncio.ensure_future(anext(watch, None))
     await asyncio.sleep(0)
 
-    await watch.aclose()
+    await sandbox.watchers.close(watch)
 
     assert await waiting is None
 
