@@ -16,6 +16,7 @@ from tests.security.attempts import (
     printed,
     python,
 )
+from tests.waiting import async_until
 
 _CLIENTS = 1000
 _AT_ONCE = 512
@@ -65,7 +66,9 @@ async def _many_were_opened(attempt: Attempt) -> None:
 
 @contextlib.asynccontextmanager
 async def _clients_of_its_port(attempt: Attempt) -> AsyncIterator[None]:
-    await attempt.victim.commands.run(python(_SILENT), background=True, timeout=120)
+    server = await attempt.victim.commands.run(python(_SILENT), background=True, timeout=120)
+    # Before it listens, every client is refused for that reason.
+    await async_until(lambda: "serves" in server.stdout)
     head = (
         "GET / HTTP/1.1\r\nHost: localhost\r\n"
         f"E2b-Sandbox-Id: {attempt.victim.sandbox_id}\r\nE2b-Sandbox-Port: 8000\r\n\r\n"
