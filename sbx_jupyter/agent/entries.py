@@ -76,7 +76,7 @@ class EntryReader:
         entry: Entry = {
             "name": _printable(name),
             "type": kind,
-            "path": _printable(shown_path),
+            "path": _printable(paths.clean(shown_path)),
             "size": status.st_size,
             "mode": mode & 0o777,
             "permissions": permissions,
@@ -178,7 +178,7 @@ class EntryReader:
         self, items: Sequence[os.DirEntry[str]], directory: str, budget: TimeBudget
     ) -> list[tuple[str, str]]:
         entries: list[tuple[str, str]] = []
-        folder = _quote(_printable(directory + "/"))[:-1]
+        folder = _quote(_printable(paths.clean(directory) + "/"))[:-1]
         for item in items:
             budget.step()
             path = f"{directory}/{item.name}"

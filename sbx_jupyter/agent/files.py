@@ -137,7 +137,7 @@ class Files:
         user = self._users.find(body.get("user"))
         path = self.locate(body["path"], user)
         metadata: dict[str, str] = body.get("metadata") or {}
-        if path == "/":
+        if path == "/" or body["path"].endswith("/"):
             raise InvalidArgumentError(f"path is a directory: {path}")
         self._make_dirs(os.path.dirname(path), user)
         fd = self._open_for_writing(path)
@@ -146,10 +146,11 @@ class Files:
             if not stat.S_ISREG(status.st_mode):
                 raise InvalidArgumentError(f"path is not a regular file: {path}")
             os.set_blocking(fd, True)
-            if status.st_size:
-                os.ftruncate(fd, 0)
+            # Before the content: watchers are promised to hear of the owner first.
             self._users.own(fd, user)
             stored = _replace_metadata(fd, metadata)
+            if status.st_size:
+                os.ftruncate(fd, 0)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError):

@@ -91,7 +91,10 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
         os.dup2(fd, target)
     try:
         signal.set_wakeup_fd(-1)
-        os.setsid()
+        if is_pty or launch.supervision:  # supervision tells programs from the agent by that
+            os.setsid()
+        else:
+            os.setpgid(0, 0)  # a group of its own, so that its time limit ends all of it
         if is_pty:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for number in _CHANGED_SIGNALS:

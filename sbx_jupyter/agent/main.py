@@ -31,7 +31,7 @@ from ..errors import (
     UnimplementedError,
 )
 from ..protocol import agent as protocol
-from . import network, paths, wire, workers
+from . import network, paths, system, wire, workers
 from .files import Files
 from .launch import IGNORED_SIGNALS
 from .outbox import Outbox
@@ -368,6 +368,7 @@ def _hold_standard_descriptors() -> None:
 def _ignore_signals() -> None:
     for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    system.reset_library_signals()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

@@ -79,6 +79,11 @@ def tidy(path: str) -> str:
     return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
+def clean(path: str) -> str:
+    """An absolute path as answers show it: without ``..``, whatever the kernel makes of that."""
+    return os.path.normpath(path) if "/.." in path else path
+
+
 def failure(error: OSError, what: str) -> SbxError:
     """The error that a failed system call stands for; ``what`` says what was being done."""
     kind = _BY_ERRNO.get(error.errno or 0, InternalError)

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from .users import User, Users
 
 _SHORTAGE: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+_MAX_TEXT: Final = 32 * resource.getpagesize()
+"""Bytes of one argument or variable with its end (``MAX_ARG_STRLEN``)."""
+_MAX_TEXTS: Final = 6 << 20
+"""Bytes of all of them, where the stack has no limit; otherwise a quarter of the stack."""
+_POINTER: Final = 8
 
 
 @dataclass(slots=True)
@@ -97,9 +102,12 @@ class Spawner:
         ``UnauthenticatedError`` for an unknown user, ``ResourceExhaustedError``.
         """
         user = self._users.find(body.get("user"))
+        argv = encode_arguments([body["cmd"], *(body.get("args") or [])])
+        environment = self._environment(user, body.get("envs") or {})
+        check_size(argv, environment)
         program = Launch(
-            argv=encode_arguments([body["cmd"], *(body.get("args") or [])]),
-            environment=self._environment(user, body.get("envs") or {}),
+            argv=argv,
+            environment=environment,
             cwd=self._working_directory(user, body.get("cwd") or ""),
             user=user,
             virtual=self._users.virtual,
@@ -238,6 +246,16 @@ def encode_environment(envs: dict[str, str]) -> dict[bytes, bytes]:
         if not name or b"=" in name:
             raise InvalidArgumentError(f"not a name of a variable: '{os.fsdecode(name)}'")
     return dict(zip(names, values, strict=True))
+
+
+def check_size(argv: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """Raise ``InvalidArgumentError`` for more than the kernel gives a program at its start."""
+    texts = [*argv, *(name + b"=" + value for name, value in environment.items())]
+    stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    room = _MAX_TEXTS if stack == resource.RLIM_INFINITY else min(stack // 4, _MAX_TEXTS)
+    total = sum(len(text) + 1 + _POINTER for text in texts)
+    if total > max(room, _MAX_TEXT) or any(len(text) >= _MAX_TEXT for text in texts):
+        raise InvalidArgumentError("cannot start: argument list too long")
 
 
 def _start(launcher: Launcher, program: Launch, body: Body) -> Process:

@@ -12,6 +12,8 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _CLOSE_RANGE: Final = 436
+_RT_SIGACTION: Final = 13 if platform.machine() == "x86_64" else 134
+_LIBRARY_SIGNALS: Final = (32, 33)
 _SECCOMP: Final = 317 if platform.machine() == "x86_64" else 277
 _SET_MODE_FILTER: Final = 1
 _NEW_LISTENER: Final = 8
@@ -43,6 +45,16 @@ def close_from(first: int) -> None:
     unsigned = ctypes.c_uint
     if _libc.syscall(_CLOSE_RANGE, unsigned(first), unsigned(0xFFFFFFFF), unsigned(0)) < 0:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))  # Linux before 5.9
+
+
+def reset_library_signals() -> None:
+    """Give the C library's own signals their default action, which its functions refuse to do.
+
+    Whoever started the engine may have had them ignored, and programs inherit that.
+    """
+    action = ctypes.create_string_buffer(32)  # struct sigaction of the kernel: SIG_DFL, no flags
+    for number in _LIBRARY_SIGNALS:
+        _libc.syscall(_RT_SIGACTION, number, action, None, ctypes.c_size_t(8))
 
 
 def install_filter(program: bytes) -> int:

@@ -104,11 +104,13 @@ class EnvelopeDecoder:
     """Splits a byte stream, in chunks of any size, into envelopes.
 
     Raises ``ResourceExhaustedError`` for a message above ``limit`` bytes as soon as its header is
-    read, and ``InvalidArgumentError`` for flags that are not supported (compression).
+    read, and ``InvalidArgumentError`` for flags that are not supported.
     """
 
     def __init__(self, limit: int = MAX_MESSAGE_SIZE) -> None:
         self._limit = limit
+        self.takes_compressed = False
+        """Whether envelopes may have ``COMPRESSED_FLAG``; their payload is yielded as it is."""
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
@@ -134,7 +136,8 @@ class EnvelopeDecoder:
             raise InvalidArgumentError("the stream ended inside an envelope")
 
     def _check(self, flags: int, size: int) -> None:
-        if flags & ~END_STREAM_FLAG:
+        known = END_STREAM_FLAG | (COMPRESSED_FLAG if self.takes_compressed else 0)
+        if flags & ~known:
             raise InvalidArgumentError(f"envelope flags 0x{flags:02x} are not supported")
         if size > self._limit:
             raise ResourceExhaustedError(

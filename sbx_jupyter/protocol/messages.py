@@ -1,4 +1,4 @@
-"""How proto3 JSON becomes a record: lenient on input, lowerCamelCase on output (interface 3.1)."""
+"""How messages are written as proto3 JSON, and answers read leniently (interface 3.1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Message(
 
 
 def decode(kind: type[T], raw: bytes) -> T:
-    """Decode a request or response message.
+    """Decode the answer of a server; requests are read by ``requests.decode``.
 
     Accepts snake_case names, numbers as text, ``null`` for unset and unknown fields. Raises
     ``InvalidArgumentError`` with a sentence that names the field.

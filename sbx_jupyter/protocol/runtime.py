@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,10 @@ PROXY_PORT: Final = 49982
 FILE: Final = "FILE_TYPE_FILE"
 DIRECTORY: Final = "FILE_TYPE_DIRECTORY"
 UNSPECIFIED: Final = "FILE_TYPE_UNSPECIFIED"
+
+Uint32: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+Enumeration: TypeAlias = Annotated[str | int, "enumeration"]
+"""A value by its name or by its number."""
 
 EVENT_CREATE: Final = "EVENT_TYPE_CREATE"
 EVENT_WRITE: Final = "EVENT_TYPE_WRITE"
@@ -55,7 +59,7 @@ class PathRequest(Message, frozen=True):
 
 class ListDirRequest(Message, frozen=True):
     path: str = ""
-    depth: int = 0
+    depth: Uint32 = 0
 
 
 class MoveRequest(Message, frozen=True):
@@ -113,8 +117,8 @@ class ProcessConfig(Message, frozen=True):
 
 
 class PtySize(Message, frozen=True):
-    cols: int = 0
-    rows: int = 0
+    cols: Uint32 = 0
+    rows: Uint32 = 0
 
 
 class Pty(Message, frozen=True):
@@ -122,7 +126,7 @@ class Pty(Message, frozen=True):
 
 
 class ProcessSelector(Message, frozen=True):
-    pid: int | None = None
+    pid: Uint32 | None = None
     tag: str | None = None
 
 
@@ -164,7 +168,7 @@ class SendInputRequest(Message, frozen=True):
 
 class SendSignalRequest(Message, frozen=True):
     process: ProcessSelector = ProcessSelector()
-    signal: str | int = 0
+    signal: Enumeration = 0
 
 
 class StreamInputStart(Message, frozen=True):

@@ -146,6 +146,8 @@ class BodyHandler(RequestHandler):
             self.http1.close()
             return
         self.clear_for_failure()
+        if isinstance(error, HttpError) and error.status == 405:
+            self.set_header("Allow", ", ".join(self._verbs()))
         payload = self.write_failure(error)
         self.set_header("Content-Length", len(payload))
         self.finish(payload)
@@ -187,6 +189,14 @@ class BodyHandler(RequestHandler):
     def compute_etag(self) -> str | None:
         """No entity tag: hashing a response takes longer than sending it."""
         return None
+
+    def _verbs(self) -> list[str]:
+        """The methods that this route has."""
+        return [
+            verb
+            for verb in self.SUPPORTED_METHODS
+            if getattr(type(self), verb.lower()) is not BodyHandler._run_verb
+        ]
 
     async def _run_verb(self, *args: str, **kwargs: str) -> None:
         if self.is_rejected:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.errors import UnauthenticatedError
+from sbx_jupyter.errors import InvalidArgumentError, UnauthenticatedError
 from sbx_jupyter.protocol import access
 
 if TYPE_CHECKING:
     from sbx_jupyter.service.context import RoutedRequest
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 UNAUTHORIZED = (
     "unauthorized access, please provide a valid access token or method signing if supported"
@@ -60,6 +63,13 @@ class Signature(NamedTuple):
             raise TokenError("invalid signature")
         if self.expiration is not None and self.expiration < int(time.time()):
             raise TokenError("signature is already expired")
+
+
+def check_expiration(request: RoutedRequest) -> None:
+    """Raise ``InvalidArgumentError`` unless ``signature_expiration`` is a whole number."""
+    text = _query(request, "signature_expiration")
+    if text and not _INTEGER.match(text):
+        raise InvalidArgumentError("signature_expiration must be a whole number of seconds")
 
 
 def check_token(request: RoutedRequest, token: str | None) -> None:

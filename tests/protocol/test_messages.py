@@ -1,4 +1,4 @@
-"""proto3 JSON is read leniently and written plainly (interface 3.1)."""
+"""Answers in proto3 JSON are read leniently, and messages written plainly (interface 3.1)."""
 
 from __future__ import annotations
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from sbx_jupyter.errors import InternalError, InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import EnvelopeDecoder, encode_envelope
+from sbx_jupyter.service.runtime.compression import GzipDecoder
+from sbx_jupyter.service.runtime.media_types import content_type
 from sbx_jupyter.service.runtime.multipart import MultipartDecoder, parameters
-from sbx_jupyter.service.runtime.negotiation import content_type, disposition
-from sbx_jupyter.service.runtime.uploads import GzipDecoder
+from sbx_jupyter.service.runtime.negotiation import disposition
 
 CONTENT_TYPE = "multipart/form-data; boundary=B0undary"
 END = b"--B0undary--\r\n"

@@ -104,7 +104,7 @@ def test_another_verb_is_405_and_an_unknown_method_404(runtime: httpx.Client) ->
         ("filesystem.Filesystem/Move", {"source": "/no", "destination": "/x"}, 404, "not_found"),
         ("process.Process/SendSignal", {"process": {"pid": 99999}, "signal": 9}, 404, "not_found"),
         ("process.Process/SendInput", {"process": {"tag": "no"}}, 404, "not_found"),
-        ("process.Process/CloseStdin", {"process": {}}, 400, "invalid_argument"),
+        ("process.Process/CloseStdin", {"process": {}}, 501, "unimplemented"),
         ("process.Process/Update", {"process": {"pid": 99999}}, 404, "not_found"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_stream_starts_carries_output_and_ends(runtime: httpx.Client) -> None:
 def test_failures_of_streams_are_in_the_end_of_stream(runtime: httpx.Client) -> None:
     for method, message, code in (
         ("process.Process/Connect", {"process": {"pid": 99999}}, "not_found"),
-        ("process.Process/Connect", {}, "invalid_argument"),
+        ("process.Process/Connect", {}, "unimplemented"),
         ("process.Process/Start", {"process": {"cmd": "/x", "cwd": "/none"}}, "invalid_argument"),
     ):
         (end,) = stream(runtime, method, message)

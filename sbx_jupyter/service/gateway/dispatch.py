@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 UPLOAD_PATH: Final = "/template-uploads/"
+_ABSOLUTE: Final = re.compile(r"https?://([^/?#]+)", re.IGNORECASE)
 
 
 class Dispatcher(HTTPServerConnectionDelegate):
@@ -103,10 +105,11 @@ class _DispatchDelegate(HTTPMessageDelegate):
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
+        line = _origin_form(cast("RequestStartLine", start_line), headers)
         request = RoutedRequest(
             connection=self._request_conn,
             server_connection=self._server_conn,
-            start_line=cast("RequestStartLine", start_line),
+            start_line=line,
             headers=headers,
         )
         request.request_id = new_request_id()
@@ -116,7 +119,7 @@ class _DispatchDelegate(HTTPMessageDelegate):
         if stream is not None:
             stream.set_nodelay(True)
         self._target = self._dispatcher.find_delegate(request)
-        return self._target.headers_received(start_line, headers)
+        return self._target.headers_received(line, headers)
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         assert self._target is not None
@@ -129,3 +132,13 @@ class _DispatchDelegate(HTTPMessageDelegate):
     def on_connection_close(self) -> None:
         if self._target is not None:
             self._target.on_connection_close()
+
+
+def _origin_form(line: RequestStartLine, headers: HTTPHeaders) -> RequestStartLine:
+    """The request line without scheme and authority, which proxies send; they become ``Host``."""
+    match = _ABSOLUTE.match(line.path)
+    if match is None:
+        return line
+    headers["Host"] = match[1]
+    path = line.path[match.end() :]
+    return line._replace(path=path if path.startswith("/") else f"/{path}")

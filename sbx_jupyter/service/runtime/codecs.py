@@ -7,7 +7,7 @@ import importlib
 from binascii import b2a_base64
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
-from sbx_jupyter.protocol import connect, messages
+from sbx_jupyter.protocol import connect, messages, requests
 from sbx_jupyter.protocol.runtime import DataEvent, ProcessEvent, ProcessEventResponse
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ _SUFFIX: Final = b'"}}}'
 class Codec(Protocol):
     """Encodes and decodes the messages of one call. ``prepare`` must be awaited first."""
 
-    unary_type: ClassVar[str]
-    stream_type: ClassVar[str]
     can_number: ClassVar[bool]
     """Whether output can have sequence numbers, which terminals need to re-attach."""
 
@@ -36,10 +34,6 @@ class Codec(Protocol):
 
     def decode(self, kind: type[T], raw: bytes) -> T:
         """Raises ``InvalidArgumentError``."""
-        ...
-
-    def decode_body(self, kind: type[T], raw: bytes) -> T:
-        """Decode the message of a unary call, whose body may be empty."""
         ...
 
     def encode(self, message: Message) -> bytes: ...
@@ -50,18 +44,13 @@ class Codec(Protocol):
 
 
 class _JsonCodec:
-    unary_type: ClassVar = connect.UNARY_CONTENT_TYPE
-    stream_type: ClassVar = connect.STREAM_CONTENT_TYPE
     can_number: ClassVar = True
 
     async def prepare(self) -> None:
         """Nothing is loaded for JSON."""
 
     def decode(self, kind: type[T], raw: bytes) -> T:
-        return messages.decode(kind, raw)
-
-    def decode_body(self, kind: type[T], raw: bytes) -> T:
-        return messages.decode(kind, raw or b"{}")
+        return requests.decode(kind, raw)
 
     def encode(self, message: Message) -> bytes:
         return messages.encode(message)
@@ -76,8 +65,6 @@ class _JsonCodec:
 
 
 class _BinaryCodec:
-    unary_type: ClassVar = connect.BINARY_CONTENT_TYPE
-    stream_type: ClassVar = connect.BINARY_STREAM_CONTENT_TYPE
     can_number: ClassVar = False
 
     def __init__(self) -> None:
@@ -91,9 +78,6 @@ class _BinaryCodec:
             )
 
     def decode(self, kind: type[T], raw: bytes) -> T:
-        return self._loaded.decode(kind, raw)
-
-    def decode_body(self, kind: type[T], raw: bytes) -> T:
         return self._loaded.decode(kind, raw)
 
     def encode(self, message: Message) -> bytes:
@@ -113,17 +97,3 @@ class _BinaryCodec:
 
 JSON_CODEC: Final[Codec] = _JsonCodec()
 BINARY_CODEC: Final[Codec] = _BinaryCodec()
-_CODECS: Final = (JSON_CODEC, BINARY_CODEC)
-
-
-def codec_for(content_type: str, *, is_stream: bool) -> Codec | None:
-    """The codec for the content type of a request; ``None`` for an unknown one."""
-    for codec in _CODECS:
-        if content_type == (codec.stream_type if is_stream else codec.unary_type):
-            return codec
-    return None
-
-
-def content_types(*, is_stream: bool) -> str:
-    """All content types of a method, for ``Accept-Post``."""
-    return ", ".join(codec.stream_type if is_stream else codec.unary_type for codec in _CODECS)

@@ -18,14 +18,15 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     SbxError,
     UnavailableError,
-    UnimplementedError,
 )
 from sbx_jupyter.protocol import connect, messages
 from sbx_jupyter.protocol.runtime import Empty
 from sbx_jupyter.service.answers import JSON, HttpError
 from sbx_jupyter.service.gateway.error_responses import GatewayError
-from sbx_jupyter.service.runtime.codecs import JSON_CODEC, Codec, codec_for, content_types
-from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler, basic_user, timeout_of
+from sbx_jupyter.service.runtime.codecs import JSON_CODEC, Codec
+from sbx_jupyter.service.runtime.compression import decompress_message, is_compressed
+from sbx_jupyter.service.runtime.framing import UNARY_JSON, content_types, find_framing
+from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler, basic_user
 from sbx_jupyter.service.runtime.streams import StreamWriter, keepalive_of
 from sbx_jupyter.service.sandbox_access import TokenError
 
@@ -96,7 +97,8 @@ class RpcHandler(RuntimeHandler):
         super().initialize()
         self._table = methods or {}
         self._method: Method | None = None
-        self._codec = JSON_CODEC
+        self._framing = UNARY_JSON
+        self._is_compressed = False
         self._decoder = connect.EnvelopeDecoder()
         self._take: Callable[[Any], Awaitable[None]] | None = None
         self._writer: StreamWriter | None = None
@@ -121,21 +123,20 @@ class RpcHandler(RuntimeHandler):
             self.set_header("Allow", "POST")
             raise HttpError(405, "Connect methods are called with POST")
         self._check_content()
-        await self._codec.prepare()
+        await self._framing.codec.prepare()
         if isinstance(self._method, ClientStream):
             self._take = self._method.run(self._make_call())
 
     def _check_content(self) -> None:
         given = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        codec = codec_for(given, is_stream=self.is_stream)
-        if codec is None:
+        framing = find_framing(given, is_stream=self.is_stream)
+        if framing is None:
             offered = content_types(is_stream=self.is_stream)
             self.set_header("Accept-Post", offered)
             raise HttpError(415, f"the content type must be one of {offered}")
-        self._codec = codec
-        name = "Connect-Content-Encoding" if self.is_stream else "Content-Encoding"
-        if self.request.headers.get(name, "identity").lower() not in ("", "identity"):
-            raise UnimplementedError("compressed messages are not supported; use identity")
+        self._framing = framing
+        self._is_compressed = is_compressed(self.request.headers.get(framing.coding_header, ""))
+        self._decoder.takes_compressed = self._is_compressed
 
     def check_body_size(self, size: int) -> None:
         if not isinstance(self._method, ClientStream) and size > self.max_body_size:
@@ -148,8 +149,8 @@ class RpcHandler(RuntimeHandler):
         return Call(
             sandbox=self.sandbox,
             user=basic_user(headers.get("Authorization")),
-            timeout=timeout_of(headers.get("Connect-Timeout-Ms")),
-            codec=self._codec,
+            timeout=self._framing.timeout_of(headers),
+            codec=self._framing.codec,
         )
 
     # The request's body.
@@ -160,8 +161,9 @@ class RpcHandler(RuntimeHandler):
             return
         assert isinstance(self._method, ClientStream)
         for flags, payload in self._decoder.feed(chunk):
-            if flags == connect.MESSAGE_FLAG:
-                await self._take(self._codec.decode(self._method.request, payload))
+            if not flags & connect.END_STREAM_FLAG:
+                message = await self._decompress(flags, payload)
+                await self._take(self._framing.codec.decode(self._method.request, message))
 
     async def post(self, name: str) -> None:
         if self.is_rejected:
@@ -170,14 +172,12 @@ class RpcHandler(RuntimeHandler):
             await self._answer_unary(self._method)
         elif isinstance(self._method, ClientStream):
             self._decoder.finish()
-            answer = connect.encode_envelope(self._codec.encode(Empty()))
-            body = answer + connect.encode_end_of_stream()
-            self._finish_whole(self._codec.stream_type, body)
+            self._finish_whole(self._framing.codec.encode(Empty()))
         elif isinstance(self._method, ServerStream):
             await self._answer_stream(self._method)
 
     async def _answer_unary(self, method: Unary) -> None:
-        request = self._codec.decode_body(method.request, bytes(self.body))
+        request = self._framing.codec.decode(method.request, await self._read_message())
         call = self._make_call()
         self.body = bytearray()
         try:
@@ -185,26 +185,31 @@ class RpcHandler(RuntimeHandler):
                 response = await method.run(call, request)
         except TimeoutError:
             raise DeadlineExceededError("the call took longer than Connect-Timeout-Ms") from None
-        self._finish_whole(self._codec.unary_type, self._codec.encode(response))
+        self._finish_whole(self._framing.codec.encode(response))
 
-    def _finish_whole(self, content_type: str, body: bytes) -> None:
-        self.set_header("Content-Type", content_type)
+    def _finish_whole(self, message: bytes) -> None:
+        """End the request with its only message."""
+        framing, body = self._framing, message
+        if framing.is_enveloped:
+            body = connect.encode_envelope(message) + framing.end_of_stream(None)
+        self.set_header("Content-Type", framing.content_type)
         self.set_header("Content-Length", len(body))
         self.finish(body)
 
     # Server streams.
 
     async def _answer_stream(self, method: ServerStream) -> None:
-        request = self._codec.decode(method.request, self._only_message())
+        codec = self._framing.codec
+        request = codec.decode(method.request, await self._read_message())
         self.body = bytearray()
         call = self._make_call()
         replay = self.request.headers.get("Sbx-Replay-From")
         if replay is not None and (not replay.isascii() or not replay.isdigit()):
             raise InvalidArgumentError("Sbx-Replay-From must be a whole number")
-        if replay is not None and not self._codec.can_number:
+        if replay is not None and not codec.can_number:
             raise InvalidArgumentError("Sbx-Replay-From needs the JSON codec")
         interval = keepalive_of(self.request.headers)
-        self._writer = StreamWriter(self, self._codec.stream_type, interval)
+        self._writer = StreamWriter(self, self._framing.content_type, interval)
         stream = StreamCall(
             sandbox=call.sandbox,
             user=call.user,
@@ -221,17 +226,23 @@ class RpcHandler(RuntimeHandler):
             self.service.counters.open_streams -= 1
             self._writer.close()
 
-    def _only_message(self) -> bytes:
-        """The one envelope of a server stream's request; raises ``InvalidArgumentError``."""
+    async def _read_message(self) -> bytes:
+        """The only message of the request; raises ``InvalidArgumentError``."""
+        if not self._framing.is_enveloped:
+            flags = connect.COMPRESSED_FLAG if self._is_compressed else connect.MESSAGE_FLAG
+            return await self._decompress(flags, bytes(self.body))
         found = [
-            payload
+            (flags, payload)
             for flags, payload in self._decoder.feed(bytes(self.body))
-            if flags == connect.MESSAGE_FLAG
+            if not flags & connect.END_STREAM_FLAG
         ]
         self._decoder.finish()
         if len(found) != 1:
             raise InvalidArgumentError("the request must be exactly one message")
-        return found[0]
+        return await self._decompress(*found[0])
+
+    async def _decompress(self, flags: int, payload: bytes) -> bytes:
+        return await decompress_message(payload) if flags & connect.COMPRESSED_FLAG else payload
 
     async def _run_stream(self, method: ServerStream, call: StreamCall, request: Any) -> None:
         assert self._writer is not None
@@ -266,7 +277,7 @@ class RpcHandler(RuntimeHandler):
     async def _end_stream(self, error: SbxError | None) -> None:
         assert self._writer is not None
         with contextlib.suppress(StreamClosedError):
-            await self._writer.send_raw(connect.encode_end_of_stream(error))
+            await self._writer.send_raw(self._framing.end_of_stream(error))
             self._writer.close()
             self.finish()
 
@@ -282,10 +293,10 @@ class RpcHandler(RuntimeHandler):
             return self._http_failure(error)
         if isinstance(error, GatewayError | TokenError):  # of HTTP, for streams too (interface 3.2)
             return super().write_failure(error)
-        if self.is_stream:
+        if self._framing.is_enveloped:
             self.set_status(200)
-            self.set_header("Content-Type", self._codec.stream_type)
-            return connect.encode_end_of_stream(error)
+            self.set_header("Content-Type", self._framing.content_type)
+            return self._framing.end_of_stream(error)
         self.set_status(connect.HTTP_STATUS.get(error.code, 500))
         self.set_header("Content-Type", JSON)
         return messages.encode(connect.error_to_json(error))

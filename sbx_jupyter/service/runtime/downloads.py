@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import DataLossError
 from sbx_jupyter.service.answers import HttpError
-from sbx_jupyter.service.runtime import negotiation
+from sbx_jupyter.service.runtime import media_types, negotiation
 from sbx_jupyter.service.runtime.negotiation import Span
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Download:
         headers = handler.request.headers
         handler.set_header("Vary", "Accept-Encoding")
         handler.set_header("Content-Disposition", negotiation.disposition(file.name))
+        if negotiation.is_other_version(headers, self._tag, file.mtime_ns):
+            raise HttpError(412, "the file is not the version that the request is about")
         coding = negotiation.choose_coding(headers)
         is_empty = file.size == 0 and not file.streamed
         if coding == "gzip" and not (is_empty and negotiation.accepts_identity(headers)):
@@ -71,7 +73,7 @@ class Download:
         except HttpError:
             handler.set_header("Content-Range", f"bytes */{file.size}")
             raise
-        kind = negotiation.content_type(file.name, await self._read(0, _SNIFF))
+        kind = media_types.content_type(file.name, await self._read(0, _SNIFF))
         handler.set_header("Content-Type", kind)
         if spans is None:
             handler.set_header("Content-Length", file.size)
@@ -111,7 +113,7 @@ class Download:
     async def _send_gzip(self) -> None:
         handler = self._handler
         handler.set_header("Content-Encoding", "gzip")
-        handler.set_header("Content-Type", negotiation.type_by_name(self._file.name))
+        handler.set_header("Content-Type", media_types.type_by_name(self._file.name))
         await self._send_pieces(self._compress())
 
     async def _send_pieces(self, pieces: AsyncIterator[bytes]) -> None:

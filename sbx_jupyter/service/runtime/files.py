@@ -19,7 +19,7 @@ from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.runtime.downloads import Download
 from sbx_jupyter.service.runtime.runtime_handler import RuntimeJsonHandler
 from sbx_jupyter.service.runtime.uploads import Upload
-from sbx_jupyter.service.sandbox_access import check_file_access
+from sbx_jupyter.service.sandbox_access import check_expiration, check_file_access
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.files import OpenFile
@@ -44,10 +44,15 @@ class FilesHandler(RuntimeJsonHandler):
         check_file_access(self.routed, token)
 
     async def admit(self) -> None:
+        check_expiration(self.routed)
         await super().admit()
         if self.request.method == "POST":
             self._upload = Upload(
-                self.sandbox.files, self.request.headers, self._query("path"), self._user()
+                self.sandbox.files,
+                self.request.headers,
+                self._query("path"),
+                self._user(),
+                spool_dir=self.service.engine.config.data_dir,
             )
             await self._upload.open()
             length = self.request.headers.get("Content-Length", "")
@@ -89,12 +94,12 @@ class FilesHandler(RuntimeJsonHandler):
         query=_QUERY,
     )
     async def post(self) -> None:
-        assert self._upload is not None
+        upload, self._upload = self._upload, None
+        assert upload is not None
         try:
-            written = await self._upload.finish()
-        except BaseException:
-            await self._abort_upload()
-            raise
+            written = await upload.finish()
+        finally:
+            await _close(upload)
         self.answer(written)
 
     async def _receive_directly(self, upload: Upload, size: int) -> None:
@@ -134,12 +139,8 @@ class FilesHandler(RuntimeJsonHandler):
     async def _abort_upload(self) -> None:
         """Close the file of an upload that failed; the caller reports the failure."""
         upload, self._upload = self._upload, None
-        if upload is None:
-            return
-        try:
-            await upload.aclose()
-        except SbxError as error:
-            _log.info("a half-sent upload could not be closed: %s", error.message)
+        if upload is not None:
+            await _close(upload)
 
     async def _open(self) -> OpenFile:
         user = self._user()
@@ -150,7 +151,7 @@ class FilesHandler(RuntimeJsonHandler):
             raise UnauthenticatedError(message) from None
 
     def _user(self) -> str | None:
-        return self._query("username") or None
+        return self._query("username")
 
     def _query(self, name: str) -> str | None:
         values = self.request.query_arguments.get(name)
@@ -160,3 +161,10 @@ class FilesHandler(RuntimeJsonHandler):
             return values[-1].decode()
         except UnicodeDecodeError:
             raise InvalidArgumentError(f"{name} is not UTF-8") from None
+
+
+async def _close(upload: Upload) -> None:
+    try:
+        await upload.aclose()
+    except SbxError as error:
+        _log.info("a half-sent upload could not be closed: %s", error.message)

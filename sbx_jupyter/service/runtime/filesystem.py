@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.errors import DeadlineExceededError, InvalidArgumentError
+from sbx_jupyter.errors import DeadlineExceededError
 from sbx_jupyter.protocol.runtime import (
     CreateWatcherResponse,
     Empty,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.protocol.runtime import FilesystemEvent
 
-_MAX_DEPTH: Final = 1 << 31
 _START: Final = WatchDirResponse(start=Empty())
 _KEEPALIVE: Final = WatchDirResponse(keepalive=Empty())
 
@@ -38,8 +37,6 @@ async def stat(call: Call, request: PathRequest) -> EntryResponse:
 
 async def list_dir(call: Call, request: ListDirRequest) -> ListDirResponse:
     """``ListDir``; depth 0 means 1."""
-    if not 0 <= request.depth < _MAX_DEPTH:
-        raise InvalidArgumentError("depth must not be negative")
     entries = await call.sandbox.files.list_dir(request.path, request.depth or 1, call.user)
     return ListDirResponse(entries=entries)
 

@@ -1,8 +1,7 @@
-"""HTTP content negotiation of files: coding, ranges, conditions and types (interface 4.4)."""
+"""HTTP content negotiation of files: coding, ranges and conditions (interface 4.4)."""
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from email.utils import formatdate, parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,8 +16,6 @@ _CONDITIONS: Final = ("Range", "If-Range", "If-None-Match", "If-Modified-Since")
 _TOKEN: Final = re.compile(r"[!#$&+.^_`|~0-9A-Za-z-]+\Z")
 _RANGE: Final = re.compile(r"\s*(\d{0,18})\s*-\s*(\d{0,18})\s*\Z")
 _MAX_RANGES: Final = 64
-_BINARY: Final = "application/octet-stream"
-_types: Final = mimetypes.MimeTypes()
 
 
 class Span(NamedTuple):
@@ -38,8 +35,9 @@ def choose_coding(headers: HTTPHeaders) -> str:
     if weights is None:
         return "identity"
     any_weight = weights.get("*")
-    gzip = weights.get("gzip", any_weight if any_weight is not None else 0.0)
     identity = weights.get("identity", any_weight if any_weight is not None else 0.001)
+    # "*" stands for gzip only where the client refuses the file as it is.
+    gzip = weights.get("gzip", any_weight if any_weight is not None and identity <= 0 else 0.0)
     if any(name in headers for name in _CONDITIONS):
         gzip = 0.0
     if gzip <= 0 and identity <= 0:
@@ -90,6 +88,14 @@ def is_unchanged(headers: HTTPHeaders, tag: str, mtime_ns: int) -> bool:
     return since is not None and not _is_newer(mtime_ns, since)
 
 
+def is_other_version(headers: HTTPHeaders, tag: str, mtime_ns: int) -> bool:
+    """Whether the client wants only a version that this is not (412)."""
+    if (wanted := headers.get("If-Match")) is not None:
+        return "*" not in (tags := [part.strip() for part in wanted.split(",")]) and tag not in tags
+    before = headers.get("If-Unmodified-Since")
+    return before is not None and _is_date(before) and _is_newer(mtime_ns, before)
+
+
 def wanted_ranges(headers: HTTPHeaders, tag: str, mtime_ns: int, size: int) -> list[Span] | None:
     """The ranges to send, or ``None`` for the whole file.
 
@@ -101,7 +107,7 @@ def wanted_ranges(headers: HTTPHeaders, tag: str, mtime_ns: int, size: int) -> l
     unit, _, ranges = text.partition("=")
     if unit.strip().lower() != "bytes":
         return None
-    pieces = ranges.split(",")
+    pieces = [piece for piece in ranges.split(",") if piece.strip()]
     if len(pieces) > _MAX_RANGES:
         return None
     spans: list[Span] = []
@@ -112,9 +118,9 @@ def wanted_ranges(headers: HTTPHeaders, tag: str, mtime_ns: int, size: int) -> l
         span = _span(match.group(1), match.group(2), size)
         if span is not None:
             spans.append(span)
-    if not spans:
+    if pieces and not spans:
         raise HttpError(416, "the range is not in the file")
-    return None if sum(span.size for span in spans) > size and len(spans) > 1 else spans
+    return None if sum(span.size for span in spans) > size and len(spans) > 1 else spans or None
 
 
 def _span(first: str, last: str, size: int) -> Span | None:
@@ -136,49 +142,19 @@ def _still_valid(condition: str | None, tag: str, mtime_ns: int) -> bool:
     return not _is_newer(mtime_ns, condition)
 
 
+def _is_date(text: str) -> bool:
+    try:
+        parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return True
+
+
 def _is_newer(mtime_ns: int, date: str) -> bool:
     try:
         return mtime_ns // 1_000_000_000 > int(parsedate_to_datetime(date).timestamp())
     except (ValueError, TypeError, OverflowError):
         return True
-
-
-def content_type(name: str, beginning: bytes) -> str:
-    """The type of a file by its extension, else by its first bytes."""
-    guessed, coding = _types.guess_type(name.rpartition("/")[2])
-    if coding is not None:
-        return {"gzip": "application/gzip"}.get(coding, _BINARY)
-    if guessed is None:
-        guessed = _sniff(beginning)
-    return f"{guessed}; charset=utf-8" if guessed.startswith("text/") else guessed
-
-
-def type_by_name(name: str) -> str:
-    """The type of a file by its extension alone."""
-    return content_type(name, b"\0")
-
-
-def _sniff(beginning: bytes) -> str:
-    for magic, kind in _MAGIC:
-        if beginning.startswith(magic):
-            return kind
-    if b"\0" in beginning:
-        return _BINARY
-    try:
-        beginning[: len(beginning) - 3].decode()
-    except UnicodeDecodeError:
-        return _BINARY
-    return "text/plain"
-
-
-_MAGIC: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-    (b"\x1f\x8b\x08", "application/gzip"),
-    (b"PK\x03\x04", "application/zip"),
-)
 
 
 def disposition(name: str) -> str:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _SIGNALS: Final[dict[str | int, int]] = {
     "SIGNAL_SIGTERM": 15,
     "SIGNAL_SIGKILL": 9,
-    "15": 15,
-    "9": 9,
     15: 15,
     9: 9,
 }
@@ -99,19 +97,19 @@ async def close_stdin(call: Call, request: ConnectRequest) -> Empty:
 
 
 def stream_input(call: Call) -> Callable[[StreamInputRequest], Awaitable[None]]:
-    """``StreamInput``: the first message selects the process, the others are its input."""
+    """``StreamInput``: ``start`` selects the process for the ``data`` that follows it."""
     process: Process | None = None
 
     async def take(message: StreamInputRequest) -> None:
         nonlocal process
-        if process is None:
-            if message.start is None:
-                raise InvalidArgumentError("the first message must be start")
+        if message.start is not None:
             process = call.sandbox.processes.select(_named(message.start.process))
         elif message.data is not None:
+            if process is None:
+                raise InvalidArgumentError("the data has no process: send start before it")
             await process.send_input(message.data.input)
-        elif message.start is not None:
-            raise InvalidArgumentError("start was sent twice")
+        elif message.keepalive is None:
+            raise UnimplementedError("a message must have start, data or keepalive")
 
     return take
 
@@ -136,7 +134,7 @@ async def _send_output(call: StreamCall, subscription: Subscription) -> None:
 
 def _named(selector: ProcessSelector) -> ProcessSelector:
     if selector.pid is None and selector.tag is None:
-        raise InvalidArgumentError("the process is not named: give pid or tag")
+        raise UnimplementedError("the process is not named: give pid or tag")
     return selector
 
 

@@ -57,7 +57,7 @@ class ComposeHandler(RuntimeJsonHandler):
         request = self.read_body(ComposeRequest)
         self.answer(
             await self.sandbox.files.compose(
-                request.source_paths, request.destination, request.username or None
+                request.source_paths, request.destination, request.username
             )
         )
 

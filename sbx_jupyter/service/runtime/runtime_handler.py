@@ -83,7 +83,7 @@ class RuntimeHandler(BodyHandler):
 def basic_user(authorization: str | None) -> str | None:
     """The user named by ``Authorization: Basic`` (interface 3.3); ``None`` for the default user.
 
-    Raises ``UnauthenticatedError`` for a header that cannot be decoded.
+    Raises ``UnauthenticatedError`` for a header that cannot be decoded, or that names nobody.
     """
     if not authorization:
         return None
@@ -94,16 +94,9 @@ def basic_user(authorization: str | None) -> str | None:
         user = base64.b64decode(credentials.strip(), validate=True).decode().partition(":")[0]
     except (binascii.Error, UnicodeDecodeError, ValueError):
         raise UnauthenticatedError("the Authorization header cannot be decoded") from None
-    return user or None
-
-
-def timeout_of(text: str | None) -> float | None:
-    """Seconds in ``Connect-Timeout-Ms``; ``None`` for no limit; raises ``InvalidArgumentError``."""
-    if text is None or text == "":
-        return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
-        raise InvalidArgumentError("Connect-Timeout-Ms must be a whole number of milliseconds")
-    return int(text) / 1000 or None
+    if not user:
+        raise UnauthenticatedError("invalid username: ''")
+    return user
 
 
 T = TypeVar("T")

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final, cast
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
 
 from sbx_jupyter.errors import DeadlineExceededError, InternalError, SbxError
-from sbx_jupyter.protocol import connect, messages
+from sbx_jupyter.protocol import connect, messages, requests
 from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.runtime.connect import Call, Method, Unary
-from sbx_jupyter.service.runtime.runtime_handler import EXPOSED_HEADERS, basic_user, timeout_of
+from sbx_jupyter.service.runtime.framing import connect_timeout
+from sbx_jupyter.service.runtime.runtime_handler import EXPOSED_HEADERS, basic_user
 from sbx_jupyter.service.sandbox_access import check_token
 
 if TYPE_CHECKING:
@@ -95,11 +96,11 @@ class UnaryCall(HTTPMessageDelegate):
 
     async def _run(self) -> messages.Message:
         headers = self._request.headers
-        request = messages.decode(self._method.request, bytes(self._body) or b"{}")
+        request = requests.decode(self._method.request, bytes(self._body))
         call = Call(
             sandbox=self._sandbox,
             user=basic_user(headers.get("Authorization")),
-            timeout=timeout_of(headers.get("Connect-Timeout-Ms")),
+            timeout=connect_timeout(headers),
         )
         if call.timeout is None:
             return await self._method.run(call, request)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING, Final
 
 from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.service.runtime.multipart import MultipartDecoder
+from sbx_jupyter.service.runtime.compressed_body import CompressedBody
+from sbx_jupyter.service.runtime.multipart import MULTIPART_TYPES, MultipartDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tornado.httputil import HTTPHeaders
     from tornado.iostream import IOStream
@@ -27,24 +28,39 @@ _PIECE: Final = 1024 * 1024
 
 
 class Upload:
-    """One ``POST /files``: decodes the body and writes each file."""
+    """One ``POST /files``: decodes the body and writes each file.
+
+    A file is opened when a megabyte of its content has arrived or all of it, so that an error
+    before changes nothing. A compressed body is first checked to its end.
+    """
 
     def __init__(
-        self, files: Files, headers: HTTPHeaders, path: str | None, user: str | None
+        self,
+        files: Files,
+        headers: HTTPHeaders,
+        path: str | None,
+        user: str | None,
+        spool_dir: Path,
     ) -> None:
         """Raises ``InvalidArgumentError`` for a body that is not supported."""
         self._files = files
         self._user = user
         self._path = path
         self._metadata = metadata_of(headers)
-        self._gzip = GzipDecoder.for_coding(headers.get("Content-Encoding", ""))
+        coding = headers.get("Content-Encoding", "").strip().lower()
+        if coding not in ("", "identity", "gzip"):
+            raise InvalidArgumentError(f"unsupported Content-Encoding: {coding}")
+        self._compressed = CompressedBody(spool_dir) if coding == "gzip" else None
         self._decoder: MultipartDecoder | None = None
+        self._target: str | None = None
+        self._held: list[bytes] = []
+        self._held_size = 0
         self._current: WritableFile | None = None
         self._done: list[WrittenFile] = []
         self._targets: set[str] = set()
         content_type = headers.get("Content-Type", "")
         kind = content_type.partition(";")[0].strip().lower()
-        if kind == "multipart/form-data":
+        if kind in MULTIPART_TYPES:
             self._decoder = MultipartDecoder(content_type)
         elif kind != "application/octet-stream":
             raise InvalidArgumentError(f"unsupported content type: {content_type or '(none)'}")
@@ -52,14 +68,14 @@ class Upload:
             raise InvalidArgumentError("path query parameter is required for raw body upload")
 
     async def open(self) -> None:
-        """Open the file of a body that is not multipart."""
-        if self._decoder is None:
-            await self._begin(self._path or "")
+        """Open the file of a body that is neither multipart nor compressed."""
+        if self.is_file_content:
+            self._current = await self._open(self._path or "")
 
     @property
     def is_file_content(self) -> bool:
         """Whether the body is the content of the file, neither multipart nor compressed."""
-        return self._decoder is None and self._gzip is None
+        return self._decoder is None and self._compressed is None
 
     async def receive_from(self, stream: IOStream, size: int) -> AsyncIterator[int]:
         """Read the whole body from the socket; yields the number of bytes of each read.
@@ -87,18 +103,20 @@ class Upload:
             yield count
 
     async def receive(self, chunk: bytes) -> None:
-        """Write a chunk of the body; raises the errors of writing."""
-        for content in self._gzip.feed(chunk) if self._gzip else (chunk,):
-            if self._decoder is None:
-                assert self._current is not None
-                await self._current.write(content)
-            else:
-                await self._receive_parts(self._decoder, content)
+        """Take a chunk of the body; raises the errors of writing."""
+        if self._compressed is not None:
+            await self._compressed.receive(chunk)
+        else:
+            await self._receive_content(chunk)
 
     async def finish(self) -> list[WrittenFile]:
         """End the upload when the whole body has arrived; returns the written files in order."""
-        if self._gzip is not None:
-            self._gzip.finish()
+        if self._compressed is not None:
+            self._compressed.finish()
+            if self._decoder is None:
+                self._target = self._path
+            async for content in self._compressed.read():
+                await self._receive_content(content)
         if self._decoder is not None:
             self._decoder.finish()
         else:
@@ -107,21 +125,25 @@ class Upload:
 
     async def aclose(self) -> None:
         """Close the open file; the written content stays."""
+        if self._compressed is not None:
+            await self._compressed.aclose()
         file, self._current = self._current, None
         if file is not None:
             await file.close()
 
-    async def _receive_parts(self, decoder: MultipartDecoder, chunk: bytes) -> None:
-        for event in decoder.feed(chunk):
+    async def _receive_content(self, content: bytes) -> None:
+        if self._decoder is None:
+            await self._write(content)
+            return
+        for event in self._decoder.feed(content):
             if event.kind == "begin":
-                await self._begin(self._target(event.content))
+                await self._begin(self._place(event.content))
             elif event.kind == "data":
-                assert self._current is not None
-                await self._current.write(event.content)
+                await self._write(event.content)
             else:
                 await self._end()
 
-    def _target(self, file_name: bytes) -> str:
+    def _place(self, file_name: bytes) -> str:
         if self._path is not None and self._path != "":
             return self._path
         try:
@@ -135,14 +157,37 @@ class Upload:
     async def _begin(self, target: str) -> None:
         if self._targets and await self._files.resolve(target, self._user) in self._targets:
             raise InvalidArgumentError(f"cannot upload several files to the same path '{target}'")
-        self._current = await self._files.open_write(target, self._user, self._metadata)
-        self._targets.add(self._current.path)
+        self._target = target
+
+    async def _write(self, content: bytes) -> None:
+        if self._current is not None:
+            await self._current.write(content)
+            return
+        self._held.append(content)
+        self._held_size += len(content)
+        if self._held_size >= _PIECE:
+            await self._open_held()
+
+    async def _open_held(self) -> WritableFile:
+        """Open the file of the content that is held, and write that."""
+        assert self._target is not None
+        file = self._current = await self._open(self._target)
+        self._target = None
+        held, self._held, self._held_size = self._held, [], 0
+        for content in held:
+            await file.write(content)
+        return file
+
+    async def _open(self, target: str) -> WritableFile:
+        file = await self._files.open_write(target, self._user, self._metadata)
+        self._targets.add(file.path)
+        return file
 
     async def _end(self) -> None:
-        file, self._current = self._current, None
-        if file is not None:
-            await file.close()
-            self._done.append(file.written)
+        file = self._current or await self._open_held()
+        self._current = None
+        await file.close()
+        self._done.append(file.written)
 
 
 def metadata_of(headers: HTTPHeaders) -> dict[str, str]:
@@ -151,7 +196,7 @@ def metadata_of(headers: HTTPHeaders) -> dict[str, str]:
     for name, value in headers.get_all():
         lowered = name.lower()
         if lowered.startswith(_METADATA_PREFIX):
-            metadata[lowered[len(_METADATA_PREFIX) :]] = value
+            metadata.setdefault(lowered[len(_METADATA_PREFIX) :], value)
     size = 0
     for key, value in metadata.items():
         if not 1 <= len(key) <= _MAX_METADATA_KEY or not _is_printable(key):
@@ -170,49 +215,3 @@ def metadata_of(headers: HTTPHeaders) -> dict[str, str]:
 
 def _is_printable(text: str) -> bool:
     return text.isascii() and (text == "" or text.isprintable())
-
-
-class GzipDecoder:
-    """Decompresses a gzip body piece by piece, in constant memory."""
-
-    def __init__(self) -> None:
-        self._decompressor = _new_decompressor()
-        self._has_input = False
-
-    @classmethod
-    def for_coding(cls, coding: str) -> GzipDecoder | None:
-        """The decoder for a ``Content-Encoding``; raises ``InvalidArgumentError``."""
-        name = coding.strip().lower()
-        if name in ("", "identity"):
-            return None
-        if name != "gzip":
-            raise InvalidArgumentError(f"unsupported Content-Encoding: {coding}")
-        return cls()
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield up to 1 MiB of content at a time; raises ``InvalidArgumentError``."""
-        rest = chunk
-        while rest:
-            if self._decompressor.eof:
-                self._decompressor = _new_decompressor()
-            try:
-                content = self._decompressor.decompress(rest, _PIECE)
-            except zlib.error as error:
-                raise InvalidArgumentError(f"the gzip body is corrupt: {error}") from None
-            self._has_input = True
-            rest = (
-                self._decompressor.unused_data
-                if self._decompressor.eof
-                else self._decompressor.unconsumed_tail
-            )
-            if content:
-                yield content
-
-    def finish(self) -> None:
-        """Check that the gzip data is complete; raises ``InvalidArgumentError``."""
-        if not self._has_input or not self._decompressor.eof:
-            raise InvalidArgumentError("the gzip body is corrupt: it ends too early")
-
-
-def _new_decompressor():  # its type has no name at run time
-    return zlib.decompressobj(16 + zlib.MAX_WBITS)
