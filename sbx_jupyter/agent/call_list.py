@@ -65,6 +65,7 @@ _INSTRUCTIONS: Final = {
 
 _NUMBERS: Final = {
     "dup3": (292, 24),
+    "setpgid": (109, 154),
     "setsid": (112, 157),
     "ioctl": (16, 29),
     "rt_sigaction": (13, 134),

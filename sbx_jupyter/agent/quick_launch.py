@@ -65,9 +65,11 @@ class QuickLauncher:
         for target, fd in enumerate(stdio):
             # None of them is below 3, which the agent holds open, so none is hit before its turn.
             calls.add("dup3", fd, target, 0)
-        calls.add("setsid")
         if is_pty:
+            calls.add("setsid")
             calls.add("ioctl", 0, termios.TIOCSCTTY, 0)
+        else:
+            calls.add("setpgid", 0, 0)
         action = calls.store(_DEFAULT_ACTION)
         for number in self._changed_signals:
             calls.add("rt_sigaction", number, action, 0, 8)

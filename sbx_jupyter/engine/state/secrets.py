@@ -6,6 +6,7 @@ key; a process that can read the whole data directory can read the secrets.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,8 @@ class Secrets:
 
     def __init__(self, store: Store, data_dir: Path) -> None:
         self._store = store
+        self._changing = asyncio.Lock()
+        """Held from reading secrets until a change is stored, as in between names look free."""
         self._cipher = Fernet(load_or_make_key(data_dir / "secrets.key", Fernet.generate_key))
 
     async def create(self, request: NewSecret) -> Secret:
@@ -51,6 +54,10 @@ class Secrets:
             raise InvalidArgumentError(
                 "name must have 1 to 128 letters, digits, underscores or dashes"
             )
+        async with self._changing:
+            return await self._create(name, request)
+
+    async def _create(self, name: str, request: NewSecret) -> Secret:
         if self._find(name) is not None:
             raise AlreadyExistsError(f"Secret with name '{name}' already exists")
         if len(self._store.secrets) >= MAX_SECRETS:
@@ -81,6 +88,10 @@ class Secrets:
 
         Raises ``NotFoundError`` and ``InvalidArgumentError``.
         """
+        async with self._changing:
+            return await self._update(id_or_name, request)
+
+    async def _update(self, id_or_name: str, request: SecretUpdate) -> Secret:
         row = self._row(id_or_name)
         metadata = row.metadata
         if request.metadata is not None:
@@ -97,8 +108,9 @@ class Secrets:
 
     async def remove(self, id_or_name: str) -> None:
         """Remove a secret; raises ``NotFoundError``."""
-        row = self._row(id_or_name)
-        await self._store.commit(Batch().remove(SecretRow, row.secret_id))
+        async with self._changing:
+            row = self._row(id_or_name)
+            await self._store.commit(Batch().remove(SecretRow, row.secret_id))
 
     def reveal(self, name: str) -> str | None:
         """The value of a secret, for the egress proxy only; ``None`` if there is no such secret."""

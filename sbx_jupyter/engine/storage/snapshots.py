@@ -96,7 +96,8 @@ class Snapshots:
             with operations.begin(sandbox_id, "snapshot") as work:
                 captured = await self._capture.capture(slot, layer, work)
                 reached("snapshot.thawed")
-                return await self._store(slot.row, captured, reference)
+                async with self._catalog.changing:
+                    return await self._store(slot.row, captured, reference)
 
     def list(self, query: SnapshotFilter) -> tuple[list[SnapshotInfo], str | None]:
         """Snapshots, newest first, and the cursor of the next page (S20)."""

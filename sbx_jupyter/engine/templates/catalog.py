@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,9 @@ class Catalog:
     def __init__(self, store: Store, layers: Layers) -> None:
         self._store = store
         self._layers = layers
+        self.changing = asyncio.Lock()
+        """Held from reading a template's row until its new state is committed: in between, others
+        would find no template of that name, or write over its tags."""
 
     def find(self, reference: Reference) -> TemplateRow:
         """The template of a reference, whatever its tag; raises ``NotFoundError``."""
@@ -84,15 +88,16 @@ class Catalog:
         it is a stock template.
         """
         reference = parse_reference(text)
-        template = self.find(reference)
-        self.check_removable(reference, template)
-        batch = Batch().remove(TemplateRow, template.template_id)
         layers: set[str] = set()
-        for build in self._store.builds:
-            if build.template_id == template.template_id:
-                batch.remove(BuildRow, build.build_id)
-                layers.update(build.layers)
-        await self._store.commit(batch)
+        async with self.changing:
+            template = self.find(reference)
+            self.check_removable(reference, template)
+            batch = Batch().remove(TemplateRow, template.template_id)
+            for build in self._store.builds:
+                if build.template_id == template.template_id:
+                    batch.remove(BuildRow, build.build_id)
+                    layers.update(build.layers)
+            await self._store.commit(batch)
         reached("template.forgotten")
         await self._layers.collect(tuple(layers))
 

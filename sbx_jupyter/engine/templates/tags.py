@@ -70,9 +70,10 @@ class Tags:
             raise InvalidArgumentError("at least one tag is required")
         own_reference(target)
         wanted = list(dict.fromkeys(check_tags(tags)))
-        template, build = self._catalog.resolve(target)
-        _check_own(template)
-        await self._store.commit(Batch().put(with_tags(template, wanted, build.build_id)))
+        async with self._catalog.changing:
+            template, build = self._catalog.resolve(target)
+            _check_own(template)
+            await self._store.commit(Batch().put(with_tags(template, wanted, build.build_id)))
         return AssignedTags(tags=wanted, build_id=build.build_id)
 
     async def remove(self, name: str, tags: list[str]) -> None:
@@ -84,10 +85,11 @@ class Tags:
         wanted = set(check_tags(tags))
         if DEFAULT_TAG in wanted:
             raise InvalidArgumentError(f"cannot remove the tag '{DEFAULT_TAG}'")
-        template = self._catalog.find(parse_reference(name))
-        _check_own(template)
-        kept = {tag: found for tag, found in template.tags.items() if tag not in wanted}
-        await self._store.commit(Batch().put(replace(template, tags=kept, updated_at=now())))
+        async with self._catalog.changing:
+            template = self._catalog.find(parse_reference(name))
+            _check_own(template)
+            kept = {tag: found for tag, found in template.tags.items() if tag not in wanted}
+            await self._store.commit(Batch().put(replace(template, tags=kept, updated_at=now())))
 
     def list(self, reference: str) -> list[TemplateTag]:
         """All tags of a template (T10); raises ``NotFoundError``."""

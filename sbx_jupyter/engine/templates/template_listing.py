@@ -97,12 +97,13 @@ class TemplateListing:
 
     async def publish(self, text: str, public: bool | None) -> TemplateNames:
         """Make a template public or private (T17); there is one team, so nothing else changes."""
-        template = self._catalog.find(parse_reference(text))
-        if template.is_stock:
-            raise PermissionDeniedError(f"you don't have access to template '{text}'")
-        if public is not None and public != template.public:
-            template = replace(template, public=public, updated_at=now())
-            await self._store.commit(Batch().put(template))
+        async with self._catalog.changing:
+            template = self._catalog.find(parse_reference(text))
+            if template.is_stock:
+                raise PermissionDeniedError(f"you don't have access to template '{text}'")
+            if public is not None and public != template.public:
+                template = replace(template, public=public, updated_at=now())
+                await self._store.commit(Batch().put(template))
         return TemplateNames(names=[full_name(alias) for alias in template.aliases])
 
     def _sorted(self, *, is_stock: bool) -> list[TemplateRow]:

@@ -51,6 +51,8 @@ class Volumes:
         self._root = data_dir / "volumes"
         self._removed = data_dir / "volumes-removed"
         self._real_ids = real_ids
+        self._creating = asyncio.Lock()
+        """Held until a new volume is stored: in between, its name would look free."""
         self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
         self._removals = BackgroundTasks()
         self._is_closing = threading.Event()
@@ -77,6 +79,10 @@ class Volumes:
             raise InvalidArgumentError(
                 "Volume name must have only letters, digits, underscores and dashes"
             )
+        async with self._creating:
+            return await self._create(name)
+
+    async def _create(self, name: str) -> VolumeAndToken:
         if self._find_by_name(name) is not None:
             raise InvalidArgumentError(f"Volume with name '{name}' already exists")
         row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())

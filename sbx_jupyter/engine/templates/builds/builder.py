@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.builds.build import BuildResult, BuildServices
     from sbx_jupyter.engine.templates.builds.build_log import BuildLog
     from sbx_jupyter.engine.templates.references import Reference
+    from sbx_jupyter.engine.templates.request_checks import BuildParameters
     from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
 
 _log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class _Job:
     """A build that runs or waits for its turn."""
 
     template_id: str
+    tags: frozenset[str]
     log: BuildLog
     task: asyncio.Task[None] | None = None
     why: str = _STOPPED
@@ -110,6 +112,12 @@ class Builder:
         self._check_room()
         if sum(build.status == "waiting" for build in self._store.builds) >= _MAX_WAITING:
             raise ResourceExhaustedError("too many builds wait to be started")
+        async with self._services.catalog.changing:
+            return await self._announce(parameters, template_id, start)
+
+    async def _announce(
+        self, parameters: BuildParameters, template_id: str | None, start: BuildStart | None
+    ) -> TemplateAnswer:
         template = self._find_or_make_template(parameters.reference, template_id)
         if template.is_stock:
             raise AlreadyExistsError(f"'{template.aliases[0]}' is the name of a stock template")
@@ -132,7 +140,7 @@ class Builder:
             build_id=build.build_id,
             public=template.public,
             names=[full_name(alias) for alias in template.aliases],
-            tags=list(parameters.tags),
+            tags=list(build.tags),
             aliases=list(template.aliases),
         )
 
@@ -166,7 +174,7 @@ class Builder:
     # T4
 
     async def start(self, template_id: str, build_id: str, request: BuildStart) -> None:
-        """Start an announced build (T4); other builds of the template are cancelled.
+        """Start an announced build (T4); others of the template that share a tag are cancelled.
 
         Raises ``NotFoundError``, ``InvalidArgumentError``, ``ResourceExhaustedError``.
         """
@@ -186,10 +194,14 @@ class Builder:
         template, build = self.logs.find(template_id, build_id)
         if build.status != "waiting" or build_id in self._jobs:
             raise InvalidArgumentError("build is not in waiting state")
-        others = [job for job in self._jobs.values() if job.template_id == template.template_id]
+        others = [
+            job
+            for job in self._jobs.values()
+            if job.template_id == template.template_id and not job.tags.isdisjoint(build.tags)
+        ]
         if not others:
             self._check_room()
-        job = _Job(template.template_id, self.logs.begin(build_id))
+        job = _Job(template.template_id, frozenset(build.tags), self.logs.begin(build_id))
         self._jobs[build_id] = job
         build = replace(build, status="building", updated_at=now(), announced=None)
         try:
@@ -201,7 +213,7 @@ class Builder:
         reached("build.started")
         work = self._run(job, template, build, request)
         job.task = asyncio.create_task(work, name=f"sbx-build-{build_id}")
-        await self._cancel(others, "cancelled: a newer build of this template was started")
+        await self._cancel(others, "cancelled: a newer build of this tag was started")
 
     async def remove(self, reference: str) -> None:
         """Cancel the builds of a template and remove it (T16); see ``Catalog.remove``.
@@ -273,6 +285,11 @@ class Builder:
         """Sync the layers to the disk, then store that the build is ready."""
         reached("build.made")
         await self._context.layers.sync()
+        async with self._services.catalog.changing:
+            await self._store_ready(build, run, result)
+        reached("build.stored")
+
+    async def _store_ready(self, build: BuildRow, run: BuildRun, result: BuildResult) -> None:
         template = self._store.templates.get(build.template_id)
         if template is None:
             raise BuildError("the template was removed", None)
@@ -296,7 +313,6 @@ class Builder:
             await self._context.commit(batch)
         except NoSpaceError as error:
             raise BuildError(f"no space left on the disk: {error.message}", run.phase) from error
-        reached("build.stored")
         self._services.flattener.consider(build.layers)
 
     async def _settle_failed(
