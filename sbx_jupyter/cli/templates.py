@@ -98,17 +98,17 @@ def import_image(options: argparse.Namespace) -> int:
     from sbx_jupyter.client.build_context import BuildContext
     from sbx_jupyter.protocol.templates import BuildStart
 
-    name = options.name or options.file.name.partition(".")[0].lower()
-    plain = name.partition(":")[0].rpartition("/")[2]
+    image = options.name or options.file.name.partition(".")[0].lower()
+    name = image.partition("@")[0].rpartition("/")[2]
 
     async def work(client: TemplateClient) -> None:
         with options.file.open("rb") as file:
             print(f"Importing {options.file} ({options.file.stat().st_size >> 20} MiB)", flush=True)
-            image = await client.import_image(plain, file)
-            print(f"Imported {image.digest}", flush=True)
+            imported = await client.import_image(image, file)
+            print(f"Imported {imported.digest}", flush=True)
 
     call_templates(options, work)
-    return _build(options, name, BuildStart(from_image=plain), BuildContext(options.file.parent))
+    return _build(options, name, BuildStart(from_image=image), BuildContext(options.file.parent))
 
 
 def _build(options: argparse.Namespace, name: str, start: BuildStart, context: BuildContext) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.egress.control import PROXY_ENVS, EgressControl
+from sbx_jupyter.engine.egress.control import EgressControl, proxy_envs
 from sbx_jupyter.engine.live.warming import InterpreterWarmer
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.secrets import Secrets
@@ -74,7 +74,7 @@ class Attachments:
         hooks = context.hooks
         hooks.mounts = volumes.mounts
         if tier == Tier.NAMESPACES:
-            hooks.envs.update(PROXY_ENVS)
+            hooks.envs = proxy_envs
             hooks.started.append(begin)
             hooks.network_changed.append(egress.changed)
             hooks.paused.append(egress.paused)

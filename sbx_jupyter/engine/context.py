@@ -86,8 +86,8 @@ class Hooks:
     stopped: list[StoppedHook] = field(default_factory=list[StoppedHook])
     """Called when a sandbox has no processes any more; hooks must accept repeated calls."""
     mounts: MountLookup | None = None
-    envs: dict[str, str] = field(default_factory=dict[str, str])
-    """Environment of every process in every sandbox; a sandbox's own values override it."""
+    envs: Callable[[str], dict[str, str]] = lambda sandbox_id: {}
+    """The environment of every process in the sandbox of an id, whose own values override it."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class Context:
 
     def envs_of(self, row: SandboxRow) -> dict[str, str]:
         """The environment of every process in a sandbox (interface 3.3)."""
-        return {**self.hooks.envs, **row.global_envs()}
+        return {**self.hooks.envs(row.sandbox_id), **row.global_envs()}
 
     async def commit(self, batch: Batch) -> None:
         """Commit changes to the store, then add their log entries to the journal and the log.

@@ -74,23 +74,23 @@ def test_no_moment_of_a_program_has_the_limit_of_the_agent(launcher: Launcher) -
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == own
 
 
-def test_a_program_has_a_session_default_signals_and_no_descriptor(launcher: Launcher) -> None:
+def test_a_program_has_a_group_default_signals_and_no_descriptor(launcher: Launcher) -> None:
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         script = b"ls /proc/self/fd; grep -E 'SigBlk|SigIgn' /proc/self/status;"
-        script += b" ps -o sid= -p $$; echo $$"
+        script += b" ps -o sid=,pgid= -p $$; echo $$"
         lines = run(launcher, order(b"sh", b"-c", script))[0].split()
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(read_end)
         os.close(write_end)
     assert lines[:4] == [b"0", b"1", b"2", b"3"]  # the last is that of ls
-    *_, blocked, _, ignored, session, pid = lines
+    *_, blocked, _, ignored, session, group, pid = lines
     assert int(blocked, 16) == 0
     assert not int(ignored, 16) & 1 << signal.SIGTERM - 1
-    assert session == pid
+    assert (int(session), group) == (os.getsid(0), pid)
 
 
 @pytest.mark.parametrize(

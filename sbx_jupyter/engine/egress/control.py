@@ -27,17 +27,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.rows import SandboxRow
 
 _PROXY_URL: Final = f"http://127.0.0.1:{PROXY_PORT}"
-_NO_PROXY: Final = "localhost,127.0.0.1,::1"
-PROXY_ENVS: Final = {
-    "HTTP_PROXY": _PROXY_URL,
-    "HTTPS_PROXY": _PROXY_URL,
-    "http_proxy": _PROXY_URL,
-    "https_proxy": _PROXY_URL,
-    "NO_PROXY": _NO_PROXY,
-    "no_proxy": _NO_PROXY,
-}
-"""Variables that pip, curl, git, npm, apt, requests and httpx read. Not ``ALL_PROXY``: some clients
-fail on it without an extra package."""
+_NO_PROXY: Final = "localhost,127.0.0.1,0.0.0.0,127.0.0.0/8,::1"
+_PROXY_ENVS: Final = dict.fromkeys(
+    ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _PROXY_URL
+)
 
 _ADDRESSES_EVERY: Final = 5.0
 """Seconds between two readings of this machine's addresses."""
@@ -48,6 +41,16 @@ _TRUST_ENVS: Final = dict.fromkeys(
      "NODE_EXTRA_CA_CERTS"),
     _BUNDLE,
 )  # fmt: skip
+
+
+def proxy_envs(sandbox_id: str) -> dict[str, str]:
+    """The variables that pip, curl, git, npm, apt, requests and httpx read.
+
+    Names and addresses of the sandbox itself are reached directly; its host name is its id. Without
+    ``ALL_PROXY``, on which some clients fail for lack of an extra package.
+    """
+    direct = f"{_NO_PROXY},{sandbox_id}"
+    return {**_PROXY_ENVS, "NO_PROXY": direct, "no_proxy": direct}
 
 
 class EgressControl:
@@ -204,7 +207,7 @@ class EgressControl:
 
     async def _configure(self, row: SandboxRow, sandbox: Sandbox, *, use_authority: bool) -> None:
         """Set the proxy and certificates for processes that start from now on."""
-        envs = {**PROXY_ENVS, **row.global_envs()}
+        envs = {**proxy_envs(row.sandbox_id), **row.global_envs()}
         if use_authority:
             await self._install_bundle(sandbox)
             envs = {**_TRUST_ENVS, **envs}

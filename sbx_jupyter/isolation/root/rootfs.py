@@ -22,6 +22,8 @@ from sbx_jupyter.isolation.root.stock_files import (
     BASHRC,
     PATH,
     PROFILE_OF_HOME,
+    SECRET,
+    SHADOW_GROUP,
     SUDO_BY_SU,
     SUDO_VIRTUAL,
     generated,
@@ -34,10 +36,13 @@ STOCK_VERSION: Final = 6
 
 _TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
+_MODES: Final = {"sudoers": 0o440, **dict.fromkeys(SECRET, 0o640)}
+
 ETC: Final = (
-    "alternatives", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
-    "crypto-policies", "debian_version", "default/locale", "fonts", "gai.conf", "host.conf",
-    "inputrc", "issue", "java", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
+    "adduser.conf", "alternatives", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
+    "crypto-policies", "debian_version", "default/locale", "deluser.conf", "fonts", "gai.conf",
+    "host.conf", "inputrc", "issue", "java", "java-11-openjdk", "java-17-openjdk",
+    "java-21-openjdk",
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "locale.gen",
     "localtime", "login.defs", "lsb-release", "magic", "magic.mime", "mailcap", "mime.types",
     "nanorc", "netconfig", "networks", "openssl", "os-release", "pam.conf", "pam.d", "perl",
@@ -263,7 +268,9 @@ class _Builder:
             path = self._root / "etc" / name
             if path.is_symlink():
                 path.unlink()
-            self._file(f"etc/{name}", content, 0o440 if name == "sudoers" else 0o644)
+            self._file(f"etc/{name}", content, _MODES.get(name, 0o644))
+            if name in SECRET and self._plan.real_users:
+                os.chown(path, 0, SHADOW_GROUP)
         self._symlink("etc/mtab", "/proc/self/mounts")
 
     def _home(self) -> None:

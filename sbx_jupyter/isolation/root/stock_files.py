@@ -166,12 +166,29 @@ exec su ${login:+-l} ${keep:+-m} -s /bin/sh -c 'exec "$@"' -- "$user" sh "$@"
 )
 
 
+SECRET: Final = ("shadow", "gshadow")
+"""Files that only root and the group ``shadow`` may read."""
+
+SHADOW_GROUP: Final = 42
+
+
+def _without_passwords() -> dict[str, str]:
+    """The tables of passwords: nobody has one, and the tools for users can set them."""
+    users = [line.partition(":")[0] for line in _PASSWD.splitlines()]
+    groups = [line.split(":") for line in _GROUP.splitlines()]
+    return {
+        "shadow": "".join(f"{name}:*:19000:0:99999:7:::\n" for name in users),
+        "gshadow": "".join(f"{name}:*::{members}\n" for name, _, _, members in groups),
+    }
+
+
 def generated() -> dict[str, str]:
     """Path below ``/etc`` to content."""
     machine_id = hashlib.sha256(os.urandom(16)).hexdigest()[:32]
     files = {
         "passwd": _PASSWD,
         "group": _GROUP,
+        **_without_passwords(),
         "hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
         "hostname": "sandbox\n",
         "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",

@@ -20,6 +20,7 @@ from sbx_jupyter.protocol.templates import (
     TemplateRequest,
 )
 from sbx_jupyter.service.gateway.dispatch import UPLOAD_PATH
+from sbx_jupyter.service.gateway.routing import host_name
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
 
@@ -63,9 +64,18 @@ class UploadLinkHandler(PlatformHandler):
         self.answer(FileUpload(present=present, url=f"{self._origin()}{UPLOAD_PATH}{link}"), 201)
 
     def _origin(self) -> str:
-        """The scheme and host that the client used, also when a TLS terminator is in between."""
-        scheme = self.request.headers.get("X-Forwarded-Proto", self.request.protocol)
-        return f"{scheme if scheme in ('http', 'https') else 'http'}://{self.request.host}"
+        """The scheme and host that the client used, also when a TLS terminator is in between.
+
+        A terminator says so in its headers; without them, hosts of the domain that is configured
+        for engines behind one are taken to be reached by TLS.
+        """
+        headers, domain = self.request.headers, self.service.settings.domain
+        host = headers.get("X-Forwarded-Host", "").partition(",")[0].strip() or self.request.host
+        name = host_name(host).lower()
+        is_configured = domain is not None and (name == domain or name.endswith(f".{domain}"))
+        default = "https" if is_configured else self.request.protocol
+        scheme = headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        return f"{scheme if scheme in ('http', 'https') else default}://{host}"
 
 
 class ReceivingHandler(PlatformHandler):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sbx_jupyter.engine.templates.references import NAMESPACE
 from sbx_jupyter.engine.templates.request_checks import plan_dockerfile
+from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.templates import (
     AliasAnswer,
     DockerfileRequest,
@@ -25,7 +27,7 @@ from sbx_jupyter.service.platform.platform_handler import (
 if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.service import Templates
 
-_TEAM = Parameter("teamID", {"type": "string"}, "Ignored: there is one team.")
+_TEAM = Parameter("teamID", {"type": "string"}, "The only team of this engine, or nothing.")
 _ANNOUNCEMENT_ERRORS = (*COMMON_ERRORS, 403, 409)
 
 
@@ -60,6 +62,7 @@ class TemplatesHandler(PlatformHandler):
         query=(_TEAM,),
     )
     async def get(self) -> None:
+        _check_team(self)
         self.answer(self.service.engine.templates.listing.own())
 
     @operation(
@@ -83,6 +86,7 @@ class TemplatesV2Handler(PlatformHandler):
         query=(_TEAM, LIMIT, NEXT_TOKEN),
     )
     async def get(self) -> None:
+        _check_team(self)
         limit = self.query_int("limit", 100, minimum=1, maximum=100)
         page, token = self.service.engine.templates.listing.page(
             limit, self.query_text("nextToken") or None
@@ -165,6 +169,13 @@ class TemplateV2Handler(PlatformHandler):
     )
     async def patch(self, reference: str) -> None:
         await _publish(self, reference)
+
+
+def _check_team(handler: PlatformHandler) -> None:
+    """Raise ``InvalidArgumentError`` when the templates of another team are asked for."""
+    team = handler.query_text("teamID")
+    if team and team != NAMESPACE:
+        raise InvalidArgumentError(f"teamID '{team[:100]}' is not your team '{NAMESPACE}'")
 
 
 async def _publish(handler: PlatformHandler, reference: str) -> None:

@@ -94,6 +94,22 @@ def test_an_image_is_imported_as_a_template(engine: EngineProcess, tmp_path: Pat
     assert "Built small" in done.stdout
 
 
+@pytest.mark.skipif(not BUSYBOX.exists(), reason="needs the Debian package busybox-static")
+def test_an_imported_image_keeps_its_name_and_tag(
+    engine: EngineProcess, api: Api, tmp_path: Path
+) -> None:
+    file = tmp_path / "small.tar"
+    file.write_bytes(TinyImage().layout())
+
+    done = sbx(engine, "import", str(file), "--name", "tiny:22.04")
+    built = api.build("from-tiny", fromImage="docker.io/library/tiny:22.04")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Built tiny:22.04" in done.stdout
+    assert built["status"] == "ready", built
+    assert api.client.get("/templates/aliases/tiny:22.04").status_code == 200
+
+
 def test_a_dockerfile_with_a_server_is_ready_when_it_listens(
     engine: EngineProcess, api: Api, tmp_path: Path
 ) -> None:

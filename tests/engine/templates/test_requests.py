@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import pytest
+
+from tests.engine_process import start_engine
 
 from .conftest import Api, messages, run
 
@@ -252,6 +257,39 @@ def test_a_newer_build_ends_the_one_that_runs(api: Api) -> None:
     assert api.wait(newer)["status"] == "ready"
 
 
+def test_builds_of_other_tags_go_on_side_by_side(api: Api) -> None:
+    slow = api.request("side:one")
+    api.start(slow, run("sleep 60"))
+    other = api.request("side:two")
+    api.start(other, run("true"))
+
+    assert api.wait(other)["status"] == "ready"
+    assert api.status(slow)["status"] == "building"
+    api.start(api.request("side:one"), run("true"))  # ends it
+    assert api.wait(slow)["status"] == "error"
+
+
+def test_names_that_are_asked_for_at_once_are_given_once(api: Api) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: api.request("at-once"), range(8)))
+        volumes = [
+            answer.status_code
+            for answer in pool.map(
+                lambda _: api.client.post("/volumes", json={"name": "at-once"}), range(8)
+            )
+        ]
+        secrets = [
+            answer.status_code
+            for answer in pool.map(
+                lambda _: api.client.post("/secrets", json={"name": "once", "value": "x"}), range(8)
+            )
+        ]
+
+    assert len({template["templateID"] for template in made}) == 1
+    assert sorted(volumes) == [201, *[400] * 7]
+    assert sorted(secrets) == [201, *[409] * 7]
+
+
 def test_the_previous_build_serves_until_the_next_one_is_ready(api: Api) -> None:
     api.build("steady", run("echo one > /tmp/which"))
     failed = api.build("steady", run("exit 1"))
@@ -266,3 +304,71 @@ def test_output_without_end_is_cut_and_that_is_said(api: Api) -> None:
     assert found["status"] == "ready", found
     assert "the rest is cut" in messages(found)
     assert len(found["logEntries"]) < 10_100
+
+
+@pytest.mark.parametrize(
+    ("headers", "origin"),
+    [
+        ({}, None),
+        ({"Host": "api.sandboxes.example"}, "https://api.sandboxes.example"),
+        ({"Host": "elsewhere.example:8080"}, "http://elsewhere.example:8080"),
+        ({"X-Forwarded-Proto": "https"}, None),
+        (
+            {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.sandboxes.example"},
+            "https://api.sandboxes.example",
+        ),
+        (
+            {"Host": "api.sandboxes.example", "X-Forwarded-Proto": "http"},
+            "http://api.sandboxes.example",
+        ),
+    ],
+)
+def test_an_upload_link_is_that_of_the_client(
+    domain_api: Api, headers: dict[str, str], origin: str | None
+) -> None:
+    asked = domain_api.request("links")
+    path = f"/templates/{asked['templateID']}/files/{'0' * 64}"
+
+    url = domain_api.client.get(path, headers=headers).json()["url"]
+
+    own = str(domain_api.client.base_url).rstrip("/")
+    if origin is None:
+        origin = own.replace("http://", f"{headers.get('X-Forwarded-Proto', 'http')}://")
+    assert url.startswith(f"{origin}/template-uploads/")
+
+
+@pytest.fixture(scope="module")
+def domain_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """An engine that is told its domain."""
+    folder = tmp_path_factory.mktemp("domain")
+    engine = start_engine(folder / "data", "--domain", "sandboxes.example", "--pool-size", "0")
+    try:
+        with httpx.Client(
+            base_url=engine.url, headers={"X-API-Key": engine.key}, trust_env=False, timeout=30
+        ) as client:
+            yield Api(client)
+    finally:
+        engine.stop()
+
+
+@pytest.mark.parametrize("path", ["/templates", "/v2/templates"])
+def test_the_templates_of_another_team_cannot_be_listed(api: Api, path: str) -> None:
+    answers = [api.client.get(path, params={"teamID": team}) for team in ("", "local", "other")]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 400]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "adduser --disabled-password --gecos '' foo && id foo",
+        "adduser --system --group service",
+        "useradd -m -s /bin/bash u && echo u:p | chpasswd && getent shadow u | grep -q '^u:[$]'",
+        "groupadd extra && usermod -aG extra user && passwd -l user",
+        'test "$(stat -c "%a %G" /etc/shadow /etc/gshadow | sort -u)" = "640 shadow"',
+    ],
+)
+def test_users_are_made_as_on_a_plain_debian(api: Api, command: str) -> None:
+    built = api.build("with-users", {**run(command, "root"), "force": True})
+
+    assert built["status"] == "ready", messages(built)
