@@ -52,6 +52,7 @@ def show_env(options: argparse.Namespace) -> int:
 
 def show_isolation(options: argparse.Namespace) -> int:
     """Print the isolation that this machine supports, and what to install or set for more."""
+    from sbx_jupyter.isolation.limits import TITLES
     from sbx_jupyter.isolation.tiers import detect
 
     report = detect(options.data_dir or default_data_dir()).to_json()
@@ -62,8 +63,8 @@ def show_isolation(options: argparse.Namespace) -> int:
     print(f"users:   {report['users']}")
     print(f"freezer: {report['freezer']}")
     print(f"reflink: {'yes' if report['reflink'] else _NO_REFLINK}")
-    for what, how in report["limits"].items():
-        print(f"{what + ' limit by:':20}{how}")
+    for resource, holder in report["limits"].items():
+        print(f"{TITLES[resource] + ':':26}{report['limit_words'][resource]} ({holder})")
     for missing in report["missing"]:
         print(f"missing: {missing['what']}\n         {missing['remedy']}")
     print(f"network: {_describe_network(report)}")

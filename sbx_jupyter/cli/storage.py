@@ -1,6 +1,7 @@
 """Makes an image file with a file system that shares blocks between files, for the data directory.
 
-On such a file system, a snapshot copies no data and stops a running sandbox for a moment only.
+On such a file system, a snapshot copies no data and stops a running sandbox for a moment only. With
+btrfs, the kernel also holds each sandbox and each volume to its disk limit.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ def make_image(plan: Plan) -> None:
     except FileExistsError:
         raise FailedPreconditionError(f"{plan.image} is there already") from None
     try:
-        os.ftruncate(descriptor, plan.size)
-        os.close(descriptor)
+        try:
+            os.ftruncate(descriptor, plan.size)
+        finally:
+            os.close(descriptor)
         _format(program, plan)
     except BaseException:
         plan.image.unlink()
@@ -109,6 +112,20 @@ def mount(plan: Plan) -> None:
             f"{plan.image} is made, but cannot be mounted here: {done.stderr.strip()}"
         )
     plan.data_dir.chmod(0o700)
+    if plan.kind == "btrfs":
+        _switch_quotas_on(plan.data_dir)
+
+
+def _switch_quotas_on(data_dir: Path) -> None:
+    for command in (["quota", "enable"], ["quota", "rescan", "-w"]):
+        done = subprocess.run(
+            ["btrfs", *command, str(data_dir)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise FailedPreconditionError(
+                f"{data_dir} is mounted, but sandboxes on it cannot be held to their disk limit:"
+                f" {done.stderr.strip()}"
+            )
 
 
 def mount_command(plan: Plan) -> str:
@@ -116,6 +133,8 @@ def mount_command(plan: Plan) -> str:
     where = shlex.quote(str(plan.data_dir))
     image = shlex.quote(str(plan.image))
     mounting = f"mkdir -p {where} && mount -o {_OPTIONS[plan.kind]} {image} {where}"
+    if plan.kind == "btrfs":
+        mounting += f" && btrfs quota enable {where}"
     return f"sudo sh -c {shlex.quote(f'{mounting} && chown {os.getuid()}:{os.getgid()} {where}')}"
 
 

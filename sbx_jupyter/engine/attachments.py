@@ -42,7 +42,8 @@ class Attachments:
         says which.
         """
         store, folder = context.store, context.data_dir.path
-        volumes = Volumes(store, folder, stored, real_ids=real_ids)
+        size = context.config.volume_size_mb << 20
+        volumes = Volumes(store, folder, stored, real_ids=real_ids, size=size)
         await volumes.recover()
         secrets = Secrets(store, folder)
 
@@ -73,6 +74,7 @@ class Attachments:
         )
         hooks = context.hooks
         hooks.mounts = volumes.mounts
+        hooks.volume_directories = volumes.directories
         if tier == Tier.NAMESPACES:
             hooks.envs = proxy_envs
             hooks.started.append(begin)

@@ -54,6 +54,10 @@ class EngineConfig:
     max_sandboxes: int = 100
     max_timeout: int = 86400
     default_limits: Limits = DEFAULT_LIMITS
+    cpu_weight: int = 100
+    """Of all sandboxes together against other control groups, in the unit of version 2."""
+    volume_size_mb: int = 10240
+    """What a volume may hold; 0 means no limit."""
     warm_interpreter: bool = True
     """Whether sandboxes of the code interpreter's template start an interpreter before the first
     request for one; each takes 60 MB."""
@@ -86,6 +90,8 @@ class Hooks:
     stopped: list[StoppedHook] = field(default_factory=list[StoppedHook])
     """Called when a sandbox has no processes any more; hooks must accept repeated calls."""
     mounts: MountLookup | None = None
+    volume_directories: Callable[[Sequence[VolumeMount]], list[Path]] | None = None
+    """Gives the directories of the mounts whose volumes exist."""
     envs: Callable[[str], dict[str, str]] = lambda sandbox_id: {}
     """The environment of every process in the sandbox of an id, whose own values override it."""
 

@@ -22,7 +22,7 @@ from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.tiers import check_full_network, choose, detect
+from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.observations import Observations
@@ -81,13 +81,20 @@ class Engine:
         store = Store(data_dir.database, on_commit=self.meters.commit_seconds.observe)
         await store.open()
         self._exit.push_async_callback(store.close)
-        self.report = await asyncio.to_thread(detect, data_dir.path)
-        self.tier = choose(self.report, self.config.isolation)
+        report = await asyncio.to_thread(detect, data_dir.path)
+        self.tier = choose(report, self.config.isolation)
+        self.report = of_tier(report, self.tier)
         is_full = self.config.network == "full"
         if is_full:
             check_full_network(self.report, self.tier)
         self.network = network_of(self.tier, self.config.network)
-        fence = Fence(data_dir.path, self.report, self.tier, tap=is_full)
+        fence = Fence(
+            data_dir.path,
+            self.report,
+            self.tier,
+            tap=is_full,
+            cpu_weight=self.config.cpu_weight,
+        )
         await fence.start()
         self._exit.push_async_callback(fence.stop)
         components = assemble(self.config, self.hooks, self.meters, data_dir, store, fence)

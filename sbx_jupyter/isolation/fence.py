@@ -18,15 +18,16 @@ from sbx_jupyter.errors import (
     SbxError,
     UnavailableError,
 )
+from sbx_jupyter.isolation.census.census import OpenFiles
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
+    DEFAULT_WEIGHT,
     ControlGroups,
     GroupLimits,
     SandboxGroup,
     find_hierarchies,
 )
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
-from sbx_jupyter.isolation.process_resources import OpenFiles
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.stored.merged_tree import Layer
 from sbx_jupyter.isolation.stored.trees import StoredTrees
@@ -93,11 +94,13 @@ class Fence:
         *,
         agent: str = _AGENT,
         tap: bool = False,
+        cpu_weight: int = DEFAULT_WEIGHT,
         _without: frozenset[str] = frozenset(),
     ) -> None:
         """``agent`` is the module whose ``run`` becomes the sandboxes' first process.
 
         ``tap`` gives each an interface for the whole network, with nothing at its far end yet.
+        ``cpu_weight`` is that of all sandboxes together against other control groups.
         ``_without`` leaves out parts of the fence, to measure what they cost, and for nothing else.
         """
         self._without = _without
@@ -112,7 +115,7 @@ class Fence:
         self._processor_allocator = ProcessorAllocator()
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
         name = hashlib.sha256(os.fsencode(self._data_dir)).hexdigest()[:8]
-        self._groups = ControlGroups(find_hierarchies(), name)
+        self._groups = ControlGroups(find_hierarchies(), name, cpu_weight)
         self.stock: Path | None = None
         """The layer of the stock root file system, once started."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
@@ -309,10 +312,10 @@ class Fence:
         return cage
 
     async def open_files(self, cage: Cage) -> OpenFiles:
-        """What a sandbox's processes hold open, whatever ids they have. Raises ``SbxError``."""
+        """What a sandbox's processes hold, whatever ids they have. Raises ``SbxError``."""
         zygote = await self._live_zygote()
         reply = await zygote.call("open_files", pid=cage.pid, kept=cage.kept, timeout=30)
-        return OpenFiles(reply.body["unnamed_bytes"], tuple(reply.body["writers"]))
+        return OpenFiles.from_json(reply.body)
 
     async def collect(self, known: set[str]) -> None:
         """Kill the sandboxes of this data directory that are not in ``known``."""

@@ -7,6 +7,7 @@ error text for each feature. Uses the standard library only, like the zygote, wh
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -18,13 +19,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import system
 from sbx_jupyter.isolation.confined import shared_ids
-from sbx_jupyter.isolation.kernel import landlock, notifications, seccomp, syscalls, tap, users
+from sbx_jupyter.isolation.kernel import (
+    landlock,
+    notifications,
+    seccomp,
+    subvolumes,
+    syscalls,
+    tap,
+    users,
+)
 from sbx_jupyter.isolation.zygote import host_mounts, namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FICLONE: Final = 0x40049409
+_QUOTA: Final = 1 << 20
 
 Found = dict[str, Any]
 
@@ -34,6 +44,8 @@ def main(data_dir: str, trees: str) -> None:
     found: Found = {"landlock_abi": landlock.abi(), "uid": os.getuid()}
     with tempfile.TemporaryDirectory(dir=data_dir, prefix="probe-") as work:
         _try(found, "reflink", lambda: _reflink(Path(work)))
+        _try(found, "disk_quota", lambda: _quota(Path(work) / "limited"))
+        found["btrfs"] = subvolumes.is_subvolume(Path(work) / "limited")
         for name in ("lower", "upper", "work", "root"):
             os.mkdir(os.path.join(work, name))
         if os.getuid() == 0:
@@ -208,6 +220,20 @@ def _reflink(work: Path) -> None:
         source.write(b"x" * 4096)
         source.flush()
         fcntl.ioctl(target, _FICLONE, source.fileno())
+
+
+def _quota(path: Path) -> None:
+    """Write more than fits into a subvolume that is limited, which must fail."""
+    subvolumes.make_folder(path, _QUOTA)
+    if subvolumes.read_quota(path) is None:
+        raise OSError(errno.ENOTSUP, "quotas are off or not there")
+    try:
+        (path / "large").write_bytes(bytes(2 * _QUOTA))
+    except OSError as error:
+        if error.errno != errno.EDQUOT:
+            raise
+    else:
+        raise OSError(errno.ENOTSUP, "quotas are not kept")
 
 
 def _try(found: Found, name: str, attempt: Callable[[], object]) -> None:

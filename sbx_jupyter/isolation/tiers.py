@@ -5,18 +5,20 @@ from __future__ import annotations
 import enum
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.errors import IsolationError
+from sbx_jupyter.isolation import limits as limit_holders
 from sbx_jupyter.isolation.kernel import landlock, users
 from sbx_jupyter.isolation.kernel.cgroups import Hierarchies, find_hierarchies
-from sbx_jupyter.isolation.kernel.processors import AFFINITY
+from sbx_jupyter.isolation.limits import Provided
 from sbx_jupyter.isolation.root import rootfs
 
 _PROBE: Final = (
@@ -69,7 +71,7 @@ class IsolationReport:
     users: str
     """``root-mapped``, ``subordinate`` or ``virtual``."""
     limits: dict[str, str]
-    """``memory``, ``cpu``, ``processes``, ``disk`` to what holds them."""
+    """Resource to what holds sandboxes to it; the names and their words are in ``limits.py``."""
     freezer: str
     """``cgroup v1``, ``cgroup v2`` or ``signals``."""
     reflink: bool
@@ -82,9 +84,14 @@ class IsolationReport:
     full_network_missing: list[Missing] = field(default_factory=list[Missing])
     """What keeps them from it."""
 
+    provided: Provided = field(default_factory=Provided)
+
     def to_json(self) -> dict[str, Any]:
-        """The report as ``doctor --json`` prints it."""
-        return asdict(self)
+        """The report as ``doctor --json`` prints it.
+
+        ``limit_words`` says for each resource whether it is limited, watched or not limited.
+        """
+        return {**asdict(self), "limit_words": limit_holders.words(self.limits)}
 
 
 def detect(data_dir: Path) -> IsolationReport:
@@ -101,9 +108,8 @@ def detect(data_dir: Path) -> IsolationReport:
     tier = _tier(found, missing)
     kind = _users(found, missing)
     hierarchies = find_hierarchies()
-    limits = _limits(hierarchies, missing)
-    if tier == Tier.LANDLOCK and limits["processes"] == "rlimit":
-        limits["processes"] = "keeper"
+    provided = _provided(hierarchies, found)
+    _explain_watched(provided, missing, data_dir, is_btrfs=found.get("btrfs") is True)
     missing += [
         Missing(f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}", _install(package))
         for tool, package in _TOOLS.items()
@@ -113,7 +119,7 @@ def detect(data_dir: Path) -> IsolationReport:
     return IsolationReport(
         tier=tier,
         users=kind if tier == Tier.NAMESPACES else users.VIRTUAL,
-        limits=limits,
+        limits=_limits(provided, tier),
         freezer=hierarchies.freezer,
         reflink=found.get("reflink") is True,
         missing=missing,
@@ -121,7 +127,13 @@ def detect(data_dir: Path) -> IsolationReport:
         landlock_abi=found["landlock_abi"],
         full_network=not missing_network,
         full_network_missing=missing_network,
+        provided=provided,
     )
+
+
+def of_tier(report: IsolationReport, tier: str) -> IsolationReport:
+    """The report for sandboxes in ``tier``, which may be weaker than the strongest."""
+    return replace(report, limits=_limits(report.provided, tier))
 
 
 def choose(report: IsolationReport, wanted: str = "auto") -> str:
@@ -300,9 +312,26 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
     return users.VIRTUAL
 
 
-def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
-    memory, cpu, pids = (hierarchies.provider(name) for name in ("memory", "cpu", "pids"))
-    if "none" in (memory, cpu, pids):
+def _provided(hierarchies: Hierarchies, found: dict[str, Any]) -> Provided:
+    return Provided(
+        memory=hierarchies.provider("memory"),
+        cpu=hierarchies.provider("cpu"),
+        pids=hierarchies.provider("pids"),
+        tcp=hierarchies.tcp_provider,
+        disk=limit_holders.BTRFS_QUOTA if found.get("disk_quota") is True else "none",
+    )
+
+
+def _limits(provided: Provided, tier: str) -> dict[str, str]:
+    return limit_holders.find_holders(
+        provided, namespaces=tier == Tier.NAMESPACES, landlock=tier == Tier.LANDLOCK
+    )
+
+
+def _explain_watched(
+    provided: Provided, missing: list[Missing], data_dir: Path, *, is_btrfs: bool
+) -> None:
+    if "none" in (provided.memory, provided.cpu, provided.pids):
         missing.append(
             Missing(
                 "no control group can be made for every limit, so memory is watched, and each "
@@ -311,12 +340,12 @@ def _limits(hierarchies: Hierarchies, missing: list[Missing]) -> dict[str, str]:
                 "jupyter sbx engine",
             )
         )
-    return {
-        "memory": "watchdog" if memory == "none" else memory,
-        "cpu": AFFINITY if cpu == "none" else cpu,
-        "processes": "rlimit" if pids == "none" else pids,
-        "disk": "watchdog",
-    }
+    if provided.disk == "none":
+        remedy = "jupyter sbx storage create --size 50G"
+        if is_btrfs:
+            remedy = f"sudo btrfs quota enable {shlex.quote(str(data_dir))}"
+        what = "disk use is watched and not limited: the data directory has no quotas"
+        missing.append(Missing(what, remedy))
 
 
 def _of_user() -> str:

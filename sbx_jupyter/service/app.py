@@ -88,6 +88,16 @@ class SbxEngine(Application):
     default_memory_mb = Int(1024, min=64, help="Memory of a sandbox in MiB.").tag(config=True)
     default_cpu_count = Int(2, min=1, help="Processors of a sandbox.").tag(config=True)
     default_disk_mb = Int(10240, min=16, help="Disk space of a sandbox in MiB.").tag(config=True)
+    volume_size_mb = Int(
+        10240, min=0, help="Disk space of a volume in MiB, when it is made; 0 means no limit."
+    ).tag(config=True)
+    cpu_weight = Int(
+        100,
+        min=1,
+        max=10000,
+        help="The weight of all sandboxes together when the machine has too little processor time,"
+        " where control groups share it out. Other groups, such as a service of systemd, have 100.",
+    ).tag(config=True)
     default_processes = Int(1024, min=16, help="Processes in a sandbox.").tag(config=True)
     default_open_files = Int(
         65536, min=64, help="Open files per process; see docs/architecture.md."
@@ -271,6 +281,8 @@ class SbxEngine(Application):
                 disk_mb=self.default_disk_mb,
                 open_files=self.default_open_files,
             ),
+            cpu_weight=self.cpu_weight,
+            volume_size_mb=self.volume_size_mb,
             warm_interpreter=self.warm_interpreter,
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,

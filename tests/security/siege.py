@@ -204,7 +204,7 @@ class Siege:
             while not is_over.wait(0.03):
                 pids = descendants.members(cage["pid"], kept=cage["kept"])
                 peak[0] = max(
-                    peak[0], sum(process_resources.resident(pid, exact=True) for pid in pids)
+                    peak[0], sum(process_resources.exact_memory(pid).resident for pid in pids)
                 )
 
         looking = threading.Thread(target=look)

@@ -15,10 +15,12 @@ import msgspec
 from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.engine.live.agent import convert_body
 from sbx_jupyter.engine.tasks import BackgroundTasks
+from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import Reading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sbx_jupyter.engine.live.agent import AgentCaller
@@ -54,8 +56,16 @@ class _DiskUsage:
 class MetricsReader:
     """Takes the readings of one sandbox; slow measurements run in threads."""
 
-    def __init__(self, agent: AgentCaller, cage: Cage, limits: Limits) -> None:
+    def __init__(
+        self,
+        agent: AgentCaller,
+        cage: Cage,
+        limits: Limits,
+        hidden: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        """``hidden`` gives the bytes of memory and disk that only the watchdog sees."""
         self._agent = agent
+        self._hidden = hidden
         self._cage = cage
         self._cpu_count = limits.cpu_count or os.cpu_count() or 1
         self._memory_total = limits.memory_mb * _MIB or _machine_memory()
@@ -79,11 +89,13 @@ class MetricsReader:
 
         ``cpu_used_pct`` is the share of all cores of the sandbox since the last reading. Memory
         excludes the page cache. Disk is the size of the writable layer, counted at most every ten
-        seconds.
+        seconds where no quota counts it, with what is held without a name.
         """
         cpu_ns, memory, cache = await self._usage()
         self._set_cpu(cpu_ns, time.monotonic())
         disk = await self._read_disk(cpu_ns)
+        hidden_memory, hidden_disk = self._hidden()
+        memory += hidden_memory
         return Reading(
             ts=int(time.time()),
             cpu_count=self._cpu_count,
@@ -93,7 +105,7 @@ class MetricsReader:
             mem_total=self._memory_total,
             mem_used=memory,
             mem_cache=cache,
-            disk_used=disk.used,
+            disk_used=disk.used + hidden_disk,
             disk_total=disk.total,
             cpu_ns=cpu_ns,
         )
@@ -149,9 +161,13 @@ def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
     """The size of the writable layer; the total is the limit or else the disk. Blocking."""
     try:
         status = os.statvfs(writable)
-        has_own_disk = os.stat(writable).st_dev != os.stat(writable.parent).st_dev
+        # A subvolume has a device of its own, and all space of the disk.
+        other_device = os.stat(writable).st_dev != os.stat(writable.parent).st_dev
+        has_own_disk = other_device and not subvolumes.is_subvolume(writable)
     except OSError:
         return None
+    if (quota := subvolumes.read_quota(writable)) is not None:
+        return _DiskUsage(quota.used, quota.limit)
     size = status.f_blocks * status.f_frsize
     if has_own_disk:  # its numbers are exact and cost nothing
         return _DiskUsage(size - status.f_bfree * status.f_frsize, size)

@@ -72,13 +72,17 @@ class Sandbox:
         self.limits = limits
         self.envs: dict[str, str] = {}
         self.default_user = ""
+        self.unnamed_disk_bytes = 0
+        """Of files that have no name any more, as last counted by the watchdog."""
+        self.unseen_memory_bytes = 0
+        """Memory that no address space shows, as last counted by the watchdog."""
         self.closed = asyncio.Event()
         self.files = Files(self)
         self.processes = Processes(self, run_dir, process_settings)
         self._interpreter = Interpreter(self.files, self.processes, lambda: self.envs)
         self.watchers = Watchers(self)
         self._ports = Ports(self)
-        self._metrics = MetricsReader(self, cage, limits)
+        self._metrics = MetricsReader(self, cage, limits, hidden=self._read_hidden)
         self._run_dir = run_dir
         self._channel: Channel | None = None
 
@@ -122,6 +126,9 @@ class Sandbox:
     async def read_metrics(self) -> Reading:
         """Measure what the sandbox uses (interface 4.3)."""
         return await self._metrics.read()
+
+    def _read_hidden(self) -> tuple[int, int]:
+        return self.unseen_memory_bytes, self.unnamed_disk_bytes
 
     async def connect_port(self, port: int) -> socket.socket:
         """Connect to a port inside; the socket does not block.

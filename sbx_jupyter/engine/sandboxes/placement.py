@@ -43,8 +43,6 @@ class Plan:
     default_user: str = "user"
     default_cwd: str = ""
     volumes: tuple[tuple[Path, str], ...] = ()
-    is_sealed: bool = False
-    """Its writable layer becomes a layer of a template when it ends, and is not captured before."""
 
 
 @dataclass(slots=True)
@@ -192,7 +190,7 @@ class LocalPlacement:
     def _prepare(self, plan: Plan) -> socket.socket:
         """Make the directories and the agent's listening socket; blocking."""
         name = self._data_dir.name_of_writable(plan.sandbox_id)
-        self._fence.stored.make_writable(name, as_subvolume=not plan.is_sealed)
+        self._fence.stored.make_writable(name, plan.limits.disk_mb << 20)
         run = self._data_dir.run(plan.sandbox_id)
         run.mkdir(mode=0o700, exist_ok=True)
         return _listen(run)

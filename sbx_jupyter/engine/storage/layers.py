@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import uuid
@@ -99,21 +98,20 @@ class Layers:
         """The same stack with merged layers in place of those that they were made of."""
         return shorten(stack, self._store.merges)
 
-    async def seal(self, sandbox_id: str, name: str) -> None:
+    async def seal(self, sandbox_id: str, name: str) -> str:
         """Turn the writable layer of a sandbox whose processes ended into a layer; does not sync.
 
-        The directory is renamed, so its size does not matter. Raises ``NoSpaceError`` and
-        ``SbxError``.
+        A directory is renamed, so its size does not matter. Returns the name of the layer. Raises
+        ``NoSpaceError`` and ``SbxError``.
         """
         source = self._data_dir.name_of_writable(sandbox_id)
         try:
-            await asyncio.to_thread(self._fence.stored.seal, source, name)
-        except OSError as error:
-            if not isinstance(error, PermissionError) and error.errno != errno.EXDEV:
-                raise
+            return await asyncio.to_thread(self._fence.stored.seal, source, name)
+        except PermissionError:
             # The sandbox took our permissions away, but the fence's helper acts as the owner and
-            # can still copy. EXDEV: a directory cannot be moved out of a subvolume.
+            # can still copy.
             await self.copy(sandbox_id, name)
+        return name
 
     async def has_subvolume(self, sandbox_id: str) -> bool:
         """Whether the writable layer is a subvolume, so that ``take_subvolume`` works."""

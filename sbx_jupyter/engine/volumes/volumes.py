@@ -44,13 +44,15 @@ class Volumes:
     """The volumes of one data directory."""
 
     def __init__(
-        self, store: Store, data_dir: Path, stored: StoredTrees, *, real_ids: bool
+        self, store: Store, data_dir: Path, stored: StoredTrees, *, real_ids: bool, size: int = 0
     ) -> None:
+        """``size``: what a new volume may hold, in bytes, where the file system can limit it."""
         self._store = store
         self._stored = stored
         self._root = data_dir / "volumes"
         self._removed = data_dir / "volumes-removed"
         self._real_ids = real_ids
+        self._size = size
         self._creating = asyncio.Lock()
         """Held until a new volume is stored: in between, its name would look free."""
         self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
@@ -86,7 +88,7 @@ class Volumes:
         if self._find_by_name(name) is not None:
             raise InvalidArgumentError(f"Volume with name '{name}' already exists")
         row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
-        await asyncio.to_thread(self._stored.make_volume, row.volume_id)
+        await asyncio.to_thread(self._stored.make_volume, row.volume_id, self._size)
         reached("volume.made")
         await self._store.commit(Batch().put(row))
         reached("volume.stored")
@@ -150,6 +152,11 @@ class Volumes:
         if problems:
             raise InvalidArgumentError("\n".join(["invalid mounts:", *problems]))
         return tuple(found)
+
+    def directories(self, mounts: Sequence[VolumeMount]) -> list[Path]:
+        """The directories of those volumes that exist."""
+        rows = (self._find_by_name(mount.name) for mount in mounts)
+        return [self._directory(row) for row in rows if row is not None]
 
     def _directory(self, row: VolumeRow) -> Path:
         return self._root / row.volume_id

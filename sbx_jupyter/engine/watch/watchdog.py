@@ -12,7 +12,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.watch.limits import LONGEST_PAUSE, DiskEnforcer, MemoryEnforcer
+from sbx_jupyter.engine.watch.disk import DiskEnforcer
+from sbx_jupyter.engine.watch.limits import LONGEST_PAUSE
+from sbx_jupyter.engine.watch.memory import MemoryEnforcer
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
@@ -66,7 +68,9 @@ class Watchdog:
             await asyncio.sleep(LONGEST_PAUSE)
 
     def _watch(self, slot: Slot) -> tuple[asyncio.Task[None], ...]:
-        memory = self._keep_checking(slot, MemoryEnforcer(self._context, slot), self._memory_room)
+        memory = self._keep_checking(
+            slot, MemoryEnforcer(self._context, slot, self._fence), self._memory_room
+        )
         disk = self._keep_checking(
             slot, DiskEnforcer(self._context, slot, self._fence), self._disk_room
         )

@@ -19,6 +19,16 @@ from sbx_jupyter.isolation.kernel.usage import Usage
 
 _CONTROLLERS: Final = ("memory", "cpu", "pids")
 _PERIOD_US: Final = 100_000
+DEFAULT_WEIGHT: Final = 100
+"""The weight of a group in version 2; version 1 calls the same 1,024 shares."""
+
+_MAX_WEIGHT: Final = 10_000
+_SHARES_PER_WEIGHT: Final = 1024 / DEFAULT_WEIGHT
+_TCP_SHARE: Final = 4
+"""Version 1 counts the memory of TCP apart: it may be a quarter of the sandbox's, in addition."""
+
+_LEAST_TCP: Final = 16 << 20
+_TCP_LIMIT: Final = "memory.kmem.tcp.limit_in_bytes"
 _FREEZE_TIMEOUT: Final = 10.0
 _REMOVE_TIMEOUT: Final = 5.0
 _PREFIX: Final = "sbx-"
@@ -51,6 +61,14 @@ class Hierarchies:
         if self.v2 is not None and controller in self.v2_controllers:
             return "cgroup v2"
         return "cgroup v1" if controller in self.v1 else "none"
+
+    @property
+    def tcp_provider(self) -> str:
+        """What can limit the memory of TCP: version 1 has a counter of its own for it."""
+        memory = self.provider("memory")
+        if memory == "cgroup v1" and not (self.v1["memory"] / _TCP_LIMIT).exists():
+            return "none"
+        return memory
 
     @property
     def freezer(self) -> str:
@@ -128,9 +146,15 @@ def _grantable(own: Path) -> frozenset[str]:
 class ControlGroups:
     """The engine's groups: makes one for each sandbox."""
 
-    def __init__(self, hierarchies: Hierarchies, name: str) -> None:
-        """``name`` tells this engine's groups from those of others."""
+    def __init__(
+        self, hierarchies: Hierarchies, name: str, cpu_weight: int = DEFAULT_WEIGHT
+    ) -> None:
+        """``name`` tells this engine's groups from those of others.
+
+        ``cpu_weight`` is that of all sandboxes together against other groups.
+        """
         self._hierarchies = hierarchies
+        self._cpu_weight = cpu_weight
         self._name = f"{_PREFIX}{name}"
         v1 = {c: p for c, p in hierarchies.v1.items() if c not in hierarchies.v2_controllers}
         if hierarchies.v2 is not None:
@@ -152,6 +176,8 @@ class ControlGroups:
             path.mkdir(exist_ok=True)
         if v2 is not None and controllers:
             _write(self._parents[V2] / "cgroup.subtree_control", grant)
+        for path in self._parents.values():
+            _write_weight(path, self._cpu_weight)
 
     def limits(self, controller: str) -> bool:
         """Whether the groups hold sandboxes to a limit of that controller."""
@@ -211,6 +237,10 @@ class SandboxGroup:
             else:
                 _write(memory / "memory.limit_in_bytes", size)
                 _write_if_there(memory / "memory.memsw.limit_in_bytes", size)
+                tcp = max((limits.memory_mb << 20) // _TCP_SHARE, _LEAST_TCP)
+                _write_if_there(memory / _TCP_LIMIT, str(tcp))
+        if cpu is not None:
+            _write_weight(cpu, DEFAULT_WEIGHT * max(limits.cpu_count, 1))
         if cpu is not None and limits.cpu_count:
             quota = limits.cpu_count * _PERIOD_US
             if cpu == self._v2:
@@ -383,6 +413,16 @@ def _write(path: Path, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
+
+
+def _write_weight(group: Path, weight: int) -> None:
+    """Share out processor time among this group and those beside it, where it has the controller.
+
+    ``weight`` is in the unit of version 2.
+    """
+    weight = min(max(weight, 1), _MAX_WEIGHT)
+    _write_if_there(group / "cpu.weight", str(weight))
+    _write_if_there(group / "cpu.shares", str(max(round(weight * _SHARES_PER_WEIGHT), 2)))
 
 
 def _write_if_there(path: Path, text: str) -> None:

@@ -45,20 +45,28 @@ class StoredTrees:
         self.stock: tuple[Layer, ...] = ()
         """What stands below every stack that shows the host; the fence sets it."""
 
-    def make_writable(self, name: str, *, as_subvolume: bool) -> None:
+    def make_writable(self, name: str, limit: int = 0) -> None:
         """Make a writable layer, with ``upper`` and ``work``, or complete one.
 
-        Raises ``OSError``.
+        A new one is held to ``limit``, in bytes, where the file system can. Raises ``OSError``.
         """
         writable = self._path(name)
-        if as_subvolume and not writable.exists():
-            subvolumes.make_folder(writable)
+        if not writable.exists():
+            subvolumes.make_folder(writable, limit)
         for directory in (writable, writable / "upper", writable / "work"):
             directory.mkdir(exist_ok=True)
 
-    def seal(self, writable: str, layer: str) -> None:
-        """Make what was written to a writable layer a layer, by a rename. Raises ``OSError``."""
+    def seal(self, writable: str, layer: str) -> str:
+        """Make what was written to a writable layer a layer, by a rename; gives its full name.
+
+        Raises ``OSError``.
+        """
+        if subvolumes.is_subvolume(self._path(writable)):
+            # Nothing can be moved out of a subvolume, which itself can be moved.
+            self._path(writable).rename(self._path(layer))
+            return f"{layer}/upper"
         (self._path(writable) / "upper").rename(self._path(layer))
+        return layer
 
     def take_snapshot(self, writable: str, layer: str) -> None:
         """Make a layer by a snapshot of the subvolume of a writable layer. Raises ``OSError``."""
@@ -68,10 +76,13 @@ class StoredTrees:
         """Sync the file system of a tree to the disk. Raises ``OSError``."""
         sync_filesystem(self._path(name))
 
-    def make_volume(self, volume_id: str) -> None:
-        """Make an empty volume, open to all users of sandboxes. Raises ``OSError``."""
+    def make_volume(self, volume_id: str, limit: int = 0) -> None:
+        """Make an empty volume, open to all users of sandboxes.
+
+        It is held to ``limit``, in bytes, where the file system can. Raises ``OSError``.
+        """
         path = self._path(f"volumes/{volume_id}")
-        path.mkdir(mode=0o777)
+        subvolumes.make_folder(path, limit)
         path.chmod(0o777)  # mkdir applies the umask
 
     def retire_volume(self, volume_id: str) -> None:

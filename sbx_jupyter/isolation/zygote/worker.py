@@ -92,16 +92,21 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
 
 
 def _open_files(pid: int, kept: bool) -> dict[str, Any]:
-    """List the files that a sandbox's processes have open; ``pid`` is that of its ``Cage``.
+    """Count what a sandbox's processes hold; ``pid`` is that of its ``Cage``.
 
     The process tree is walked here at once, before other processes can reuse the process ids.
     """
-    from sbx_jupyter.isolation import process_resources
+    from sbx_jupyter.isolation.census import shared_memory
+    from sbx_jupyter.isolation.census.census import Census
     from sbx_jupyter.isolation.confined import descendants
 
     signal.alarm(_LOOK_TIMEOUT)  # a file may be on a disk that does not answer
-    found = process_resources.open_files(descendants.members(pid, kept=kept))
-    return {"unnamed_bytes": found.unnamed_bytes, "writers": found.writers}
+    census = Census(descendants.members(pid, kept=kept))
+    if kept:  # it has the namespaces of the machine
+        return census.run({}, 0, set()).to_json()
+    in_files, ignored = shared_memory.read_files(pid)
+    shared = in_files + shared_memory.read_segments(pid)
+    return census.run(shared_memory.read_sockets(pid), shared, ignored).to_json()
 
 
 def _measure(path: str) -> list[int] | None:

@@ -218,9 +218,8 @@ class BuildRun:
         layers: tuple[str, ...] = ()
         async with open_build_sandbox(context, self.template, self.build, self._root) as sandbox:
             if await self._runner().run(sandbox, step, state, upload):
-                await sandbox.seal(name)
+                layers = (await sandbox.seal(name),)
                 reached("build.sealed")
-                layers = (name,)
         return StepRow(key=key, layers=layers, below=self._root.layers, used_at=now())
 
     def _add_layers(self, layers: tuple[str, ...]) -> None:
@@ -238,8 +237,8 @@ class BuildRun:
         ids = (self.template.template_id, self.build.build_id)
         async with open_build_sandbox(context, self.template, self.build, self._root) as sandbox:
             await self._runner().finalize(sandbox, self._state, *ids)
-            await sandbox.seal(name)
-        self._add_layers((name,))
+            layer = await sandbox.seal(name)
+        self._add_layers((layer,))
         start, ready = request.start_cmd or None, request.ready_cmd or None
         if start is None and ready is None:
             start, ready = self._start, self._ready

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -128,10 +127,10 @@ class BuildSandbox:
     def _has_oom(self) -> bool:
         return self._placed is not None and self._placed.cage.oom_kills() > 0
 
-    async def seal(self, name: str) -> None:
-        """End the sandbox and turn what it wrote into the layer ``name``."""
+    async def seal(self, name: str) -> str:
+        """End the sandbox and turn what it wrote into a layer in ``name``; gives its full name."""
         await self.end()
-        await finish_or_undo(self._context.layers.seal(self.row.sandbox_id, name))
+        return await finish_or_undo(self._context.layers.seal(self.row.sandbox_id, name))
 
     async def end(self) -> None:
         """End all processes; may be called more than once."""
@@ -184,7 +183,6 @@ async def open_build_sandbox(
     )
     limits = limits_for(row, context.config.default_limits)
     plan = plan_for(row, context.data_dir, limits, context.envs_of(row))
-    plan = dataclasses.replace(plan, is_sealed=True)
     placing = asyncio.create_task(_place(context, row, plan))
     try:
         sandbox = await asyncio.shield(placing)

@@ -1,0 +1,227 @@
+"""What holds a sandbox to each of its limits, and the word for it.
+
+The one place from which the isolation report, ``jupyter sbx doctor``, the panel, the metrics of the
+engine and the tables in ``docs/limits.md`` take these words.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from sbx_jupyter.isolation.kernel.processors import AFFINITY
+
+CGROUP_V1: Final = "cgroup v1"
+CGROUP_V2: Final = "cgroup v2"
+WATCHDOG: Final = "watchdog"
+KEEPER: Final = "keeper"
+RLIMIT: Final = "rlimit"
+NO_SOCKETS: Final = "no sockets"
+METRICS: Final = "metrics"
+NOTHING: Final = "none"
+BTRFS_QUOTA: Final = "btrfs quota"
+
+
+class Word(enum.StrEnum):
+    """What a limit is worth."""
+
+    LIMITED = "limited"
+    """The kernel refuses what goes over it."""
+
+    WATCHED = "watched"
+    """The engine looks at intervals, so a program can go over it for a moment."""
+
+    NOT_LIMITED = "not limited"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One of the things that can hold a sandbox to a limit."""
+
+    word: Word
+    how: str
+    """A sentence for the documentation."""
+
+
+_OF_MEMORY: Final = Holder(Word.LIMITED, "It counts as memory of the control group.")
+
+HOLDERS: Final[dict[str, dict[str, Holder]]] = {
+    "memory": {
+        CGROUP_V2: Holder(Word.LIMITED, "`memory.max`: the kernel ends a process of the sandbox."),
+        CGROUP_V1: Holder(
+            Word.LIMITED, "`memory.limit_in_bytes`: the kernel ends a process of the sandbox."
+        ),
+        WATCHDOG: Holder(
+            Word.WATCHED,
+            "The engine counts what all processes use and ends the largest. The kernel limits the"
+            " private memory of each process (`RLIMIT_DATA`), not their sum.",
+        ),
+    },
+    "shared_memory": {
+        CGROUP_V2: _OF_MEMORY,
+        CGROUP_V1: _OF_MEMORY,
+        WATCHDOG: Holder(
+            Word.WATCHED,
+            "Memory files count with the memory, once each, whether they are open, mapped or in"
+            " flight over a socket. `/dev/shm` and System V segments have a size limit of the"
+            " kernel besides.",
+        ),
+        NOTHING: Holder(Word.NOT_LIMITED, "Nothing fences the sandbox."),
+    },
+    "tcp_memory": {
+        CGROUP_V2: _OF_MEMORY,
+        CGROUP_V1: Holder(
+            Word.LIMITED,
+            "`memory.kmem.tcp.limit_in_bytes`: a quarter of the memory, in addition to it.",
+        ),
+        WATCHDOG: Holder(
+            Word.WATCHED, "The buffers of all sockets count with the memory of the sandbox."
+        ),
+        NO_SOCKETS: Holder(Word.LIMITED, "A sandbox can open no TCP sockets."),
+        NOTHING: Holder(Word.NOT_LIMITED, "Nothing counts it."),
+    },
+    "disk": {
+        BTRFS_QUOTA: Holder(
+            Word.LIMITED,
+            "A quota group for the sandbox's subvolume: writes fail with “disk quota exceeded”.",
+        ),
+        WATCHDOG: Holder(
+            Word.WATCHED,
+            "The engine counts named and unnamed files and ends the processes that hold or write"
+            " them. The kernel limits the size of one file (`RLIMIT_FSIZE`).",
+        ),
+    },
+    "inodes": {
+        BTRFS_QUOTA: Holder(Word.LIMITED, "The records of files count as disk of the sandbox."),
+        WATCHDOG: Holder(Word.WATCHED, "64 files for each MiB of the disk limit."),
+    },
+    "volumes": {
+        BTRFS_QUOTA: Holder(
+            Word.LIMITED, "A quota group for each volume, of `c.SbxEngine.volume_size_mb`."
+        ),
+        WATCHDOG: Holder(
+            Word.WATCHED,
+            "The engine counts the volumes that a sandbox mounts; when one is larger than"
+            " `c.SbxEngine.volume_size_mb`, the processes that write are ended.",
+        ),
+    },
+    "processes": {
+        CGROUP_V2: Holder(Word.LIMITED, "`pids.max`: a fork fails."),
+        CGROUP_V1: Holder(Word.LIMITED, "`pids.max`: a fork fails."),
+        RLIMIT: Holder(
+            Word.LIMITED,
+            "`RLIMIT_NPROC` for each user in the sandbox, and `pid_max` of its process namespace"
+            " (Linux 6.14): a fork fails.",
+        ),
+        KEEPER: Holder(
+            Word.WATCHED,
+            "The keeper counts ten times a second and ends the session that has too many. The"
+            " kernel has a ceiling far above (`RLIMIT_NPROC`: four times the limit, and at least"
+            " 512, more than the user ran when the sandbox began).",
+        ),
+    },
+    "cpu": {
+        CGROUP_V2: Holder(Word.LIMITED, "`cpu.max`: the time of so many processors."),
+        CGROUP_V1: Holder(Word.LIMITED, "`cpu.cfs_quota_us`: the time of so many processors."),
+        AFFINITY: Holder(
+            Word.LIMITED, "The sandbox is bound to so many processors, which others use as well."
+        ),
+    },
+    "cpu_shares": {
+        CGROUP_V2: Holder(
+            Word.LIMITED,
+            "`cpu.weight`: shares between sandboxes by their number of processors, and of all"
+            " sandboxes against the rest of the machine by `c.SbxEngine.cpu_weight`.",
+        ),
+        CGROUP_V1: Holder(
+            Word.LIMITED,
+            "`cpu.shares`: between sandboxes by their number of processors, and of all sandboxes"
+            " against the rest of the machine by `c.SbxEngine.cpu_weight`.",
+        ),
+        METRICS: Holder(
+            Word.WATCHED,
+            "The use is measured, and sandboxes run at a lower priority than the engine. Nothing"
+            " shares out the time among them.",
+        ),
+    },
+}
+"""Resource to what can hold a sandbox to it, strongest first."""
+
+TITLES: Final[dict[str, str]] = {
+    "memory": "Memory",
+    "shared_memory": "Shared memory",
+    "tcp_memory": "TCP memory",
+    "disk": "Disk",
+    "inodes": "Number of files",
+    "volumes": "Volumes",
+    "processes": "Processes",
+    "cpu": "Processors",
+    "cpu_shares": "Shares of processor time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """What a machine has to hold sandboxes with."""
+
+    memory: str = NOTHING
+    """``cgroup v1``, ``cgroup v2`` or ``none``; ``cpu`` and ``pids`` alike."""
+
+    cpu: str = NOTHING
+    pids: str = NOTHING
+    tcp: str = NOTHING
+    """What counts the memory of TCP: the same three."""
+
+    disk: str = NOTHING
+    """``btrfs quota`` or ``none``."""
+
+
+def find_holders(provided: Provided, *, namespaces: bool, landlock: bool) -> dict[str, str]:
+    """What holds each resource of sandboxes in a tier."""
+    memory = _or(provided.memory, WATCHDOG)
+    disk = _or(provided.disk, WATCHDOG)
+    return {
+        "memory": memory,
+        "shared_memory": memory,
+        "tcp_memory": NO_SOCKETS if landlock else _tcp(provided, namespaces),
+        "disk": disk,
+        "inodes": disk,
+        "volumes": disk,
+        "processes": _or(provided.pids, RLIMIT if namespaces else KEEPER),
+        "cpu": _or(provided.cpu, AFFINITY),
+        "cpu_shares": _or(provided.cpu, METRICS),
+    }
+
+
+def _tcp(provided: Provided, namespaces: bool) -> str:
+    if provided.tcp != NOTHING:
+        return provided.tcp
+    # Without a network of its own, the sockets of a sandbox are among those of the machine.
+    return WATCHDOG if namespaces and provided.memory == NOTHING else NOTHING
+
+
+def words(holders: dict[str, str]) -> dict[str, str]:
+    """The word for each resource, by what holds it."""
+    return {resource: word_of(resource, holder) for resource, holder in holders.items()}
+
+
+def word_of(resource: str, holder: str) -> str:
+    """``limited``, ``watched`` or ``not limited``; the last for a holder that is not known."""
+    known = HOLDERS.get(resource, {}).get(holder)
+    return Word.NOT_LIMITED.value if known is None else known.word.value
+
+
+def _or(found: str, otherwise: str) -> str:
+    return otherwise if found == NOTHING else found
+
+
+def to_markdown() -> str:
+    """The table of ``docs/limits.md``."""
+    lines = ["| Resource | `limits` in `doctor --json` | Word | How |", "|---|---|---|---|"]
+    lines += [
+        f"| {TITLES[resource]} (`{resource}`) | `{name}` | **{holder.word}** | {holder.how} |"
+        for resource, holders in HOLDERS.items()
+        for name, holder in holders.items()
+    ]
+    return "\n".join(lines) + "\n"
