@@ -21,6 +21,7 @@ from sbx_jupyter.engine.templates.service import Templates
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.isolation import limits
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
 
@@ -84,6 +85,7 @@ class Engine:
         report = await asyncio.to_thread(detect, data_dir.path)
         self.tier = choose(report, self.config.isolation)
         self.report = of_tier(report, self.tier)
+        self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
         is_full = self.config.network == "full"
         if is_full:
             check_full_network(self.report, self.tier)

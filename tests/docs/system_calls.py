@@ -35,7 +35,7 @@ This page is written by `python -m tests.docs.system_calls`, and a test compares
 
 EXAMINED: Final = {
     "clone": "`EPERM` for a new namespace",
-    "ioctl": "`EPERM` for typing into a terminal (`TIOCSTI`, `TIOCLINUX`)",
+    "ioctl": "`EPERM` for typing into a terminal (`TIOCSTI`, `TIOCLINUX`) and new btrfs subvolumes",
     "personality": "`EPERM` but for Linux, 32-bit Linux, `UNAME26`, `ADDR_NO_RANDOMIZE`, a query",
     "socket": "Unix, IPv4, IPv6 and netlink; `EAFNOSUPPORT` for every other family",
     "socketpair": "the same families",

@@ -135,7 +135,7 @@ def test_the_landlock_tier_has_connected_pairs_only(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_arguments_are_examined(machine: str) -> None:
-    for request in (0x5412, 0x541C):
+    for request in (0x5412, 0x541C, 0x5000940E, 0x50009418):
         assert asked(machine, "ioctl", 0, request) == EPERM
     assert asked(machine, "ioctl", 0, 0x5413) == bpf.ALLOWED
     for persona in (0, 8, 0x20000, 0x40000, 0xFFFFFFFF):

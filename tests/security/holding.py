@@ -104,6 +104,15 @@ stay()
 """
 """Descriptors in connections that nobody accepts cannot be looked at, only counted."""
 
+SUBVOLUME = """
+import fcntl
+fd = os.open('/volume', os.O_RDONLY)
+try: fcntl.ioctl(fd, 0x5000940E, bytearray(b'\\0' * 8 + b'new'.ljust(4088, b'\\0')))
+except PermissionError as error: print(error)
+else: stay()
+"""
+"""A new subvolume in a volume would have no limit."""
+
 VOLUME = """
 for n in range(6):
     with open(f'/volume/named{n}', 'wb', buffering=0) as f: fill(f.fileno(), 32)

@@ -83,7 +83,7 @@ async def try_all(data_dir: Path, programs: dict[str, str], disk_mb: int, user: 
 
         async def attempt(name: str, body: str) -> None:
             async with room:
-                mounted = {"volumeMounts": mounts} if body == holding.VOLUME else {}
+                mounted = {"volumeMounts": mounts} if "/volume" in body else {}
                 row = await create(engine, **mounted)
                 tried.said[name] = await hold(engine, row.sandbox_id, body, user)
                 if "everything" not in tried.said[name] and "Errno" not in tried.said[name]:
@@ -124,7 +124,8 @@ def plain_disk() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def on_quota(quota_disk: Path) -> Tried:
-    return asyncio.run(try_all(quota_disk, ON_DISK, DISK_MB, "root"))
+    programs = {**ON_DISK, "in a new subvolume": holding.SUBVOLUME}
+    return asyncio.run(try_all(quota_disk, programs, DISK_MB, "root"))
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +173,10 @@ def test_a_quota_refuses_what_no_look_finds(on_quota: Tried, name: str) -> None:
     assert "Disk quota exceeded" in on_quota.said[name]
     assert "held" not in on_quota.said[name]
     assert not any("more than its disk" in text for text in on_quota.logged[name])
+
+
+def test_nothing_new_without_a_quota_can_be_made_in_a_volume(on_quota: Tried) -> None:
+    assert "Operation not permitted" in on_quota.said["in a new subvolume"]
 
 
 @pytest.mark.parametrize("name", ON_DISK)

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sbx_jupyter.errors import SbxError
 
@@ -75,6 +75,12 @@ class Meters:
             ["reason"],
             registry=self.registry,
         )
+        self._limits = Gauge(
+            "sbx_limit",
+            "1 for what each limit of sandboxes is worth here: limited, watched or not limited.",
+            ["resource", "word", "holder"],
+            registry=self.registry,
+        )
         self._create_series()
 
     def _create_series(self) -> None:
@@ -114,6 +120,11 @@ class Meters:
     def egress(self, decision: str) -> None:
         """Note a connection to the outside that was ``allowed`` or ``refused``."""
         self._egress.labels(decision).inc()
+
+    def tell_limits(self, holders: dict[str, str], words: dict[str, str]) -> None:
+        """Note what holds sandboxes to each resource, and the word for it."""
+        for resource, holder in holders.items():
+            self._limits.labels(resource, words[resource], holder).set(1)
 
     def sandbox_ended(self, reason: str) -> None:
         """Note the end of a sandbox."""

@@ -34,6 +34,8 @@ _PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 _NEW_NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* flag that clone(2) knows
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
+_NEW_SUBVOLUMES: Final = (0x50009401, 0x5000940E, 0x50009417, 0x50009418)
+"""Of btrfs: what is made so in a volume would not count against the volume's limit."""
 
 ARCHITECTURES: Final = {call_numbers.X86_64: 0xC000003E, call_numbers.AARCH64: 0xC00000B7}
 """What the kernel calls each machine when it runs the filter."""
@@ -59,7 +61,8 @@ def rules(
     found = dict.fromkeys(ALLOWED, bpf.ALLOW) | dict.fromkeys(FORBIDDEN, bpf.answer(_DENY))
     # clone3 stays absent: the filter cannot look into its record. The C library uses clone then.
     found["clone"] = bpf.unless_flags(0, _NEW_NAMESPACES, _DENY)
-    found["ioctl"] = bpf.unless_in(1, (_TIOCSTI, _TIOCLINUX), _DENY)  # typing for somebody else
+    typing = (_TIOCSTI, _TIOCLINUX)  # for somebody else
+    found["ioctl"] = bpf.unless_in(1, (*typing, *_NEW_SUBVOLUMES), _DENY)
     found["personality"] = bpf.only_in(0, _PERSONALITIES, _DENY)
     found["socket"] = found["socketpair"] = bpf.only_in(0, _FAMILIES, _NO_FAMILY)
     if deny_sockets:
