@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.waiting import until
+
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
@@ -95,16 +97,17 @@ def test_the_time_that_is_left_counts_down(lab: Lab, sandbox: str):
 
 
 def test_the_badge_says_what_holds_each_limit(lab: Lab, server: JupyterServer):
-    isolation = server.http.get("info").json()["isolation"]
+    isolation = until(lambda: server.http.get("info").json()["isolation"])
     badge = lab.panel.locator(".sbx-Badge")
     expect(badge).to_contain_text(isolation["tier"])
 
     badge.click()
 
     details = lab.page.get_by_role("dialog", name="Isolation")
-    for limit, how in isolation["limits"].items():
-        row = details.get_by_role("row").filter(has_text=re.compile(limit, re.IGNORECASE))
-        expect(row).to_contain_text("not enforced" if how == "none" else how)
+    for limit, holder in isolation["limits"].items():
+        row = details.locator(f'tr[data-limit="{limit}"]')
+        expect(row).to_contain_text(isolation["limit_words"][limit])
+        expect(row).to_contain_text("" if holder == "none" else holder)
     for missing in isolation["missing"]:
         expect(details).to_contain_text(missing["remedy"])
     expect(details.get_by_role("button", name="Close")).to_be_focused()

@@ -5,7 +5,7 @@ import { element, iconButton } from '../components/dom';
 import * as icons from '../components/icons';
 import { trans } from '../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../protocol/sandboxes';
-import { limitLines, networkText, tierText, usersText } from './isolationText';
+import { limitLines, networkText, tierText, usersText, worthText } from './isolationText';
 
 /** Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it. */
 export function isolationDetails(info: IServerInfo | null): HTMLElement {
@@ -41,15 +41,16 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
 }
 
 function limitTable(isolation: IIsolation): HTMLElement {
-  const head = [trans.__('Limit'), trans.__('Each sandbox'), trans.__('Enforced by')];
-  const rows = limitLines(isolation).map(({ what, amount, enforcedBy }) =>
+  const head = [trans.__('Limit'), trans.__('Each'), trans.__('Is'), trans.__('By')];
+  const rows = limitLines(isolation).map(({ resource, what, amount, worth, holder }) =>
     element(
       'tr',
-      enforcedBy === null ? 'sbx-mod-open' : '',
-      {},
+      { limited: '', watched: 'sbx-mod-watched', 'not limited': 'sbx-mod-open' }[worth],
+      { 'data-limit': resource },
       element('th', '', { scope: 'row' }, what),
       element('td', '', {}, amount),
-      element('td', '', {}, enforcedBy ?? trans.__('not enforced'))
+      element('td', '', {}, worthText(worth)),
+      element('td', '', {}, holder === 'none' ? '' : holder)
     )
   );
   const titles = head.map(title => element('th', '', { scope: 'col' }, title));

@@ -74,28 +74,48 @@ export function usersText(users: string | undefined): string {
   }
 }
 
-/** One limit: the resource, the amount, and what enforces it (`null` when nothing does). */
+/** One limit: the resource, the amount, what the limit is worth, and what holds it. */
 export interface ILimitLine {
+  readonly resource: string;
   readonly what: string;
   readonly amount: string;
-  readonly enforcedBy: string | null;
+  readonly worth: 'limited' | 'watched' | 'not limited';
+  readonly holder: string;
 }
 
 export function limitLines(isolation: IIsolation): ILimitLine[] {
-  return Object.entries(isolation.limits ?? {}).map(([what, how]) => ({
-    what: limitName(what),
-    amount: limitAmount(what, isolation.amounts ?? {}),
-    enforcedBy: how === 'none' ? null : how
+  return Object.entries(isolation.limits ?? {}).map(([resource, holder]) => ({
+    resource,
+    what: limitName(resource),
+    amount: limitAmount(resource, isolation.amounts ?? {}),
+    worth: limitWorth(isolation.limit_words?.[resource]),
+    holder
   }));
 }
 
-/** The tooltip of the badge: what the tier means, which limits are not enforced, what is missing. */
+/** What a limit is worth, in words; what a server does not call limited or watched is neither. */
+export function worthText(worth: ILimitLine['worth']): string {
+  switch (worth) {
+    case 'limited':
+      return trans.__('limited');
+    case 'watched':
+      return trans.__('watched');
+    default:
+      return trans.__('not limited');
+  }
+}
+
+function limitWorth(word: string | undefined): ILimitLine['worth'] {
+  return word === 'limited' || word === 'watched' ? word : 'not limited';
+}
+
+/** The tooltip of the badge: what the tier means, what is not limited, what is missing. */
 export function isolationSummary(isolation: IIsolation): string {
-  const open = limitLines(isolation).filter(({ enforcedBy }) => enforcedBy === null);
+  const open = limitLines(isolation).filter(({ worth }) => worth !== 'limited');
   const missing = (isolation.missing ?? []).map(({ what }) => trans.__('Missing: %1', what));
   return [
     tierText(isolation.tier).meaning,
-    ...open.map(({ what }) => trans.__('%1: not enforced', what)),
+    ...open.map(({ what, worth }) => trans.__('%1: %2', what, worthText(worth))),
     ...missing
   ].join('\n');
 }
@@ -105,7 +125,12 @@ function limitName(limit: string): string {
     cpu: trans.__('CPU'),
     memory: trans.__('Memory'),
     processes: trans.__('Processes'),
-    disk: trans.__('Disk')
+    disk: trans.__('Disk'),
+    shared_memory: trans.__('Shared memory'),
+    tcp_memory: trans.__('TCP memory'),
+    inodes: trans.__('Number of files'),
+    volumes: trans.__('Volumes'),
+    cpu_shares: trans.__('Shares of processor time')
   };
   return names[limit] ?? limit;
 }
@@ -116,6 +141,7 @@ function limitAmount(limit: string, amounts: Readonly<Record<string, number>>): 
     cpu: ['cpuCount', value => (value === 1 ? trans.__('1 core') : trans.__('%1 cores', value))],
     memory: ['memoryMB', mebibytes],
     disk: ['diskSizeMB', mebibytes],
+    volumes: ['volumeSizeMB', mebibytes],
     processes: ['processes', String]
   };
   const [key, format] = shown[limit] ?? ['', String];

@@ -39,8 +39,10 @@ export interface IIsolation {
   readonly tier: string;
   /** "root-mapped", "subordinate" or "virtual". */
   readonly users?: string;
-  /** memory, cpu, processes, disk: what enforces the limit, or "none". */
+  /** Resource (memory, disk, ...): what holds sandboxes to it, or "none". */
   readonly limits?: Readonly<Record<string, string>>;
+  /** Resource: "limited" by the kernel, "watched", or "not limited". */
+  readonly limit_words?: Readonly<Record<string, string>>;
   readonly freezer?: string;
   readonly reflink?: boolean;
   readonly missing?: readonly IMissing[];

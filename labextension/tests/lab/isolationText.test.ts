@@ -3,10 +3,16 @@ import { describe, expect, it } from 'vitest';
 import { isolationSummary, networkText, tierText } from '../../src/lab/isolationText';
 
 describe('how isolation is described', () => {
-  it('says in the tooltip what is not enforced', () => {
-    const text = isolationSummary({ tier: 'landlock', limits: { memory: 'rlimit', cpu: 'none' } });
+  it('says in the tooltip what is watched and what is not limited', () => {
+    const text = isolationSummary({
+      tier: 'landlock',
+      limits: { memory: 'cgroup v2', disk: 'watchdog', cpu: 'none', inodes: 'new-thing' },
+      limit_words: { memory: 'limited', disk: 'watched', cpu: 'not limited' }
+    });
     expect(text).toContain('which of your files exist');
-    expect(text).toContain('CPU: not enforced');
+    expect(text).toContain('Disk: watched');
+    expect(text).toContain('CPU: not limited');
+    expect(text).toContain('Number of files: not limited');
     expect(text).not.toContain('Memory');
   });
 

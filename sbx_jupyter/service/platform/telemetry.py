@@ -51,6 +51,7 @@ class InfoHandler(PlatformHandler):
             "cpuCount": config.default_limits.cpu_count,
             "diskSizeMB": config.default_limits.disk_mb,
             "processes": config.default_limits.processes,
+            "volumeSizeMB": config.volume_size_mb,
         }
         info = EngineInfo(
             version=self.service.settings.version,
