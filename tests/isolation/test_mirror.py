@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.isolation.trees.descent import Descent, MovedError
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
 
@@ -181,3 +186,88 @@ def test_a_link_of_two_names_stays_a_link(source: Path, target: Path, tmp_path: 
     for made in (target, Path(f"{target}2")):
         assert [os.readlink(made / name) for name in ("one", "two")] == [str(secret)] * 2
         assert (made / "one").lstat().st_nlink == 2
+
+
+DEPTH = 5_000
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A place where so many directories are removed quickly."""
+    place = Path(tempfile.mkdtemp(prefix="sbx-deep-", dir="/dev/shm"))
+    yield place
+    remove(str(place))
+
+
+@pytest.fixture
+def deep(memory: Path) -> Path:
+    """A tree that no path leads through, with a file at its end that has two names."""
+    source = memory / "source"
+    source.mkdir()
+    at = os.open(source, os.O_RDONLY)
+    for number in range(DEPTH):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        if number % 1250 == 0:
+            os.close(os.open("f", os.O_CREAT | os.O_WRONLY, 0o640, dir_fd=at))
+        os.close(at)
+        at = below
+    os.close(os.open("first", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=at))
+    os.link("first", "second", src_dir_fd=at, dst_dir_fd=at)
+    os.close(at)
+    return source
+
+
+def depth_and_end(root: Path) -> tuple[int, int, dict[str, tuple[int, int]]]:
+    """Directories on the way down, files beside them, and the files at the end."""
+    at, depth, files = os.open(root, os.O_RDONLY), 0, 0
+    while "d" in (names := os.listdir(at)):
+        files += "f" in names
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at, depth = below, depth + 1
+    found = {name: os.stat(name, dir_fd=at) for name in names}
+    os.close(at)
+    return depth, files, {name: (s.st_mode, s.st_nlink) for name, s in found.items()}
+
+
+@pytest.mark.parametrize("kind", ["copy", "merge"])
+def test_a_tree_of_any_depth_is_copied_with_few_descriptors(
+    deep: Path, memory: Path, kind: str
+) -> None:
+    above, target = memory / "above", memory / "target"
+    (above / "d" / "d").mkdir(parents=True)
+    (above / "d" / "d" / "here").touch()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        if kind == "copy":
+            Mirror(str(deep), str(target), still=True).run()
+            Mirror(str(deep), str(target), since_ns=time.time_ns(), still=True).run()
+        else:
+            Merge([str(above), str(deep)], str(target)).run()
+        found = depth_and_end(target)
+        assert found == (DEPTH, 4, dict.fromkeys(("first", "second"), (stat.S_IFREG | 0o600, 2)))
+        if kind == "merge":
+            assert (target / "d" / "d" / "here").exists()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_directory_that_moves_away_is_not_mistaken_for_another(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b" / "c" / "d").mkdir(parents=True)
+    top = os.open(tmp_path, os.O_RDONLY)
+    descent = Descent([top])
+    descent._kept = 2
+    for name in "abcd":
+        descent.enter(name, {0: os.open(name, os.O_RDONLY, dir_fd=descent.descriptor(0))})
+    assert descent.path("e") == "a/b/c/d/e"
+    (tmp_path / "a" / "b").rename(tmp_path / "a" / "old")
+    (tmp_path / "a" / "b").mkdir()
+    descent.leave()
+    descent.leave()
+    with pytest.raises(MovedError):
+        descent.descriptor(0)
+    descent.close()
+    assert descent.descriptor(0) == top
+    os.close(top)

@@ -17,10 +17,11 @@ from sbx_jupyter.isolation.stored.merged_tree import (
 from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 MAX_CHANGES: Final = 100_000
-_MAX_VISITED: Final = 2_000_000
+_MAX_LOOKED_UP: Final = 20_000_000
+"""Names on the paths of entries that are looked at, each of which is looked up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +32,33 @@ class Comparison:
     theirs: tuple[Layer, ...]
     common: tuple[Layer, ...]
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self, cut: Callable[[], None] = lambda: None) -> Iterator[Change]:
         """What ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
 
-        A deleted directory is one change; its contents are not listed.
+        A deleted directory is one change; its contents are not listed. ``cut`` is called when the
+        rest is left out, because there is too much of it or it is too deep.
         """
-        yield from self._compare("", [0])
-
-    def _compare(self, folder: str, visited: list[int]) -> Iterator[Change]:
-        for name in sorted(self._touched(folder), key=os.fsencode):
-            visited[0] += 1
-            if visited[0] > _MAX_VISITED:
+        looked_up = 0
+        pending = [self._names("")]
+        while pending:
+            if (path := next(pending[-1], None)) is None:
+                pending.pop()
+                continue
+            looked_up += len(pending)
+            if looked_up > _MAX_LOOKED_UP:
+                cut()
                 return
-            path = f"{folder}/{name}" if folder else name
             mine = lookup((*self.ours, *self.common), path)
             other = lookup((*self.theirs, *self.common), path)
             if change := _change(path, mine, other):
                 yield change
             if mine is not None and stat.S_ISDIR(mine.st_mode):
-                yield from self._compare(path, visited)
+                pending.append(self._names(path))
+
+    def _names(self, folder: str) -> Iterator[str]:
+        """The paths of the entries of a directory that may differ."""
+        names = sorted(self._touched(folder), key=os.fsencode)
+        return iter([f"{folder}/{name}" if folder else name for name in names])
 
     def _touched(self, folder: str) -> set[str]:
         """The names in a directory that one of the differing layers contains or hides."""

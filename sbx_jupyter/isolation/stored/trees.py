@@ -99,9 +99,11 @@ class StoredTrees:
 
     def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
         """The first 100,000 differences of two stacks; ``on_stock``: above the stock layer."""
-        found = self._comparison(stacks, on_stock).changes()
+        is_cut = threading.Event()
+        found = self._comparison(stacks, on_stock).changes(is_cut.set)
         changes = list(itertools.islice(found, MAX_CHANGES + 1))
-        return Diff(changes=changes[:MAX_CHANGES], truncated=len(changes) > MAX_CHANGES)
+        truncated = is_cut.is_set() or len(changes) > MAX_CHANGES
+        return Diff(changes=changes[:MAX_CHANGES], truncated=truncated)
 
     def archive(self, stacks: Stacks, *, on_stock: bool) -> int:
         """Write the changed files as a tar to a pipe; returns its reading end.

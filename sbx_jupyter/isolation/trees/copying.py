@@ -13,10 +13,11 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, open_below
+
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.zygote.progress import Progress
 
-FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -36,16 +37,16 @@ class Copier:
         self._progress = progress
         self._links: dict[tuple[int, int], str] = {}
 
-    def copy(self, source: int, target: int, path: str, name: str, found: os.stat_result) -> None:
-        """Copy ``name`` from one open directory to another; ``path`` is its place in the tree.
+    def copy(
+        self, source: int, target: int, place: Descent, name: str, found: os.stat_result
+    ) -> None:
+        """Copy ``name`` from one open directory to another, which are at ``place``.
 
         Raises ``OSError``, ``Cancelled`` among them.
         """
         key = (found.st_dev, found.st_ino)
         if found.st_nlink > 1 and key in self._links:
-            first = f"{self._target}{self._links[key]}"
-            # A link may have several names too; what it points to is the host's.
-            os.link(first, name, dst_dir_fd=target, follow_symlinks=False)
+            self._link(self._links[key], target, name)
             return
         if stat.S_ISREG(found.st_mode):
             self._copy_file(source, target, name)
@@ -57,7 +58,21 @@ class Copier:
             os.mknod(name, found.st_mode, found.st_rdev, dir_fd=target)
             _own(target, name, found)
         if found.st_nlink > 1:
-            self._links[key] = path
+            self._links[key] = place.path(name)
+
+    def _link(self, first: str, target: int, name: str) -> None:
+        """Give a file of the copy a second name."""
+        *folders, last = first.split("/")
+        top = os.open(self._target, FOLDER)
+        try:
+            folder = open_below(top, folders)
+            try:
+                # A link may have several names too; what it points to is the host's.
+                os.link(last, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+            finally:
+                os.close(folder)
+        finally:
+            os.close(top)
 
     def count(self, size: int) -> None:
         """Count bytes of the disk that are dealt with; raises ``Cancelled``."""

@@ -10,7 +10,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final = frozenset({"copy", "measure", "merge", "open_files", "remove", "unpack"})
 
-_DEPTH: Final = 100_000
-"""Directories in directories that are followed; the descriptors end before that."""
-
 _LOOK_TIMEOUT: Final = 25
 
 
@@ -40,7 +36,7 @@ def work(
     if os.getppid() != parent:
         os._exit(0)
     try:
-        _allow_depth()
+        _allow_many_layers()
         answer: dict[str, Any] = {"id": body["id"], "ok": _do(body, fds, kind)}
     except Cancelled:
         answer = _failure(body, "canceled", "the copy was cancelled")
@@ -54,9 +50,8 @@ def _failure(body: dict[str, Any], code: str, said: str) -> dict[str, Any]:
     return {"id": body["id"], "error": {"code": code, "message": said[-2000:]}}
 
 
-def _allow_depth() -> None:
-    """A sandbox may nest directories as deeply as it likes, and each level holds descriptors."""
-    sys.setrecursionlimit(_DEPTH)
+def _allow_many_layers() -> None:
+    """A merge of many layers has a descriptor for each, and at least two on the way down."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

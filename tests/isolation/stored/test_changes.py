@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import stat
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sbx_jupyter.isolation.stored import comparison
 from sbx_jupyter.isolation.stored.comparison import Comparison
 from sbx_jupyter.isolation.stored.merged_tree import Layer, children, lookup
 
@@ -53,12 +58,12 @@ def upper(tmp_path: Path) -> Tree:
 
 
 def changes(ours: list[Tree], common: list[Tree], theirs: list[Tree] | None = None) -> list:
-    comparison = Comparison(
+    compared = Comparison(
         ours=tuple(tree.layer for tree in ours),
         theirs=tuple(tree.layer for tree in theirs or []),
         common=tuple(tree.layer for tree in common),
     )
-    return [(item.change, item.path) for item in comparison.changes()]
+    return [(item.change, item.path) for item in compared.changes()]
 
 
 def test_nothing_written_is_no_change(base: Tree, upper: Tree) -> None:
@@ -144,3 +149,36 @@ def test_names_that_are_not_text_are_listed(base: Tree, upper: Tree) -> None:
         pass
 
     assert changes([upper], [base]) == [("added", "/\ufffd")]
+
+
+@contextlib.contextmanager
+def few_frames() -> Iterator[None]:
+    """Python's own limit of calls within calls, not far from here."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 60)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_deep_tree_is_compared_without_calls_within_calls(base: Tree, upper: Tree) -> None:
+    upper.file("/".join(["d"] * 120) + "/f")
+
+    with few_frames():
+        found = changes([upper], [base])
+
+    assert len(found) == 121
+
+
+def test_a_comparison_that_is_cut_says_so(
+    base: Tree, upper: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "_MAX_LOOKED_UP", 10)
+    upper.file("d/d/d/d/d/f")
+    cut: list[bool] = []
+
+    found = list(Comparison((upper.layer,), (), (base.layer,)).changes(lambda: cut.append(True)))
+
+    assert [change.path for change in found] == ["/d", "/d/d", "/d/d/d", "/d/d/d/d"]
+    assert cut == [True]
