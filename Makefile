@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-second-python test-faults test-browser test-programs check lint format bench screenshots build clean
+.PHONY: lab test test-python test-second-python test-faults test-damage test-kills test-browser test-programs check lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -53,6 +53,16 @@ test-faults: $(VENV)/.test
 ## Run compilers, virtual machines and package managers in sandboxes, those that the machine has.
 test-programs: $(VENV)/.test
 	$(BIN)/python -m pytest tests/programs --confcutdir=tests/programs $(PYTEST_ARGS)
+
+## Damage the engine's files 3,000 times, each in another way, and recover: about 20 minutes.
+test-damage: $(VENV)/.test
+	SBX_DAMAGE_ROUNDS=3000 SBX_DAMAGE_SEED=$(or $(SEED),2) \
+	  $(BIN)/python -m pytest tests/engine/state/test_damage.py $(PYTEST_ARGS)
+
+## Kill helpers of the engine 1,000 times at random moments under load: about 10 minutes.
+test-kills: $(VENV)/.test
+	SBX_KILL_ROUNDS=1000 SBX_KILL_SEED=$(or $(SEED),2) \
+	  $(BIN)/python -m pytest -s tests/faults/test_kills.py --confcutdir=tests/faults $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)

@@ -135,6 +135,12 @@ class Channel:
                 future.set_exception(UnavailableError("the sandbox is gone"))
         self._on_close()
 
+    def drain(self) -> None:
+        """Take the answers that have arrived, then drop the channel: the peer has ended."""
+        while not self.closed:
+            if not self._read_batch():
+                self.close()
+
     def _send(self, request_id: int, body: dict[str, Any], fds: Sequence[int]) -> None:
         try:
             datagram, all_fds, memfd = wire.encode(body, fds)
@@ -180,20 +186,25 @@ class Channel:
         self._loop.remove_writer(self._sock)
 
     def _readable(self) -> None:
+        self._read_batch()
+
+    def _read_batch(self) -> bool:
+        """Take some messages; whether there may be more."""
         for _ in range(_BATCH):
             try:
                 message = wire.receive_payload(self._sock)
             except BlockingIOError:
-                return
+                return False
             except (OSError, wire.WireError) as error:
                 logger.warning("a channel was dropped: %s", error)
                 message = None
             if message is None:
                 self.close()
-                return
+                return False
             self._dispatch(*message)
             if self.closed:
-                return
+                return False
+        return True
 
     def _dispatch(self, payload: bytes, fds: list[int]) -> None:
         success = _SUCCESS.match(payload)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import boot_id, has_ended, start_time_of
 from sbx_jupyter.errors import (
+    AbortedError,
     InvalidArgumentError,
     IsolationError,
     SbxError,
@@ -54,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 _AGENT: Final = "sbx_jupyter.agent.main"
 _SETUP_TIMEOUT: Final = 30.0
+_ATTEMPTS: Final = 8
+"""A sandbox is given up when it was killed this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +152,20 @@ class Fence:
         return None if self._zygote is None else self._zygote.pid
 
     async def create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
-        """Make a sandbox whose agent accepts on ``listener``; a dead zygote is replaced once.
+        """Make a sandbox whose agent accepts on ``listener``; a dead zygote is replaced.
 
         Raises ``IsolationError`` when it cannot be set up, ``InvalidArgumentError`` when that is
         for its layers or volumes, ``UnavailableError`` when no zygote answers.
         """
         spec.writable.mkdir(parents=True, exist_ok=True)
-        try:
-            return await self._create(spec, listener)
-        except UnavailableError:
-            logger.warning("the zygote is gone; starting another one")
-            return await self._create(spec, listener)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return await self._create(spec, listener)
+            except (AbortedError, UnavailableError) as error:
+                if not left:
+                    raise
+                logger.warning("a sandbox is made again: %s", error.message)
+        raise AssertionError("unreachable")
 
     async def _create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
         zygote = await self._live_zygote()
@@ -174,7 +180,7 @@ class Fence:
                 timeout=_SETUP_TIMEOUT,
             )
         except SbxError:
-            await group.remove()
+            await self._end_unheard(spec.sandbox_id, group)
             raise
         finally:
             if cgroup is not None:
@@ -182,6 +188,18 @@ class Fence:
         cage = self._cage(spec, reply, group)
         await self._finish(cage, reply.fds[1])
         return cage
+
+    async def _end_unheard(self, sandbox_id: str, group: SandboxGroup) -> None:
+        """End the sandbox of a request without an answer: the zygote may have started it."""
+        state = await asyncio.to_thread(self._cages.read, sandbox_id)
+        cage = None if state is None else self.adopt(sandbox_id, state)
+        if cage is not None:
+            await cage.kill()
+            cage.close()
+            return
+        await asyncio.to_thread(group.kill_all)
+        await group.remove()
+        self._cages.remove(sandbox_id)
 
     async def _make_group(self, spec: FenceSpec) -> SandboxGroup:
         if "limits" in self._without:
@@ -218,8 +236,10 @@ class Fence:
                 raise said
             if said.startswith(REFUSED):
                 raise InvalidArgumentError(said.removeprefix(REFUSED))
+            if not said:
+                raise AbortedError("the sandbox was killed while it was made")
             if said != "ok":
-                raise IsolationError(f"the sandbox could not be set up: {said or 'it died'}")
+                raise IsolationError(f"the sandbox could not be set up: {said}")
             if isinstance(attached, BaseException):
                 raise IsolationError(f"the limits could not be set: {attached}") from attached
         except BaseException:
@@ -274,17 +294,27 @@ class Fence:
                 return self._zygote
             if self._zygote is not None:
                 await self._zygote.stop()
+                self._cages.remove_drafts()
             kind = self._report.users if self._tier == Tier.NAMESPACES else users.HOST
             plan = rootfs.plan_stock(
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
             )
-            self._zygote, self.stock = await start_zygote(
-                self._data_dir, kind, plan, self._report.id_base, agent=self._agent
-            )
+            self._zygote, self.stock = await self._start_zygote(kind, plan)
             shown = (Layer(Path(tree.path), tree.path.strip("/")) for tree in plan.trees)
             self.stored.stock = (Layer(self.stock), *shown)
             return self._zygote
+
+    async def _start_zygote(self, kind: str, plan: rootfs.StockPlan) -> tuple[ZygoteProcess, Path]:
+        """Start a zygote, again when it is killed meanwhile. Raises ``IsolationError``."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return await start_zygote(
+                    self._data_dir, kind, plan, self._report.id_base, agent=self._agent
+                )
+            except UnavailableError as error:
+                logger.warning("%s; starting another one", error.message)
+        raise IsolationError(f"{_ATTEMPTS} zygotes were killed while they started")
 
     def adopt(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
         """The cage of a sandbox that an earlier engine made; None when it is gone."""

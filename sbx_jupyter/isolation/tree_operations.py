@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.errors import IsolationError, UnavailableError
+from sbx_jupyter.errors import AbortedError, IsolationError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
+    from sbx_jupyter.isolation.channel import Reply
     from sbx_jupyter.isolation.zygote.client import ZygoteProcess
     from sbx_jupyter.isolation.zygote.progress import Progress
 
 _COPY_TIMEOUT: Final = 3600.0
+_ATTEMPTS: Final = 8
+"""An operation is given up when it was killed this often."""
 
 
 def relative_to(data_dir: Path, path: Path) -> str:
@@ -34,15 +37,7 @@ class TreeOperations:
 
     async def remove(self, directory: Path) -> None:
         """Delete a writable directory, whatever ids own what is in it. Raises ``SbxError``."""
-        path = self._path(directory)
-        zygote = await self._zygote()
-        try:
-            await zygote.call("remove", path=path, timeout=600)
-        except UnavailableError:
-            if zygote.alive:
-                raise
-            # It died over it; removing what is half removed does no harm.
-            await (await self._zygote()).call("remove", path=path, timeout=600)
+        await self._call("remove", path=self._path(directory), timeout=600)
 
     async def measure(self, writable: Path) -> tuple[int, int]:
         """Bytes and inodes of a writable layer, whatever ids own them. Raises ``SbxError``."""
@@ -56,9 +51,8 @@ class TreeOperations:
 
         A file with several names counts once in a directory. Raises ``SbxError``.
         """
-        zygote = await self._zygote()
         paths = [self._path(tree) for tree in trees]
-        reply = await zygote.call("measure", paths=paths, timeout=600)
+        reply = await self._call("measure", paths=paths, timeout=600)
         return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
 
     async def copy(
@@ -78,9 +72,9 @@ class TreeOperations:
         Raises ``SbxError``, ``CanceledError`` when ``progress`` was cancelled; then ``target`` may
         be there in part.
         """
-        zygote = await self._zygote()
-        await zygote.call(
+        await self._call(
             "copy",
+            made=None if since_ns else target,
             fds=() if progress is None else (progress.descriptor,),
             source=self._path(source),
             target=self._path(target),
@@ -95,9 +89,9 @@ class TreeOperations:
         Owners are those of the archives, as sandboxes see them. Raises ``SbxError``; then
         ``target`` may be there in part.
         """
-        zygote = await self._zygote()
-        await zygote.call(
+        await self._call(
             "unpack",
+            made=target,
             sources=[self._path(source) for source in sources],
             target=self._path(target),
             timeout=_COPY_TIMEOUT,
@@ -108,13 +102,31 @@ class TreeOperations:
 
         Raises ``SbxError``; then ``target`` may be there in part.
         """
-        zygote = await self._zygote()
-        await zygote.call(
+        await self._call(
             "merge",
+            made=target,
             target=self._path(target),
             sources=[self._path(layer) for layer in layers],
             timeout=_COPY_TIMEOUT,
         )
+
+    async def _call(self, op: str, *, made: Path | None = None, **fields: Any) -> Reply:
+        """Ask the zygote; if it or its helper is killed over it, ask again.
+
+        ``made`` is the directory that the operation makes: what was left of it is removed first.
+        Raises as ``Channel.call``.
+        """
+        for left in reversed(range(_ATTEMPTS)):
+            zygote = await self._zygote()
+            try:
+                return await zygote.call(op, **fields)
+            except (AbortedError, UnavailableError) as error:
+                is_killed = isinstance(error, AbortedError) or not zygote.alive
+                if not is_killed or not left:
+                    raise
+            if made is not None:
+                await self.remove(made)
+        raise AssertionError("unreachable")
 
     def _path(self, path: Path) -> str:
         return str(self._data_dir / relative_to(self._data_dir, path))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def fork_guarded(cgroup: int | None) -> tuple[int, int]:
     """Fork a process that has a guardian: (0, -1) in it, (pid, pidfd) in the caller.
 
-    Both may live in a control group. Raises ``OSError``.
+    It has all descriptors of the caller, the guardian has none. Both may live in a control group.
+    Raises ``OSError``.
     """
     told, tell = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = syscalls.fork_into(0, cgroup)

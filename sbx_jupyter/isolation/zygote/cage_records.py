@@ -37,6 +37,13 @@ class CageRecords:
         draft.write_text(json.dumps(state))
         draft.rename(self._directory / sandbox_id)
 
+    def read(self, sandbox_id: str) -> dict[str, Any] | None:
+        """The state of one sandbox; ``None`` when nothing, or no state, is remembered."""
+        try:
+            return read_record(self._directory / sandbox_id, _FIELDS)
+        except (OSError, ValueError):
+            return None
+
     def remove(self, sandbox_id: str) -> None:
         """Forget a sandbox."""
         (self._directory / sandbox_id).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
-from sbx_jupyter.errors import IsolationError, SbxError
+from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.zygote.cage_records import IDENTITY, read_record
@@ -41,6 +41,8 @@ class ZygoteProcess:
     def __init__(self, process: subprocess.Popen[bytes], channel: Channel) -> None:
         self._process = process
         self._channel = channel
+        self._pidfd = os.pidfd_open(process.pid)
+        asyncio.get_running_loop().add_reader(self._pidfd, self._on_death)
 
     @property
     def pid(self) -> int:
@@ -57,8 +59,20 @@ class ZygoteProcess:
         """Ask the zygote; raises as ``Channel.call``."""
         return await self._channel.call(op, fds=fds, **fields)
 
+    def _on_death(self) -> None:
+        """Let the waiting calls fail at once: processes of its own may keep its socket open."""
+        self._forget()
+        self._channel.drain()
+
+    def _forget(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
     async def stop(self) -> None:
         """Close the control socket, at which the zygote exits; the sandboxes keep running."""
+        self._forget()
         self._channel.close()
         try:
             await asyncio.to_thread(self._process.wait, 5)
@@ -72,7 +86,7 @@ async def start_zygote(
 ) -> tuple[ZygoteProcess, Path]:
     """Execute a zygote and prepare it; gives it and the stock layer's path.
 
-    Raises ``IsolationError`` when it cannot be prepared.
+    Raises ``IsolationError`` when it cannot be prepared, ``UnavailableError`` when it was killed.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     package = str(Path(sbx_jupyter.__file__).parent.parent)
@@ -106,6 +120,8 @@ async def start_zygote(
         )
     except (SbxError, OSError, subprocess.SubprocessError) as error:
         await zygote.stop()
+        if process.returncode == -signal.SIGKILL:
+            raise UnavailableError("the zygote was killed while it started") from error
         raise IsolationError(f"the zygote could not be prepared: {error}") from error
     return zygote, Path(reply.body["stock"])
 

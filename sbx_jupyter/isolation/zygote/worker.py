@@ -6,6 +6,7 @@ takes for its own. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -42,7 +43,8 @@ def work(
         answer = _failure(body, "canceled", "the copy was cancelled")
     except Exception as error:  # answer any failure, since the engine waits for an answer
         answer = _failure(body, "internal", getattr(error, "stderr", None) or str(error))
-    wire.send(control, answer)
+    with contextlib.suppress(OSError):  # the engine is gone
+        wire.send(control, answer)
     os._exit(0)
 
 
@@ -104,6 +106,10 @@ def _open_files(pid: int, kept: bool) -> dict[str, Any]:
     return census.run(shared_memory.read_sockets(pid), shared, ignored).to_json()
 
 
+def _end_with_parent() -> None:
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _measure(path: str) -> list[int] | None:
     """Bytes on the disk and inodes of a tree, hard links once; ``None`` when it is not there.
 
@@ -111,8 +117,13 @@ def _measure(path: str) -> list[int] | None:
     """
     found: list[int] = []
     for what in ("-B1", "--inodes"):
+        # This process has one thread, so a function may run before the program.
         done = subprocess.run(
-            ["du", "-sx", what, "--", path], capture_output=True, text=True, check=False
+            ["du", "-sx", what, "--", path],
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=_end_with_parent,
         )
         words = done.stdout.split(None, 1)
         if not words:

@@ -15,6 +15,7 @@ import gc
 import json
 import linecache
 import os
+import select
 import signal
 import socket
 import stringprep
@@ -52,6 +53,10 @@ class ZygoteConfig:
     """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""
 
 
+class _KilledError(Exception):
+    """A process was killed before it could begin; a second try may succeed."""
+
+
 class Zygote:
     """Serves one control socket."""
 
@@ -60,26 +65,50 @@ class Zygote:
         self._run_agent = run_agent
         self._config: ZygoteConfig | None = None
         self._cages = cage_records.CageRecords(Path())
+        self._workers: dict[int, Any] = {}
+        """The requests that workers answer, by the pidfds of the workers."""
+
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
 
     def serve(self) -> NoReturn:
         """Answer requests until the engine closes the socket."""
         # The kernel reaps ignored children; code that waits for one uses a pidfd.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._control.fileno():
+                    self._serve_one()
+                else:
+                    self._end_worker(fd)
+
+    def _serve_one(self) -> None:
+        try:
             message = wire.receive(self._control)
-            if message is None:
-                os._exit(0)
-            body, fds = message
-            try:
-                reply, given = self._handle(body, fds)
-            except (OSError, KeyError, TypeError, ValueError, subprocess.SubprocessError) as error:
-                self._fail(body.get("id"), error)
-            else:
-                if reply is not None:
-                    self._answer(body["id"], reply, given)
-                wire.close_all(given)
-            finally:
-                wire.close_all(fds)
+        except OSError as error:
+            print(f"sbx-jupyter: the engine is gone: {error}", file=sys.stderr, flush=True)
+            message = None
+        if message is None:
+            os._exit(0)
+        body, fds = message
+        try:
+            reply, given = self._handle(body, fds)
+        except _KilledError as error:
+            self._fail(body.get("id"), str(error), "aborted")
+        except (OSError, KeyError, TypeError, ValueError, subprocess.SubprocessError) as error:
+            self._fail(body.get("id"), _text(error))
+        else:
+            if reply is not None:
+                self._answer(body["id"], reply, given)
+            wire.close_all(given)
+        finally:
+            wire.close_all(fds)
+
+    def _end_worker(self, pidfd: int) -> None:
+        """Answer for a worker that was killed. After its own answer, this one is not heard."""
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        self._fail(self._workers.pop(pidfd), "the helper of the engine was killed", "aborted")
 
     def _handle(
         self, body: dict[str, Any], fds: list[int]
@@ -105,11 +134,13 @@ class Zygote:
                 signal.pidfd_send_signal(given[0], signal.SIGTERM if kept else signal.SIGKILL)
             if error.errno not in wire.SHORTAGE:
                 os._exit(0)
-            self._fail(request_id, error, "resource_exhausted")
+            self._fail(request_id, _text(error), "resource_exhausted")
 
-    def _fail(self, request_id: Any, error: Exception, code: str = "failed_precondition") -> None:
-        failure = {"code": code, "message": _text(error)}
-        wire.send(self._control, {"id": request_id, "error": failure})
+    def _fail(self, request_id: Any, text: str, code: str = "failed_precondition") -> None:
+        try:
+            wire.send(self._control, {"id": request_id, "error": {"code": code, "message": text}})
+        except OSError:
+            os._exit(0)  # the engine is gone
 
     def _enter(self, body: dict[str, Any]) -> dict[str, Any]:
         """Leave the host's namespaces; the engine then maps the ids where it must."""
@@ -167,6 +198,8 @@ class Zygote:
             else:
                 pid, pidfd = guardian.fork_guarded(cgroup)
             given = [pidfd, outcome]
+            if pid == 0:
+                os.close(release)  # so that the pipe ends with the zygote
             if pid == 0 and not fenced:
                 self._become_keeper(config, order, mapped, report, listener)
             if pid == 0:
@@ -178,8 +211,11 @@ class Zygote:
             # Before any of it runs: an engine that dies now leaves nothing that cannot be found.
             self._cages.write(order.sandbox_id, {**body["record"], **procfs.identity(pid)})
             os.write(release, b"1")
-        except OSError:
+        except OSError as error:
+            is_killed = len(given) > 1 and procfs.has_ended(given[0])
             wire.close_all(given)
+            if is_killed:
+                raise _KilledError("the sandbox was killed while it was made") from error
             raise
         finally:
             os.close(mapped)
@@ -285,15 +321,24 @@ class Zygote:
         mapped, release = os.pipe2(os.O_CLOEXEC)
         pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER if nested else 0)
         if pid == 0:
-            os.read(mapped, 1)
+            os.close(release)  # so that the pipe ends with the zygote
+            if os.read(mapped, 1) != b"1":
+                os._exit(0)
             worker.work(self._control, body, fds, kind=config.users, parent=parent)
+        self._workers[pidfd] = body["id"]
+        self._poll.register(pidfd, select.POLLIN)
         try:
             if nested:
                 users.write_maps(pid, f"0 {config.own_uid} 1", f"0 {config.own_gid} 1")
             os.write(release, b"1")
+        except OSError as error:
+            if not procfs.has_ended(pidfd):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                raise
+            raise _KilledError("the helper of the engine was killed") from error
         finally:
-            for fd in (mapped, release, pidfd):
-                os.close(fd)
+            os.close(mapped)
+            os.close(release)
 
     def _need_config(self) -> ZygoteConfig:
         if self._config is None:
