@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_TIMEOUT: Final = 60.0
+_TIMEOUT: Final = 4.0
+"""Seconds that work in progress gets to end, before and after the sandboxes are ended."""
+
 _CLEANING_TIMEOUT: Final = 1.0
 """Enough for the files of usual sandboxes; the next engine removes what is left."""
 
@@ -26,6 +28,7 @@ async def shut_down(components: Components, *, kill_sandboxes: bool) -> None:
 
     With ``kill_sandboxes``, end all sandboxes except those paused on disk; else leave them running.
     """
+    components.context.operations.close()
     await components.context.expiry.stop()
     await components.sampler.stop()
     await components.watchdog.stop()

@@ -111,6 +111,7 @@ class Process:
         self._scrollback: Scrollback | None = None
         self._sequences: dict[str, int] = {}
         self._status: int | None = None
+        self._exited = asyncio.Event()
         self._ends_at_exit = False
         self._is_expired = False
         self._is_group_gone = False
@@ -195,7 +196,8 @@ class Process:
         """Send SIGTERM or SIGKILL to the whole process group.
 
         The whole group gets it so that no grandchild stays behind; the end event is that of the
-        leader. Raises ``UnimplementedError`` for other signals.
+        leader. After SIGKILL it returns when the process is gone, or after two seconds: one that
+        is frozen or waits for a disk dies later. Raises ``UnimplementedError`` for other signals.
         """
         if signal not in (signals.SIGTERM, signals.SIGKILL):
             raise UnimplementedError(f"signal {signal} is not supported")
@@ -206,6 +208,10 @@ class Process:
             if self._status is None:
                 raise NotFoundError(f"process with pid {self.pid} not found") from error
         self._settle()
+        if signal == signals.SIGKILL:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_GRACE):
+                    await self._exited.wait()
 
     async def expire(self) -> None:
         """Kill the group at the time limit, and end every subscription with that error.
@@ -234,10 +240,12 @@ class Process:
         """Note the exit code, or minus the signal; only the first report counts."""
         if self._status is None:
             self._status = status
+            self._exited.set()
             self._settle()
 
     def abandon(self, error: SbxError) -> None:
         """End every subscription with ``error`` and close all descriptors."""
+        self._exited.set()
         self._drop_descriptors()
         self._subscribers.finish(error)
         if self._scrollback is not None:

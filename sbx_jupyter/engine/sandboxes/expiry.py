@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LONGEST_SLEEP: Final = 30.0
-"""Seconds. End times are wall-clock times, and that clock may be set during a sleep."""
+"""Seconds. The clock of the event loop stands still while the machine sleeps."""
 
 
 class Expiry:
@@ -34,7 +34,11 @@ class Expiry:
             self._task = None
 
     def schedule(self, sandbox_id: str, at: float) -> None:
-        """Expire the sandbox at Unix time ``at``; replaces the time scheduled before."""
+        """Expire the sandbox at Unix time ``at``; replaces the time scheduled before.
+
+        What counts is how far away that is now: setting the clock later changes nothing.
+        """
+        at = _boot_time() + at - time.time()
         self._due[sandbox_id] = at
         heapq.heappush(self._heap, (at, sandbox_id))
         if self._heap[0] == (at, sandbox_id):
@@ -43,6 +47,10 @@ class Expiry:
             # Replaced entries are dropped when they are due, or here when they are the majority.
             self._heap = [(at, sandbox_id) for sandbox_id, at in self._due.items()]
             heapq.heapify(self._heap)
+
+    def is_scheduled(self, sandbox_id: str) -> bool:
+        """Whether an end time of the sandbox is still to come."""
+        return sandbox_id in self._due
 
     def cancel(self, sandbox_id: str) -> None:
         """Cancel the expiry of the sandbox, if one is scheduled."""
@@ -65,10 +73,15 @@ class Expiry:
             if self._due.get(sandbox_id) != at:
                 heapq.heappop(self._heap)
                 continue
-            remaining = at - time.time()
+            remaining = at - _boot_time()
             if remaining > 0:
                 return min(remaining, _LONGEST_SLEEP)
             heapq.heappop(self._heap)
             del self._due[sandbox_id]
             self._on_expired(sandbox_id)
         return None
+
+
+def _boot_time() -> float:
+    """Seconds since the machine started, those that it slept included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

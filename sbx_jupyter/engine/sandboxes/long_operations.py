@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.state.rows import now
-from sbx_jupyter.errors import FailedPreconditionError, NotFoundError
+from sbx_jupyter.errors import FailedPreconditionError, NotFoundError, UnavailableError
 from sbx_jupyter.isolation.zygote.progress import Progress
 from sbx_jupyter.protocol.disk import OperationKind, OperationPhase, SandboxOperation
 
@@ -58,10 +58,23 @@ class Operations:
 
     def __init__(self) -> None:
         self._works: dict[str, Work] = {}
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Cancel what can be cancelled, and refuse what would begin later: the engine stops."""
+        self._is_closed = True
+        for work in self._works.values():
+            if work.is_cancellable:
+                work.progress.cancel()
 
     @contextlib.contextmanager
     def begin(self, sandbox_id: str, kind: OperationKind) -> Generator[Work]:
-        """List an operation as in progress until the context ends."""
+        """List an operation as in progress until the context ends.
+
+        Raises ``UnavailableError`` for a snapshot or fork when the engine stops.
+        """
+        if self._is_closed and kind != "pause":
+            raise UnavailableError(f"the engine stops: no {kind} is made")
         work = Work(sandbox_id, kind)
         self._works[work.operation_id] = work
         try:

@@ -194,9 +194,9 @@ class Sandboxes:
 
         async def work() -> SandboxRow:
             async with slot.operate("resume"):
-                if auto_pause is not None:
-                    slot.row = replace(slot.row, auto_pause=auto_pause)
-                await self._supervisor.resume(slot, timeout, memory=memory is not False)
+                await self._supervisor.resume(
+                    slot, timeout, memory=memory is not False, auto_pause=auto_pause
+                )
                 return slot.row
 
         return await self._context.tasks.complete(work(), "sbx-resume")

@@ -157,9 +157,12 @@ class Supervisor:
     # Resume
 
     @metered("resume")
-    async def resume(self, slot: Slot, timeout: int, *, memory: bool = True) -> None:
+    async def resume(
+        self, slot: Slot, timeout: int, *, memory: bool = True, auto_pause: bool | None = None
+    ) -> None:
         """Resume a paused sandbox for ``timeout`` seconds; without memory it boots anew.
 
+        ``auto_pause`` replaces the sandbox's setting once it is resumed.
         Raises ``ResourceExhaustedError`` when there are too many sandboxes. After a failure the
         sandbox is paused again.
         """
@@ -172,7 +175,7 @@ class Supervisor:
             else:
                 await self._boot(slot)
                 reached("resume.booted")
-            await self._commit_resumed(slot, timeout)
+            await self._commit_resumed(slot, timeout, auto_pause)
         except BaseException:
             await self._back_to_paused(slot)
             raise
@@ -238,7 +241,7 @@ class Supervisor:
         slot.placed = await context.placement.place(self.plan(slot.row), fresh=False)
         await self.begin(slot)
 
-    async def _commit_resumed(self, slot: Slot, timeout: int) -> None:
+    async def _commit_resumed(self, slot: Slot, timeout: int, auto_pause: bool | None) -> None:
         at = now()
         row = replace(
             slot.row,
@@ -248,6 +251,7 @@ class Supervisor:
             end_at=at + dt.timedelta(seconds=timeout),
             cage=self._placed(slot).cage.to_state(),
             boot_id=self._context.boot_id,
+            auto_pause=slot.row.auto_pause if auto_pause is None else auto_pause,
         )
         before = self._context.store.sandboxes.get(slot.sandbox_id)
         await self._context.commit(
@@ -281,10 +285,8 @@ class Supervisor:
         if slot is None:
             return
         async with slot.lock:
-            if slot.state is not State.RUNNING or slot.row.end_at > now():
-                if slot.state is State.RUNNING:
-                    self._context.expiry.schedule(sandbox_id, slot.row.end_at.timestamp())
-                return
+            if slot.state is not State.RUNNING or self._context.expiry.is_scheduled(sandbox_id):
+                return  # its end was moved meanwhile
             reached("expiry.due")
             try:
                 if slot.row.auto_pause:
