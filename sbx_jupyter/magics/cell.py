@@ -2,96 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sbx_jupyter.errors import SbxError
-from sbx_jupyter.magics.errors import MagicError, one_line_errors
-from sbx_jupyter.magics.parsing import LANGUAGES, Parser, seconds, variable
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.errors import NotFoundError, SbxError
+from sbx_jupyter.magics.background import BackgroundRun
+from sbx_jupyter.magics.cell_options import CellOptions, parse
+from sbx_jupyter.magics.changes import change_tree
+from sbx_jupyter.magics.errors import InterruptedCodeError, MagicError, one_line_errors
+from sbx_jupyter.magics.grid import GridCell, run_in_all
 from sbx_jupyter.magics.running import Job, Runner
+from sbx_jupyter.magics.screen import show_html
 from sbx_jupyter.magics.session import check_alive
+from sbx_jupyter.magics.transfer import Transfer
 
 if TYPE_CHECKING:
     from sbx_jupyter.magics.session import Known, Session
-
-_EXAMPLES: Final = """
-examples:
-  %%sbx                          Python in the sandbox in use, which is made if there is none
-  %%sbx box bash                 bash in the sandbox "box", or in the one in the variable box
-  %%sbx -i data -o answer        send the variable data first, and fetch answer at the end
-  %%sbx --timeout 5m --out run   interrupt after five minutes, keep the Execution in run
-"""
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "%%sbx",
-        description="Run this cell in a sandbox. Nothing of it ever runs in the notebook's kernel.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument(
-        "where",
-        nargs="*",
-        metavar="NAME LANGUAGE",
-        help="a sandbox by name, id or variable (default: the one in use), and python (default), "
-        "bash or javascript",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        metavar="TIME",
-        help="interrupt the code after this time, such as 30 or 5m (default: 5m; 0: never)",
-    )
-    parser.add_argument("--context", metavar="NAME", help="run with variables of their own")
-    parser.add_argument(
-        "--out", type=variable, metavar="VAR", help="keep the Execution in this variable"
-    )
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument(
-        "--stream", action="store_true", help="show output as it comes (the default)"
-    )
-    shown.add_argument("--quiet", action="store_true", help="show errors only")
-    return parser
-
-
-PARSER: Final = _parser()
-
-
-@dataclass(frozen=True, slots=True)
-class CellOptions:
-    """The line of a cell magic."""
-
-    name: str | None = None
-    language: str = "python"
-    context: str | None = None
-    timeout: float | None = None
-    out: str | None = None
-    quiet: bool = False
-    extra: argparse.Namespace = field(default_factory=argparse.Namespace)
-
-
-def parse(line: str) -> CellOptions:
-    """Parse the line after ``%%sbx``. Raises ``MagicError`` and ``HelpShown``."""
-    found = PARSER.parse_line(line)
-    words: list[str] = found.where
-    language = "python"
-    if words and words[-1].lower() in LANGUAGES:
-        language = LANGUAGES[words.pop().lower()]
-    if len(words) > 1:
-        raise MagicError(
-            f"{words[1]!r} is no language; there are python, bash and javascript "
-            "(%%sbx --help shows what there is)"
-        )
-    return CellOptions(
-        name=words[0] if words else None,
-        language=language,
-        context=found.context,
-        timeout=found.timeout,
-        out=found.out,
-        quiet=found.quiet,
-        extra=found,
-    )
+    from sbx_jupyter.magics.usage import Usage
 
 
 class CellMagic:
@@ -107,26 +34,70 @@ class CellMagic:
         if not code.strip():
             raise MagicError("the cell is empty: there is nothing to run")
         with one_line_errors():
+            if options.all:
+                return self._run_in_all(options, code)
             known = self._session.find(options.name)
-            return self._run_in(known, options, code)
+            job = self._prepared(known, options, code)
+            if options.background:
+                return self._start(known, options, job)
+            return self._run_in(known, options, job)
 
-    def _run_in(self, known: Known, options: CellOptions, code: str) -> None:
-        job = self._job(known, options, code)
+    def _run_in(self, known: Known, options: CellOptions, job: Job) -> None:
         runner = Runner(self._session, known)
         outcome = runner.run(job)
         if options.out:
             self._shell.user_ns[options.out] = outcome.execution
+        notes: list[str] = []
+        if options.snapshot:
+            known.last_snapshot = known.box.snapshot().snapshot_id
+            notes.append(f"snapshot {known.last_snapshot}")
+        if outcome.execution.error is None and options.outputs:
+            moved = Transfer(known.box, job.language, job.context).fetch(options.outputs)
+            self._shell.user_ns.update(moved)
+        if options.diff:
+            self._show_changes(known, outcome.usage)
         self._session.extend(known)
-        runner.finish(job, outcome)
+        runner.finish(job, outcome, *notes)
 
-    def _job(self, known: Known, options: CellOptions, code: str) -> Job:
+    def _start(self, known: Known, options: CellOptions, job: Job) -> BackgroundRun:
+        run = BackgroundRun(Portal.current(), known.box.on_portal, known.label, job)
+        if options.out:
+            self._shell.user_ns[options.out] = run
+        return run
+
+    def _run_in_all(self, options: CellOptions, code: str) -> None:
+        members = self._session.find_all(options.name)
+        jobs = [self._prepared(known, options, code) for known in members]
+        try:
+            cells = run_in_all(members, jobs)
+        except KeyboardInterrupt:
+            raise InterruptedCodeError("the code in all forks was interrupted") from None
+        if options.out:
+            self._shell.user_ns[options.out] = {cell.label: cell.execution for cell in cells}
+        if options.diff:
+            for known, cell in zip(members, cells, strict=True):
+                if cell.usage is not None:
+                    self._show_changes(known, cell.usage)
+        failed = [cell.label for cell in cells if cell.failure or _has_error(cell)]
+        if failed:
+            raise MagicError(
+                f"the code failed in {len(failed)} of {len(cells)}: {', '.join(failed)}"
+            )
+
+    def _prepared(self, known: Known, options: CellOptions, code: str) -> Job:
+        """The job for a sandbox, after its variables are sent there."""
         context = None
-        if options.context:
-            try:
+        try:
+            if options.context:
                 context = self._session.context(known, options.context, options.language)
-            except SbxError as error:
-                check_alive(self._session, known, error)
-                raise
+            if options.inputs:
+                transfer = Transfer(known.box, options.language, context)
+                transfer.send(options.inputs, self._shell.user_ns)
+        except SbxError as error:
+            check_alive(self._session, known, error)
+            if isinstance(error, NotFoundError) and options.context:
+                self._session.forget_context(known, options.context)
+            raise
         return Job(
             code=code,
             language=options.language,
@@ -135,4 +106,14 @@ class CellMagic:
             context=context,
             timeout=options.timeout,
             quiet=options.quiet,
+            diff=options.diff,
         )
+
+    def _show_changes(self, known: Known, usage: Usage) -> None:
+        if usage.changes is None:
+            raise MagicError(f"{known.label}: this deployment does not tell what changed")
+        show_html(*change_tree(known.box, usage.changes))
+
+
+def _has_error(cell: GridCell) -> bool:
+    return cell.execution is not None and cell.execution.error is not None

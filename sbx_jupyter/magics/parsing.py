@@ -48,10 +48,6 @@ class Parser(argparse.ArgumentParser):
             if option.startswith("--")
         ]
 
-    def parse_line(self, line: str) -> argparse.Namespace:
-        """Parse a line as a shell would split it. Raises ``MagicError`` and ``HelpShown``."""
-        return self.parse_args(split(line))
-
 
 def split(line: str) -> list[str]:
     """The words of a line. Raises ``MagicError`` for a quote that is not closed."""

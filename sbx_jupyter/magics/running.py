@@ -34,6 +34,11 @@ class Job:
     quiet: bool = False
     diff: bool = False
 
+    @property
+    def language_for_context(self) -> str | None:
+        """The language, unless a context says which it is."""
+        return None if self.context is not None else self.language
+
     def text(self) -> str:
         """The code with the line of the magic in front, so that lines count as in the notebook."""
         if self.language == "python":
@@ -81,7 +86,7 @@ class Runner:
         """Send the code, and show and record its events up to the end."""
         screen = Screen(quiet=job.quiet)
         stream = self._known.box.start_code(
-            job.text(), _language(job), job.context, timeout=job.timeout
+            job.text(), job.language_for_context, job.context, timeout=job.timeout
         )
         try:
             with stream:
@@ -128,7 +133,3 @@ class Runner:
         except SbxError as error:
             check_alive(self._session, self._known, error)
             raise MagicError(f"{self._known.label}: {one_line(error.message, 600)}") from None
-
-
-def _language(job: Job) -> str | None:
-    return None if job.context is not None else job.language

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.diff import Change
 
@@ -103,11 +105,11 @@ async def _nothing() -> None:
 def changes_between(before: Diff | None, after: Diff) -> list[Change]:
     """What changed from one comparison with the template to the next."""
     earlier = {change.path: change for change in before.changes} if before else {}
-    found = [
-        change
-        for change in after.changes
-        if earlier.pop(change.path, None) != change and is_of_the_code(change.path)
-    ]
+    found: list[Change] = []
+    for change in after.changes:
+        was = earlier.pop(change.path, None)
+        if was != change and is_of_the_code(change.path):
+            found.append(_since(was, change))
     # What is listed no more is as in the template again: it was added and is gone, or was restored.
     gone = [
         _undone(change)
@@ -120,6 +122,13 @@ def changes_between(before: Diff | None, after: Diff) -> list[Change]:
 def is_of_the_code(path: str) -> bool:
     """Whether code changed a path, and not the interpreter that runs it."""
     return not (path.startswith(_NOT_THE_CODE) or f"{path}/" in _NOT_THE_CODE or path == "/run")
+
+
+def _since(was: Change | None, change: Change) -> Change:
+    """What was there before the cell was not added by it, whatever the template has."""
+    if was is not None and was.change != "deleted" and change.change == "added":
+        return msgspec.structs.replace(change, change="changed")
+    return change
 
 
 def _undone(change: Change) -> Change:

@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from tests.engine_process import CHECKOUT, engine_process
+from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -48,8 +48,10 @@ class Cell:
 class Notebook:
     """A running kernel, fed cell by cell."""
 
-    def __init__(self, client: NotebookClient) -> None:
+    def __init__(self, client: NotebookClient, engine: EngineProcess) -> None:
         self.client = client
+        self.engine = engine
+        self.boxes: dict[str, str] = {}
         self.count: int | None = None
         """The number of the last cell."""
 
@@ -87,10 +89,10 @@ def kernel(engine, tmp_path_factory):
         for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "E2B_API_KEY"):
             patch.delenv(name, raising=False)
         client = NotebookClient(
-            nbformat.v4.new_notebook(), timeout=60, resources={"metadata": {"path": str(home)}}
+            nbformat.v4.new_notebook(), timeout=40, resources={"metadata": {"path": str(home)}}
         )
         with client.setup_kernel():
-            notebook = Notebook(client)
+            notebook = Notebook(client, engine)
             assert notebook.run("%load_ext sbx_jupyter").error is None
             yield notebook
             notebook.run("%%local\n%sbx default off")
