@@ -22,6 +22,13 @@ NAMES: Final = (
 )
 """The variables that public clients read. Who sets one of them has chosen a deployment."""
 
+PORT_URL_VARIABLE: Final = "SBX_PORT_URL"
+"""Where the user's browser finds ports of sandboxes: ``<this><sandbox id>/<port>/``.
+
+The extension of a Jupyter server sets it for kernels: the server's address, or only the path on it
+where nobody has configured under which host name the browser sees the server.
+"""
+
 _LOCAL_NAMES: Final = ("127.0.0.1", "localhost", ".localhost")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.code.runner import CodeRunner
 from sbx_jupyter.client.commands import Commands
+from sbx_jupyter.client.config import is_loopback
+from sbx_jupyter.client.environment import PORT_URL_VARIABLE
 from sbx_jupyter.client.files import Files
 from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.client.pty import Ptys
@@ -243,6 +246,18 @@ class AsyncSandbox(CodeRunner):
     def get_host(self, port: int) -> str:
         """Return the host name under which one port of the sandbox is served."""
         return self.platform.config.port_host(self.sandbox_id, port, self._domain)
+
+    def get_url(self, port: int) -> str:
+        """Return the address of one port of the sandbox for the user's browser.
+
+        In a kernel of a Jupyter server with the extension it leads through that server, and needs
+        its login; it is only a path where the server does not know its public host name. Elsewhere
+        it is ``get_host`` with a scheme.
+        """
+        if (ports := os.environ.get(PORT_URL_VARIABLE)) is not None:
+            return f"{ports}{self.sandbox_id}/{port}/"
+        host = self.get_host(port)
+        return f"{'http' if is_loopback(host.partition(':')[0]) else 'https'}://{host}/"
 
 
 @contextlib.asynccontextmanager

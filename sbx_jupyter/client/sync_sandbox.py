@@ -159,6 +159,10 @@ class Sandbox(SyncCodeRunner):
         """Return the host name under which one port of the sandbox is served."""
         return self._inner.get_host(port)
 
+    def get_url(self, port: int) -> str:
+        """Return the address of one port for the user's browser; see ``AsyncSandbox.get_url``."""
+        return self._inner.get_url(port)
+
     def _connected(self) -> tuple[Portal, AsyncSandbox]:
         return self._here(), self._inner
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -145,6 +146,8 @@ def create_client(
         trust_env=not local,
         verify=tls.create_context(config.ca_file) if needs_tls else tls.create_refusing_context(),
         headers={"User-Agent": "sbx-jupyter", **(headers or {})},
+        # Cookies of one sandbox would be sent to the others, which share this client.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
         follow_redirects=False,
     )

@@ -22,6 +22,8 @@ from sbx_jupyter.server.connections import Connections
 from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.kernel_environment import KernelEnvironment
 from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
+from sbx_jupyter.server.ports.grants import Grants
+from sbx_jupyter.server.ports.handler import PortHandler
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
 from sbx_jupyter.server.sandboxes import (
     ConnectHandler,
@@ -133,6 +135,12 @@ class SbxExtension(ExtensionApp):
         " `E2B_API_URL`, `E2B_API_KEY` and the other variables that clients read.",
     ).tag(config=True)
 
+    public_url = Unicode(
+        "",
+        help="Where browsers find this server, with its base URL; default: what JupyterHub or"
+        " `c.ServerApp.custom_display_url` say, else the address that it listens on.",
+    ).tag(config=True)
+
     data_dir = Unicode(
         "",
         help="Data directory of the bundled engine; empty: that of the user's shared engine."
@@ -166,6 +174,9 @@ class SbxExtension(ExtensionApp):
 
     deployments: Connections
     """The connections that are open, by name."""
+
+    grants: Grants
+    """Who may use which port of a sandbox by an address alone."""
 
     _environment: KernelEnvironment
 
@@ -215,6 +226,7 @@ class SbxExtension(ExtensionApp):
             ),
             log=self.log,
         )
+        self.grants = Grants()
         self._environment = KernelEnvironment(engine, log=self.log)
         named = self._named_connections()
         opened = {
@@ -242,8 +254,14 @@ class SbxExtension(ExtensionApp):
         return collect_connections(legacy, self.connections, offer_local=self.offer_local)
 
     def initialize_handlers(self) -> None:
-        """Add the routes below ``sbx/api``."""
+        """Add the routes below ``sbx/api`` and ``sbx/port``."""
         self.handlers.extend(HANDLERS)
+        self.handlers.append((r"sbx/port/.*", PortHandler))
+
+    # jupyter_server calls it by this name, with itself, once its own address is known.
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        if self.kernel_environment:
+            self._environment.name_ports(self.public_url or _public_url(serverapp))
 
     async def stop_extension(self) -> None:
         """Close the connections; the engine and its sandboxes keep running."""
@@ -252,3 +270,10 @@ class SbxExtension(ExtensionApp):
             await self.deployments.aclose()
         except SbxError as e:
             self.log.warning("closing the connections to sandboxes: %s", e.message)
+
+
+def _public_url(serverapp: Any) -> str:
+    """Where browsers find the server; below JupyterHub only the path on it may be known."""
+    if "JUPYTERHUB_SERVICE_PREFIX" in os.environ and not serverapp.custom_display_url:
+        return os.environ.get("JUPYTERHUB_PUBLIC_URL", "") or serverapp.base_url
+    return serverapp.public_url

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.environment import NAMES, client_environment
+from sbx_jupyter.client.environment import NAMES, PORT_URL_VARIABLE, client_environment
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.server.relay import Relay
 from sbx_jupyter.server.session_key import SessionKey
@@ -32,6 +33,7 @@ class KernelEnvironment:
         self._relay: Relay | None = None
         self._key: SessionKey | None = None
         self._former: dict[str, str | None] = {}
+        self._ports_url = ""
 
     def apply(self, connection: Connection) -> None:
         """Name ``connection`` to kernels that start from now on.
@@ -39,6 +41,8 @@ class KernelEnvironment:
         Does nothing if the user's own environment names a deployment.
         """
         self.restore()
+        if self._ports_url:
+            self._set(PORT_URL_VARIABLE, self._ports_url)
         if named := self._named_by_user(connection):
             self._log.info("kernels keep the sandboxes that %s names", named)
             return
@@ -48,8 +52,18 @@ class KernelEnvironment:
             self._log.warning("kernels get no sandboxes by default: %s", error)
             return
         for name, value in client_environment(config, os.environ).items():
-            self._former[name] = os.environ.get(name)
-            os.environ[name] = value
+            self._set(name, value)
+
+    def name_ports(self, server_url: str) -> None:
+        """Tell kernels where the browser finds ports of sandboxes: below this server's address."""
+        # Jupyter's own idea of its address may carry a token, which kernels need not have.
+        address = urlsplit(server_url)._replace(query="", fragment="").geturl()
+        self._ports_url = f"{address.rstrip('/')}/sbx/port/"
+        self._set(PORT_URL_VARIABLE, self._ports_url)
+
+    def _set(self, name: str, value: str) -> None:
+        self._former.setdefault(name, os.environ.get(name))
+        os.environ[name] = value
 
     def restore(self) -> None:
         """Give the environment back as it was."""

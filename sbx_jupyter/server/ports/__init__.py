@@ -1,0 +1,1 @@
+"""Pages and services of sandboxes below this server's base URL."""
