@@ -51,8 +51,77 @@ function bundle(value) {
   return data;
 }
 
+// A session runs scripts, which have no static imports: they become awaited dynamic ones. What they
+// import becomes global, so that the same import can come again.
+const importStatement =
+  /import\b\s*(?:([\w$\s{},*]*?[\s}])?from\s*)?(["'])((?:(?!\2)[^\\\n]|\\.)+)\2(?:\s*(?:with|assert)\s*(\{[^}]*\}))?[ \t]*;?/y;
+const skipped =
+  /\s+|\/\/[^\n]*|\/\*[^]*?\*\/|"(?:[^"\\\n]|\\[^])*"|'(?:[^'\\\n]|\\[^])*'|`(?:[^`\\]|\\[^])*`/y;
+
+function bindings(clause) {
+  const braces = clause.match(/\{([^}]*)\}/);
+  const names = (braces ? braces[1] : '').split(',').map((name) => name.trim());
+  const members = names.filter(Boolean).map((name) => {
+    const [given, local = given] = name.split(/\s+as\s+/);
+    return `${given}: globalThis.${local}`;
+  });
+  const [plain, ...others] = clause.replace(/\{[^}]*\}/, '').split(',').map((part) => part.trim());
+  let space = null;
+  for (const part of [plain, ...others].filter(Boolean)) {
+    const star = part.match(/^\*\s*as\s+([\w$]+)$/);
+    if (star) space = star[1];
+    else members.push(`default: globalThis.${part}`);
+  }
+  return { members, space };
+}
+
+function withoutStaticImports(code) {
+  let written = '';
+  let depth = 0;
+  let startsStatement = true;
+  for (let at = 0; at < code.length; ) {
+    skipped.lastIndex = importStatement.lastIndex = at;
+    const blank = skipped.exec(code);
+    if (blank) {
+      if (blank[0].includes('\n') && /^\s/.test(blank[0])) startsStatement = true;
+      else if (!/^[\s/]/.test(blank[0])) startsStatement = false;
+      written += blank[0];
+      at += blank[0].length;
+      continue;
+    }
+    const found = depth === 0 && startsStatement && importStatement.exec(code);
+    if (found) {
+      const [text, clause, , , options] = found;
+      const source = text.match(/(["'])((?:(?!\1)[^\\\n]|\\.)+)\1/)[0];
+      const loaded = `await import(${source}${options ? `, { with: ${options} }` : ''})`;
+      const { members, space } = bindings(clause || '');
+      if (space) written += `void (globalThis.${space} = ${loaded}); `;
+      if (members.length) written += `void ({ ${members.join(', ')} } = ${space || loaded});`;
+      if (!space && !members.length) written += `void (${loaded});`;
+      written += '\n'.repeat(text.split('\n').length - 1);
+      at += text.length;
+      continue;
+    }
+    const character = code[at];
+    if ('([{'.includes(character)) depth += 1;
+    if (')]}'.includes(character)) depth -= 1;
+    startsStatement = ';}'.includes(character);
+    written += character;
+    at += 1;
+    if (/[\w$]/.test(character)) {
+      const word = /[\w$]*/y;
+      word.lastIndex = at;
+      const rest = word.exec(code)[0];
+      written += rest;
+      at += rest.length;
+    }
+  }
+  return written;
+}
+
 async function run(code) {
   if (code.startsWith('\x01')) code = moduleTools.stripTypeScriptTypes(code.slice(1));
+  if (/\bimport\b/.test(code)) code = withoutStaticImports(code);
   const interrupted = new Promise((_, reject) => {
     interrupt = () => reject(new Error('Interrupted'));
   });

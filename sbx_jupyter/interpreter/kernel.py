@@ -18,7 +18,7 @@ from sbx_jupyter.interpreter.launcher import KernelStartError, read_start_error
 if TYPE_CHECKING:
     from sbx_jupyter.interpreter.launcher import Launcher
 
-START_TIMEOUT: Final = 120.0
+START_TIMEOUT: Final = 300.0
 """Seconds; long, for a busy machine. Clients get signs of life meanwhile."""
 QUEUE_SIZE: Final = 64
 """Messages kept for a client that reads slowly; beyond it, reading from the kernel waits."""

@@ -113,7 +113,7 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
 def _run_kernel(kind: str, connection_file: str) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
-    from sbx_jupyter.interpreter import display, program_kernels
+    from sbx_jupyter.interpreter import display, pictures, program_kernels
 
     # The archive that we came in is no place for the user's imports to look.
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".pyz")]
@@ -125,7 +125,14 @@ def _run_kernel(kind: str, connection_file: str) -> None:
     if kind == "python":
         shell: Any = app.shell
         display.install(shell.display_formatter)
+        pictures.install(_show)
     app.start()
+
+
+def _show(picture: Any) -> None:
+    from IPython.display import display as show  # pyright: ignore[reportUnknownVariableType]
+
+    show(picture)
 
 
 def _report_exits(channel: socket.socket, kernels: set[int]) -> None:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 from ipykernel.kernelbase import Kernel
 
 READ_SIZE: Final = 48 * 1024
+_CHECK_TIMEOUT: Final = 120.0
 _PROGRAMS: Final = {"bash": "bash", "javascript": "node", "typescript": "node"}
 
 
@@ -37,7 +38,9 @@ def missing_program(language: str) -> str | None:
 @functools.cache
 def _strips_types() -> bool:
     check = "process.exit(typeof require('module').stripTypeScriptTypes === 'function' ? 0 : 1)"
-    return subprocess.run(["node", "-e", check], check=False, timeout=10).returncode == 0
+    return (
+        subprocess.run(["node", "-e", check], check=False, timeout=_CHECK_TIMEOUT).returncode == 0
+    )
 
 
 class DriverEndedError(Exception):

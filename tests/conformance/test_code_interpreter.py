@@ -105,6 +105,60 @@ def test_bash_keeps_its_variables_and_reports_failure(interpreter):
     assert (execution.error.name, execution.error.value) == ("ExitStatus", "1")
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import fs from 'fs'\nfs.existsSync('/tmp')", "true"),
+        ("import { basename as b, sep } from 'node:path'; b('/x/y') + sep", "'y/'"),
+        ("import os, * as all from 'os'\nall.default === os", "true"),
+        ("import 'fs'\n1 + 1", "2"),
+        ("import {\n  join,\n} from 'path'\njoin('a', 'b')", "'a/b'"),
+        ("const text = `\nimport x from 'y'\n`; text.length", "19"),
+        ("const later = async () => {\nawait import('fs')\n}; await later(); 7", "7"),
+    ],
+)
+def test_javascript_has_static_imports(interpreter, code, text):
+    execution = interpreter.run_code(code, language="javascript")
+
+    assert execution.error is None
+    assert execution.text.strip("'") == text.strip("'")
+
+
+def test_imported_names_stay_and_may_be_imported_again(interpreter):
+    for _ in range(2):
+        interpreter.run_code("import { tmpdir } from 'os'", language="javascript")
+
+    assert interpreter.run_code("tmpdir()", language="javascript").text == "/tmp"
+
+
+def test_a_module_that_is_not_there_is_an_error(interpreter):
+    failed = interpreter.run_code("import x from 'not-there'", language="javascript")
+
+    assert "not-there" in failed.error.value
+
+
+@pytest.mark.parametrize("call", ["picture.show()", "picture.save('/tmp/p.png')"])
+def test_a_picture_is_shown_when_it_is_shown_or_saved(interpreter, call):
+    pytest.importorskip("PIL", reason="Pillow is in sandboxes where this machine has it")
+
+    execution = interpreter.run_code(
+        f"from PIL import Image\npicture = Image.new('RGB', (4, 4))\n{call}"
+    )
+
+    assert execution.error is None
+    assert [bool(result.png) for result in execution.results] == [True]
+
+
+def test_a_picture_that_goes_elsewhere_is_not_shown(interpreter):
+    pytest.importorskip("PIL", reason="Pillow is in sandboxes where this machine has it")
+
+    execution = interpreter.run_code(
+        "import io\nfrom PIL import Image\nImage.new('RGB', (4, 4)).save(io.BytesIO(), 'PNG')"
+    )
+
+    assert execution.results == []
+
+
 def test_javascript_awaits_prints_and_fails(interpreter):
     done = interpreter.run_code(
         "const n = await Promise.resolve(21); console.log('hi'); n * 2", language="js"

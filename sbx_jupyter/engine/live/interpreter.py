@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sbx_jupyter.engine.live.subscriptions import Ended
+from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, ProcessConfig, StartRequest
 
@@ -32,7 +33,11 @@ USER: Final = "user"
 TAG: Final = "_interpreter"
 ARCHIVE_PATH: Final = "/run/sbx-interpreter.pyz"
 ENVS_PATH: Final = "/run/sbx-interpreter.json"
-START_TIMEOUT: Final = 30.0
+START_TIMEOUT: Final = 300.0
+"""Seconds; a start takes one, but callers rather wait than fail on a machine that is busy."""
+_REVIVED_AFTER: Final = 2.0
+"""Seconds that an interpreter must have run to be started again when it ends: one that ends at
+once would end again."""
 _ERROR_TAIL: Final = 2000
 _MAIN: Final = "from sbx_jupyter.interpreter.program import main\nmain()\n"
 
@@ -48,6 +53,9 @@ class Interpreter:
         self._processes = processes
         self._envs = envs
         self._starting = asyncio.Lock()
+        self._listens_since: float | None = None
+        self._tasks = BackgroundTasks()
+        processes.call_at_end(TAG, self._ended)
 
     @property
     def _is_running(self) -> bool:
@@ -61,6 +69,8 @@ class Interpreter:
         """
         async with self._starting:
             if self._is_running:
+                if self._listens_since is None:  # an earlier engine started it
+                    self._listens_since = asyncio.get_running_loop().time()
                 return
             await self._write(ARCHIVE_PATH, await asyncio.to_thread(archive))
             await self._write_envs()
@@ -77,7 +87,18 @@ class Interpreter:
             except TimeoutError:
                 with contextlib.suppress(NotFoundError):
                     await process.signal(9)
-                raise UnavailableError("the code interpreter does not start") from None
+                raise UnavailableError("the code interpreter is still starting") from None
+            self._listens_since = asyncio.get_running_loop().time()
+
+    def abandon(self) -> None:
+        """End what was begun here; the sandbox is gone."""
+        self._tasks.cancel()
+
+    def _ended(self) -> None:
+        """Start it again, also for callers inside, whom the gateway never hears of."""
+        since, self._listens_since = self._listens_since, None
+        if since is not None and asyncio.get_running_loop().time() - since >= _REVIVED_AFTER:
+            self._tasks.spawn(self.start(), "sbx-interpreter")
 
     async def update_envs(self) -> None:
         """Pass changed variables to a running interpreter; new kernels get them.

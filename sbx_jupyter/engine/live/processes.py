@@ -70,6 +70,11 @@ class Processes:
         self._early_exits: dict[int, int] = {}
         self._tasks = BackgroundTasks()
         self._closed_by: SbxError | None = None
+        self._end_callbacks: dict[str, Callable[[], None]] = {}
+
+    def call_at_end(self, tag: str, callback: Callable[[], None]) -> None:
+        """Call ``callback`` whenever a process with this tag has ended in a running sandbox."""
+        self._end_callbacks[tag] = callback
 
     async def start(
         self, request: StartRequest, *, user: str | None = None, timeout: float | None = None
@@ -258,6 +263,8 @@ class Processes:
 
     def _on_end(self, process: Process) -> None:
         self._running.pop(process.pid, None)
+        if (callback := self._end_callbacks.get(process.tag or "")) is not None:
+            callback()
         self._ended[process.pid] = process
         self._unreleased[process.pid] = None
         self._call_later(process, self._settings.retention, self._forget)

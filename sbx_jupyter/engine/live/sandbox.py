@@ -195,6 +195,7 @@ class Sandbox:
         if self.closed.is_set():
             return
         self.closed.set()
+        self._interpreter.abandon()
         self.processes.abandon(reason)
         self.watchers.abandon(reason)
         self._ports.close()

@@ -10,6 +10,7 @@ from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
 from tornado.iostream import IOStream, StreamClosedError
 
+from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.access import ACCESS_TOKEN_HEADER
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from sbx_jupyter.service.answers import reset
@@ -172,10 +173,18 @@ class ForwardedRequest(HTTPMessageDelegate):
         stream = self.client.stream
         if answer.is_finished or answer.is_switched or stream is None or stream.closed():
             return
-        if answer.is_begun:
+        if answer.is_begun or not self._is_sandbox_running():
+            # Part of an answer must not look like all of it; and whether the request had an effect
+            # is unknown when its sandbox ended, which "port is not open" would deny.
             reset(self.client.stream)
             return
         self._fail_with(self._failure()).finish()
+
+    def _is_sandbox_running(self) -> bool:
+        try:
+            return self.service.engine.sandboxes.find_live(self.route.sandbox_id) is not None
+        except SbxError:
+            return False
 
     def _failure(self) -> ErrorResponse:
         """Why there is no response from the sandbox."""
