@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from sbx_jupyter.client.config import SHARED_HOST_DOMAINS, ConnectionConfig
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.client.sync_sandbox import Sandbox
 from sbx_jupyter.errors import InvalidArgumentError
+
+
+class ForeignSandbox(Protocol):
+    """What an object offers that ``adopt`` takes."""
+
+    @property
+    def sandbox_id(self) -> str: ...
+
+    @property
+    def connection_config(self) -> Any:
+        """An object with ``api_url`` and ``api_key``."""
+        ...
 
 
 def is_sandbox(value: object) -> bool:
@@ -46,8 +58,8 @@ def _config_of(foreign: Any) -> ConnectionConfig:
     domain = getattr(foreign, "sandbox_domain", None) or getattr(config, "domain", None)
     # A fixed address serves all sandboxes: neither the id nor a shared domain is part of it.
     address = getattr(foreign, "envd_api_url", None)
-    shared = domain in SHARED_HOST_DOMAINS
-    is_fixed = isinstance(address, str) and sandbox_id not in address and not shared
+    is_shared = domain in SHARED_HOST_DOMAINS and address == f"https://sandbox.{domain}"
+    is_fixed = isinstance(address, str) and sandbox_id not in address and not is_shared
     return ConnectionConfig(
         api_url=str(config.api_url),
         api_key=str(config.api_key),

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from sbx_jupyter.display import reports
+
 OUTPUT_LIMIT: Final = 64 * 1024 * 1024
 """How many characters of a stream are kept, the last ones."""
 
@@ -20,6 +22,11 @@ class CommandResult:
     exit_code: int
     error: str | None = None
     truncated: bool = False
+
+    def _repr_html_(self) -> str:
+        return reports.command(
+            stdout=self.stdout, stderr=self.stderr, exit_code=self.exit_code, error=self.error
+        )
 
 
 class OutputBuffer:

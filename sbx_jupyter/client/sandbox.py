@@ -18,6 +18,7 @@ from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.client.pty import Ptys
 from sbx_jupyter.client.runtime import RuntimeClient
 from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.display import reports
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol import platform as records
 from sbx_jupyter.protocol.runtime import Reading
@@ -32,6 +33,22 @@ if TYPE_CHECKING:
 
 EXIT_SECONDS: Final = 30.0
 """Seconds for which leaving the context of a sandbox may wait until it is killed."""
+
+
+class SandboxList(list[records.ListedSandbox]):
+    """A list of sandboxes, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return reports.sandboxes(
+            (
+                (item.metadata or {}).get("name", ""),
+                item.sandbox_id,
+                item.alias or item.template_id,
+                item.state,
+                f"{item.end_at:%Y-%m-%d %H:%M}",
+            )
+            for item in self
+        )
 
 
 class AsyncSandbox(CodeRunner):
@@ -59,6 +76,9 @@ class AsyncSandbox(CodeRunner):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sandbox_id!r})"
+
+    def _repr_html_(self) -> str:
+        return reports.sandbox(self.sandbox_id, self.template_id, self.platform.config.api_url)
 
     @classmethod
     async def create(
@@ -128,7 +148,8 @@ class AsyncSandbox(CodeRunner):
     ) -> list[records.ListedSandbox]:
         """List the sandboxes of the deployment, newest first."""
         async with _platform_for(config, platform) as (client, owned):
-            found = [item async for item in client.list(metadata=metadata, states=states)]
+            listed = client.list(metadata=metadata, states=states)
+            found = SandboxList([item async for item in listed])
             if owned:
                 await client.aclose()
             return found

@@ -10,6 +10,7 @@ from sbx_jupyter.client.code.sync_runner import SyncCodeRunner
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.client.sync_commands import SyncCommands, SyncPtys
 from sbx_jupyter.client.sync_files import SyncFiles
+from sbx_jupyter.display import reports
 from sbx_jupyter.protocol import platform as records
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Sandbox(SyncCodeRunner):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sandbox_id!r})"
+
+    def _repr_html_(self) -> str:
+        return reports.sandbox(self.sandbox_id, self.template_id, self._config.api_url)
 
     @classmethod
     def create(

@@ -82,3 +82,19 @@ def command(*, stdout: str, stderr: str, exit_code: int, error: str | None) -> s
         f'<div class="sbx-Command">{stream(stdout)}{stream(stderr, is_error=True)}'
         f'<div style="{style}">{escaped(ended)}</div></div>'
     )
+
+
+def sandbox(sandbox_id: str, template: str, address: str) -> str:
+    """Which sandbox it is; nothing is asked for it, so that showing it never waits."""
+    rows = [("id", sandbox_id), ("template", template), ("at", address)]
+    return card("Sandbox", rows)
+
+
+def entry(name: str, kind: str, path: str, details: Iterable[tuple[str, str]]) -> str:
+    """One file, directory or link."""
+    return card(name, [("path", path), ("kind", kind), *details])
+
+
+def sandboxes(rows: Iterable[Sequence[str]]) -> str:
+    """A list of sandboxes: name, id, template, state and end of each."""
+    return table(["name", "sandbox", "template", "state", "ends (UTC)"], rows)

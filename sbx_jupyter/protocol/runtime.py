@@ -52,6 +52,18 @@ class EntryInfo(Message, frozen=True):
     metadata: dict[str, str] | None = None
     is_symlink: bool = False
 
+    def _repr_html_(self) -> str:
+        from sbx_jupyter.display import reports, text
+
+        kind = self.type.removeprefix("FILE_TYPE_").lower()
+        details = [("size", text.size(self.size))] if kind == "file" else []
+        if self.symlink_target is not None:
+            details.append(("points to", self.symlink_target))
+        if self.modified_time is not None:
+            details.append(("modified", f"{self.modified_time:%Y-%m-%d %H:%M:%S}"))
+        details.append(("permissions", f"{self.permissions} {self.owner} {self.group}".strip()))
+        return reports.entry(self.name, kind, self.path, details)
+
 
 class PathRequest(Message, frozen=True):
     path: str = ""

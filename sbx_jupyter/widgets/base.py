@@ -9,12 +9,16 @@ import anywidget
 from traitlets import Unicode
 
 from sbx_jupyter.client import AsyncSandbox, Sandbox
+from sbx_jupyter.client.adoption import ForeignSandbox, adopt, is_sandbox
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.widgets.comm_handler import CommHandler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+Shown = Sandbox | AsyncSandbox | ForeignSandbox
+"""What a widget shows."""
 
 STATIC: Final = Path(__file__).resolve().parents[1] / "static"
 
@@ -37,9 +41,13 @@ class SandboxWidget(anywidget.AnyWidget):
     height = Unicode("360px", help="The height of the view, in CSS units.").tag(sync=True)
 
     def __init__(
-        self, sandbox: Sandbox | AsyncSandbox, *, pid: int | None = None, **traits: Any
+        self,
+        sandbox: Shown,
+        *,
+        pid: int | None = None,
+        **traits: Any,
     ) -> None:
-        """Show ``sandbox``.
+        """Show ``sandbox``, also one that the ``e2b`` package opened.
 
         Raises ``InvalidArgumentError`` for an object that is not a sandbox,
         ``FailedPreconditionError`` when the front end is not built.
@@ -88,6 +96,6 @@ def connect_on(portal: Portal, sandbox: object) -> AsyncSandbox:
         return sandbox.on_portal
     if isinstance(sandbox, AsyncSandbox):
         return AsyncSandbox(portal.platform(sandbox.platform.config), sandbox.record)
-    raise InvalidArgumentError(
-        f"a widget shows a Sandbox or an AsyncSandbox, not a {type(sandbox).__name__}"
-    )
+    if is_sandbox(sandbox):
+        return adopt(sandbox).on_portal
+    raise InvalidArgumentError(f"a widget shows a sandbox, not a {type(sandbox).__name__}")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traitlets import Unicode
 
-from sbx_jupyter.widgets.base import SandboxWidget
-
-if TYPE_CHECKING:
-    from sbx_jupyter.client import AsyncSandbox, Sandbox
+from sbx_jupyter.widgets.base import SandboxWidget, Shown
 
 
 class FileBrowser(SandboxWidget):
@@ -19,7 +16,7 @@ class FileBrowser(SandboxWidget):
 
     path = Unicode("/home/user", help="The directory that is shown first.").tag(sync=True)
 
-    def __init__(self, sandbox: Sandbox | AsyncSandbox, **traits: Any) -> None:
+    def __init__(self, sandbox: Shown, **traits: Any) -> None:
         """Show ``sandbox``, starting at the trait ``path``."""
         traits.setdefault("title", "Files of the sandbox")
         super().__init__(sandbox, **traits)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sbx_jupyter.widgets.base import SandboxWidget
-
-if TYPE_CHECKING:
-    from sbx_jupyter.client import AsyncSandbox, Sandbox
+from sbx_jupyter.widgets.base import SandboxWidget, Shown
 
 
 class MetricsChart(SandboxWidget):
@@ -15,7 +12,7 @@ class MetricsChart(SandboxWidget):
 
     bundle = "metrics.js"
 
-    def __init__(self, sandbox: Sandbox | AsyncSandbox, **traits: Any) -> None:
+    def __init__(self, sandbox: Shown, **traits: Any) -> None:
         """Show ``sandbox``."""
         traits.setdefault("title", "Resources of the sandbox")
         traits.setdefault("height", "240px")

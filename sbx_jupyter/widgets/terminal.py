@@ -9,10 +9,10 @@ from traitlets import Int
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.widgets.base import SandboxWidget, connect_on, read_bundle
+from sbx_jupyter.widgets.base import SandboxWidget, Shown, connect_on, read_bundle
 
 if TYPE_CHECKING:
-    from sbx_jupyter.client import AsyncSandbox, Sandbox
+    from sbx_jupyter.client import AsyncSandbox
 
 
 class Terminal(SandboxWidget):
@@ -28,9 +28,7 @@ class Terminal(SandboxWidget):
 
     pid = Int(read_only=True, help="The process id of the terminal's shell.").tag(sync=True)
 
-    def __init__(
-        self, sandbox: Sandbox | AsyncSandbox, *, pid: int | None = None, **traits: Any
-    ) -> None:
+    def __init__(self, sandbox: Shown, *, pid: int | None = None, **traits: Any) -> None:
         """Start a login shell in ``sandbox``, or show the existing terminal of process ``pid``."""
         read_bundle(self.bundle)
         if pid is None:
