@@ -14,10 +14,11 @@ from sbx_jupyter.isolation.stored.merged_tree import (
     lookup,
     open_directory,
 )
-from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
 MAX_CHANGES: Final = 100_000
 _MAX_LOOKED_UP: Final = 20_000_000
@@ -90,6 +91,9 @@ class Comparison:
 
 
 def _change(path: str, mine: os.stat_result | None, other: os.stat_result | None) -> Change | None:
+    # Not above: the rest of isolation needs nothing but the standard library.
+    from sbx_jupyter.protocol.diff import Change
+
     kind: ChangeKind
     if mine is None:
         if other is None:

@@ -16,12 +16,13 @@ from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.isolation.stored.archive import write_archive
 from sbx_jupyter.isolation.stored.comparison import MAX_CHANGES, Comparison
 from sbx_jupyter.isolation.stored.merged_tree import Layer
-from sbx_jupyter.isolation.stored.volume_content import VolumeContent
-from sbx_jupyter.protocol.diff import Diff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
+    from sbx_jupyter.protocol.diff import Diff
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -95,10 +96,15 @@ class StoredTrees:
 
     def volume(self, volume_id: str, *, real_ids: bool) -> VolumeContent:
         """The content of a volume."""
+        from sbx_jupyter.isolation.stored.volume_content import VolumeContent
+
         return VolumeContent(self._path(f"volumes/{volume_id}"), real_ids=real_ids)
 
     def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
         """The first 100,000 differences of two stacks; ``on_stock``: above the stock layer."""
+        # Not above: the rest of isolation needs nothing but the standard library.
+        from sbx_jupyter.protocol.diff import Diff
+
         is_cut = threading.Event()
         found = self._comparison(stacks, on_stock).changes(is_cut.set)
         changes = list(itertools.islice(found, MAX_CHANGES + 1))
