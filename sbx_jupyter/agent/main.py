@@ -76,6 +76,7 @@ class Agent:
         self._greeted = False
         self._sandbox_id = setup.get("sandbox_id", "")
         root = setup.get("root", "")
+        self._supervision = Supervision.from_setup(setup)
         self._users = Users(virtual=setup.get("users") == "virtual", root=root)
         self._budget = TimeBudget()
         self._files = Files(self._users, root, budget=self._budget)
@@ -84,7 +85,7 @@ class Agent:
             self._files,
             root,
             setup.get("terminals"),
-            Supervision.from_setup(setup),
+            self._supervision,
             setup.get("open_files", 0),
         )
         self._watches = Watches(self._users, self._files, self._budget)
@@ -129,6 +130,7 @@ class Agent:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         self._poll.register(wakeup, select.POLLIN)
         self._poll.register(self._listener, select.POLLIN)
+        keeper = self._supervision if self._watch_keeper() else None
         self._report_exits()
         while True:
             for fd, events in self._poll.poll():
@@ -141,6 +143,15 @@ class Agent:
                     self._serve_channel(events)
                 elif fd in self._workers:
                     self._finish_apart(fd)
+                elif keeper is not None and fd == keeper.door:
+                    keeper.end_all()
+
+    def _watch_keeper(self) -> bool:
+        """Ask to be told of the end of a keeper; whether there is one to be told of."""
+        if self._supervision is None or not self._supervision.outlive_keeper():
+            return False
+        self._poll.register(self._supervision.door, 0)
+        return True
 
     def _accept(self) -> None:
         try:

@@ -1,13 +1,16 @@
 """What holds a program where Landlock does not: a filter that asks the keeper about some calls.
 
 The keeper stands outside of the sandbox. Each program puts the filter on itself before its
-``exec`` and hands the keeper the filter's listener; without that no program starts.
+``exec`` and hands the keeper the filter's listener; without that no program starts. When the keeper
+dies, its guardian ends the sandbox, and so does the agent, in case both were killed at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 from . import system
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from .operation import Body
 
 _DOOR: Final = 3
@@ -34,6 +39,29 @@ class Supervision:
         """What the zygote said; None where there is no keeper to ask."""
         program = setup.get("filter")
         return Supervision(program, setup["keeper"]) if program else None
+
+    def outlive_keeper(self) -> bool:
+        """Go on when the keeper dies, so that this process can end the sandbox then.
+
+        Says whether it can: the kernel must keep its signals within the sandbox. The end of the
+        keeper is seen at the ``door``. Raises ``OSError``.
+        """
+        try:
+            os.kill(os.getppid(), 0)
+        except PermissionError:
+            # Not SIGKILL, as before: and a program may have stopped this process.
+            system.set_parent_death_signal(signal.SIGCONT)
+            return True
+        except ProcessLookupError:
+            pass
+        return False
+
+    @staticmethod
+    def end_all() -> NoReturn:
+        """End every process of the sandbox, this one last; only after ``outlive_keeper``."""
+        with contextlib.suppress(OSError):
+            os.kill(-1, signal.SIGKILL)  # all that it may signal: a fork cannot escape it
+        os._exit(0)
 
     def keep_only_door(self) -> None:
         """Close every descriptor above the standard ones but the way to the keeper."""

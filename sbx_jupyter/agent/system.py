@@ -12,6 +12,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _CLOSE_RANGE: Final = 436
+_PR_SET_PDEATHSIG: Final = 1
 _RT_SIGACTION: Final = 13 if platform.machine() == "x86_64" else 134
 _LIBRARY_SIGNALS: Final = (32, 33)
 _SECCOMP: Final = 317 if platform.machine() == "x86_64" else 277
@@ -68,6 +69,11 @@ def install_filter(program: bytes) -> int:
     flags = ctypes.c_ulong(_NEW_LISTENER | _WAIT_KILLABLE_RECV)
     mode = ctypes.c_long(_SET_MODE_FILTER)
     return _checked(_libc.syscall(ctypes.c_long(_SECCOMP), mode, flags, record))
+
+
+def set_parent_death_signal(number: int) -> None:
+    """Have a signal sent to this process when its parent dies, and no other. Raises ``OSError``."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number)))
 
 
 def file_system_kind(path: str) -> int:

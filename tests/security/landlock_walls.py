@@ -134,7 +134,7 @@ async def follow_links(fence: Fence, home: Path) -> str:
 
 
 async def kill_keepers(fence: Fence, data: Path) -> dict[str, object]:
-    """What keepers leave behind when they or their guardians are killed at any moment."""
+    """What is left when keepers, their guardians or both are killed at any moment."""
     chance = random.Random(20)
     for index in range(ROUNDS):
         mark = f"left-by-round-{index}-of-{os.getpid()}"
@@ -145,12 +145,14 @@ async def kill_keepers(fence: Fence, data: Path) -> dict[str, object]:
                 await async_until(lambda mark=mark: len(_marked(mark)) >= 3)
             if index % 3 == 0:
                 await inside.cage.freeze()
-            victim = inside.cage.pid if index % 4 != 3 else _guardian_of(inside.cage.pid)
+            keeper, guardian = inside.cage.pid, _guardian_of(inside.cage.pid)
+            victims = [[keeper], [guardian], [guardian, keeper], [keeper, guardian]][index % 4]
             if index % 7 == 0:
                 os.kill(inside.cage.pid, signal.SIGTERM)
             await asyncio.sleep(chance.random() * 0.03)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
+            for victim in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
             await inside.cage.wait_dead()
             try:
                 await async_until(lambda mark=mark: not _marked(mark), timeout=10)
