@@ -21,6 +21,7 @@ from sbx_jupyter.client.transport import raise_for_status
 from sbx_jupyter.display import reports
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol import platform as records
+from sbx_jupyter.protocol.access import ACCESS_TOKEN_HEADER
 from sbx_jupyter.protocol.runtime import Reading
 
 if TYPE_CHECKING:
@@ -263,6 +264,13 @@ class AsyncSandbox(CodeRunner):
         """Return the engine's isolation report; ``None`` where the deployment has none."""
         described = await self.platform.engine_info()
         return None if described is None else described.get("isolation", described)
+
+    def port_address(self, port: int) -> tuple[str, dict[str, str]]:
+        """Return the address under which this process reaches a port, and the headers to send."""
+        headers = self._runtime.headers(port=port)
+        # The sandbox's own programs get these headers, and this one is for its runtime only.
+        headers.pop(ACCESS_TOKEN_HEADER, None)
+        return self._runtime.url("", port), headers
 
     def get_host(self, port: int) -> str:
         """Return the host name under which one port of the sandbox is served."""

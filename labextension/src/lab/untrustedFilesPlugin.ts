@@ -1,6 +1,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { trans } from '../components/translation';
 import type { ISandbox } from '../protocol/sandboxes';
@@ -27,12 +28,21 @@ export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {
     const kernels = new HostKernels(contents, DRIVE_NAME, isSandbox, async (sandboxId, kernel) => {
       const sandbox = await findSandbox(sandboxes, sandboxId);
       const spec = kernelspecs.specs?.kernelspecs[kernel];
+      if (isSandboxed(spec?.metadata)) {
+        return true; // it does not run on the Jupyter server
+      }
       return ask(sandbox === undefined ? sandboxId : displayName(sandbox), spec?.display_name ?? kernel);
     });
     kernels.guardSessions(sessions);
     guardFactories(app.docRegistry, kernels);
   }
 };
+
+/** Whether kernels of a specification run in sandboxes. */
+function isSandboxed(metadata: ReadonlyPartialJSONObject | undefined): boolean {
+  const provisioner = metadata?.['kernel_provisioner'] as { provisioner_name?: string } | undefined;
+  return provisioner?.provisioner_name === 'sbx-provisioner';
+}
 
 /** Guards the documents of every viewer, also of those that are registered later. */
 function guardFactories(registry: DocumentRegistry, kernels: HostKernels): void {

@@ -1,0 +1,266 @@
+"""Keeps the messages of a sandboxed kernel from acting in the page.
+
+A notebook trusts what its kernel sends: it runs scripts in results, opens comms with code of the
+kernel's choice, and shows help as HTML. A kernel in a sandbox is hostile, so each of its messages
+is checked here, cut down to what can do no harm, and signed again with the key that the page's side
+knows. The kernel never learns that key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from sbx_jupyter.display.bundle import cut_text, safe_bundle
+from sbx_jupyter.display.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DELIMITER: Final = b"<IDS|MSG>"
+WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+
+Content = dict[str, Any]
+
+_FIELDS: Final = {
+    "text/plain": "text",
+    "text/html": "html",
+    "image/png": "png",
+    "image/jpeg": "jpeg",
+    "image/svg+xml": "svg",
+    "text/markdown": "markdown",
+    "text/latex": "latex",
+    "application/json": "json",
+    "application/javascript": "javascript",
+    "text/javascript": "javascript",
+    "application/pdf": "pdf",
+}
+_SIZES: Final = ("width", "height")
+
+
+class ForgedMessageError(Exception):
+    """A message that the kernel did not sign, or that is not a message."""
+
+
+class Signer:
+    """Signs and checks messages with the key of one connection file."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, parts: list[bytes]) -> bytes:
+        """The signature of header, parent header, metadata and content."""
+        digest = hmac.new(self._key, digestmod=hashlib.sha256)
+        for part in parts:
+            digest.update(part)
+        return digest.hexdigest().encode()
+
+    def split(self, frames: list[bytes]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+        """The identities, the four signed parts and the buffers of a message.
+
+        Raises ``ForgedMessageError``.
+        """
+        if DELIMITER not in frames:
+            raise ForgedMessageError("no delimiter")
+        at = frames.index(DELIMITER)
+        signature, parts, buffers = (
+            frames[at + 1 : at + 2],
+            frames[at + 2 : at + 6],
+            frames[at + 6 :],
+        )
+        if len(parts) != 4 or not signature or signature[0] != self.sign(parts):
+            raise ForgedMessageError("a wrong signature")
+        return frames[:at], parts, buffers
+
+
+def to_guest(frames: list[bytes], ours: Signer, theirs: Signer) -> list[bytes]:
+    """A message for the kernel, signed with its own key. Raises ``ForgedMessageError``."""
+    identities, parts, buffers = ours.split(frames)
+    return [*identities, DELIMITER, theirs.sign(parts), *parts, *buffers]
+
+
+def from_guest(
+    channel: str, frames: list[bytes], theirs: Signer, ours: Signer
+) -> list[bytes] | None:
+    """What is left of a message of the kernel, signed with our key; ``None`` if nothing is.
+
+    Raises ``ForgedMessageError``.
+    """
+    identities, parts, _ = theirs.split(frames)
+    header, content = _decoded(parts[0]), _decoded(parts[3])
+    keep = _KEPT[channel].get(str(header.get("msg_type")))
+    if keep is None or (kept := keep(content)) is None:
+        return None
+    # Metadata has no use that the page needs, and extensions act on it.
+    parts = [parts[0], parts[1], b"{}", _encoded(kept)]
+    return [*identities, DELIMITER, ours.sign(parts), *parts]
+
+
+def _decoded(raw: bytes) -> Content:
+    try:
+        found: object = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        # Programs may print halves of characters, which only the standard library takes.
+        try:
+            found = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise ForgedMessageError("not JSON") from error
+    except RecursionError as error:
+        raise ForgedMessageError("JSON that is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ForgedMessageError("not a JSON object")
+    return cast("Content", found)
+
+
+def _encoded(content: Content) -> bytes:
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return json.dumps(content).encode()
+
+
+def _whole(content: Content) -> Content:
+    return content
+
+
+def _display(content: Content) -> Content | None:
+    data = content.get("data")
+    if not isinstance(data, dict):
+        return None
+    bundle = cast("dict[str, Any]", data)
+    transient = content.get("transient")
+    shown: Content = {"data": _safe(bundle), "metadata": _sizes(bundle, content.get("metadata"))}
+    if isinstance(transient, dict):
+        display_id = cast("dict[str, Any]", transient).get("display_id")
+        shown["transient"] = {"display_id": str(display_id)} if display_id else {}
+    if "execution_count" in content:
+        shown["execution_count"] = content["execution_count"]
+    return shown
+
+
+def _safe(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    """The formats of a result that cannot act in the page."""
+    if WIDGET in bundle:
+        return {"text/plain": "[a widget is not drawn: the kernel runs in a sandbox]"}
+    fields: dict[str, Any] = {"extra": {}}
+    for kind, value in bundle.items():
+        if (name := _FIELDS.get(kind)) is None:
+            fields["extra"][kind] = value
+        else:
+            fields[name] = value if name == "json" else _text(value)
+    return safe_bundle(fields)
+
+
+def _text(value: Any) -> str:
+    """A text, which the protocol also allows as a list of lines."""
+    return "".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
+
+
+def _sizes(bundle: Mapping[str, Any], metadata: Any) -> dict[str, Any]:
+    """The width and height that pictures should be drawn with."""
+    kept: dict[str, Any] = {}
+    if isinstance(metadata, dict):
+        for kind in ("image/png", "image/jpeg"):
+            asked = cast("dict[str, Any]", metadata).get(kind)
+            if kind in bundle and isinstance(asked, dict):
+                sizes = cast("dict[str, Any]", asked)
+                kept[kind] = {n: sizes[n] for n in _SIZES if isinstance(sizes.get(n), int | float)}
+    return kept
+
+
+def _inspection(content: Content) -> Content:
+    # The page shows help as trusted HTML, so only its text is passed on.
+    return content | {"data": _plain(content.get("data")), "metadata": {}}
+
+
+def _plain(data: Any) -> dict[str, str]:
+    text = cast("dict[str, Any]", data).get("text/plain") if isinstance(data, dict) else None
+    return {} if text is None else {"text/plain": cut_text(_text(text))}
+
+
+def _reply(content: Content) -> Content:
+    payload = content.get("payload")
+    entries = cast("list[Any]", payload) if isinstance(payload, list) else []
+    kept = content | {"payload": [found for entry in entries if (found := _payload(entry))]}
+    expressions = content.get("user_expressions")
+    if isinstance(expressions, dict):
+        values = cast("dict[str, Any]", expressions)
+        kept["user_expressions"] = {name: _expression(value) for name, value in values.items()}
+    return kept
+
+
+def _payload(entry: Any) -> Content | None:
+    if not isinstance(entry, dict):
+        return None
+    found = cast("Content", entry)
+    if found.get("source") == "page":
+        return {"source": "page", "start": 0, "data": _plain(found.get("data"))}
+    if found.get("source") == "set_next_input":
+        # Text for a cell, which runs in this sandbox if somebody runs it.
+        text, _ = clean(_text(found.get("text")))
+        replaces = found.get("replace") is True
+        return {"source": "set_next_input", "text": cut_text(text), "replace": replaces}
+    return None
+
+
+def _expression(value: Any) -> Content:
+    if not isinstance(value, dict):
+        return {}
+    found = cast("Content", value)
+    return found | {"data": _plain(found.get("data")), "metadata": {}}
+
+
+def _completions(content: Content) -> Content:
+    return content | {"metadata": {}}
+
+
+def _kernel_info(content: Content) -> Content:
+    # The page puts these links into its menu.
+    return content | {"help_links": []}
+
+
+def _no_comms(content: Content) -> Content:
+    return {"status": "ok", "comms": {}}
+
+
+_IOPUB: Final[dict[str, Callable[[Content], Content | None]]] = {
+    "status": _whole,
+    "stream": _whole,
+    "error": _whole,
+    "execute_input": _whole,
+    "clear_output": _whole,
+    "debug_event": _whole,
+    "display_data": _display,
+    "update_display_data": _display,
+    "execute_result": _display,
+}
+_SHELL: Final[dict[str, Callable[[Content], Content | None]]] = {
+    "execute_reply": _reply,
+    "inspect_reply": _inspection,
+    "complete_reply": _completions,
+    "is_complete_reply": _whole,
+    "history_reply": _whole,
+    "kernel_info_reply": _kernel_info,
+    "comm_info_reply": _no_comms,
+    "connect_reply": _whole,
+}
+_CONTROL: Final[dict[str, Callable[[Content], Content | None]]] = {
+    "kernel_info_reply": _kernel_info,
+    "interrupt_reply": _whole,
+    "shutdown_reply": _whole,
+    "debug_reply": _whole,
+    "create_subshell_reply": _whole,
+    "delete_subshell_reply": _whole,
+    "list_subshell_reply": _whole,
+}
+_KEPT: Final = {
+    "iopub": _IOPUB,
+    "shell": _SHELL,
+    "control": _CONTROL,
+    "stdin": {"input_request": _whole},
+}
+"""By channel and type: what is kept of the content. Comms and unknown types are not passed on."""

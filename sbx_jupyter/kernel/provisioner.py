@@ -1,0 +1,127 @@
+"""What Jupyter loads to start a kernel in a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
+from traitlets import Unicode
+
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.errors import SbxError
+from sbx_jupyter.kernel.sandbox import KernelSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from jupyter_client.connect import KernelConnectionInfo
+
+T = TypeVar("T")
+
+
+class SandboxProvisioner(KernelProvisionerBase):
+    """Starts the kernel of a specification in a sandbox of the default connection.
+
+    The kernel gets nothing of this process's environment. Restarting keeps the sandbox and its
+    files; shutting down kills a sandbox that was created for the kernel.
+    """
+
+    template: Any = Unicode(
+        "code-interpreter-v1", help="The template of a sandbox that is created for a kernel."
+    ).tag(config=True)
+    sandbox_id: Any = Unicode(
+        "", help="The sandbox to run in. Default: a new one for each kernel."
+    ).tag(config=True)
+
+    # One object on the portal's loop per kernel; jupyter_client calls us on whatever loop it has.
+    _sandbox: KernelSandbox | None = None
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def has_process(self) -> bool:
+        return self._sandbox is not None and self._sandbox.exit_code is None
+
+    async def poll(self) -> int | None:
+        """``None`` while the kernel runs, else its exit status."""
+        return 0 if self._sandbox is None else self._sandbox.exit_code
+
+    async def wait(self) -> int | None:
+        """Wait for the end of the kernel and return its exit status."""
+        if self._sandbox is None:
+            return 0
+        return await self._run(self._sandbox.ended())
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel and all that it started."""
+        if self._sandbox is not None:
+            await self._run(self._sandbox.signal(signum))
+
+    async def kill(self, restart: bool = False) -> None:
+        """Kill the kernel; the sandbox stays until ``cleanup``."""
+        if self._sandbox is not None:
+            await self._run(self._sandbox.end_kernel())
+
+    async def terminate(self, restart: bool = False) -> None:
+        """Ask the kernel to end."""
+        await self.send_signal(signal.SIGTERM)
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Close the channels; without a restart, also end the sandbox."""
+        if self._sandbox is not None:
+            if restart:
+                await self._run(self._sandbox.end_kernel())
+            else:
+                sandbox, self._sandbox = self._sandbox, None
+                await self._run(sandbox.aclose())
+        if self._folder is not None and not restart:
+            self._folder.cleanup()
+            self._folder = None
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Give the kernel's sockets a folder of their own, and write the connection file."""
+        manager: Any = self.parent
+        kwargs.pop("extra_arguments", None)
+        kwargs.pop("transport_encryption", None)
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="sbx-kernel-")
+            manager.transport = "ipc"
+            manager.ip = str(Path(self._folder.name) / "k")
+        manager.write_connection_file()
+        self.connection_info: KernelConnectionInfo = manager.get_connection_info()
+        return await super().pre_launch(cmd=list(self.kernel_spec.argv), **kwargs)
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        """Start the kernel in its sandbox. Raises ``RuntimeError`` with the reason."""
+        environment: dict[str, str] = kwargs.get("env") or {}
+        session = environment.get("JPY_SESSION_NAME", "")
+        envs = {**self.kernel_spec.env, **({"JPY_SESSION_NAME": session} if session else {})}
+        try:
+            await self._run(self._start(cmd, envs, PurePosixPath(session).name))
+        except SbxError as error:
+            await self.cleanup()
+            raise RuntimeError(f"The kernel cannot run in a sandbox: {error}") from error
+        return self.connection_info
+
+    async def get_provisioner_info(self) -> dict[str, Any]:
+        """What a later process needs to know: the sandbox."""
+        info = await super().get_provisioner_info()
+        if self._sandbox is not None:
+            info["sandbox_id"] = self._sandbox.sandbox.sandbox_id
+        return info
+
+    async def _start(self, cmd: list[str], envs: dict[str, str], notebook: str) -> None:
+        if self._sandbox is None:
+            self._sandbox = await KernelSandbox.open(
+                sandbox_id=self.sandbox_id or None,
+                template=self.template,
+                metadata={"name": f"kernel of {notebook}" if notebook else "kernel"},
+            )
+        await self._sandbox.start(cmd, dict(self.connection_info), envs)
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` on the portal's loop, which outlives the loops of blocking callers."""
+        return await asyncio.wrap_future(Portal.current().start(work))

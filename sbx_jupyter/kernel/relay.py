@@ -1,0 +1,172 @@
+"""The kernel's channels on this machine: sockets for Jupyter, joined to the guest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import tornado.httpclient
+import tornado.websocket
+import zmq
+import zmq.asyncio
+
+from sbx_jupyter.client import tls
+from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.kernel.guest import CHANNELS, MAX_MESSAGE, TOKEN_HEADER, pack, unpack
+from sbx_jupyter.kernel.messages import ForgedMessageError, Signer, from_guest, to_guest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOG: Final = logging.getLogger(__name__)
+_HEARTBEAT: Final = "hb"
+_FIRST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 2.0
+_CONNECT_TIMEOUT: Final = 10.0
+_LARGE: Final = 256 * 1024
+
+
+class Relay:
+    """Carries messages between Jupyter's sockets and a guest; use it on one event loop.
+
+    ``connection`` is the kernel's connection information on this machine, whose ``ip`` is a path.
+    """
+
+    def __init__(self, connection: dict[str, Any], guest_key: bytes) -> None:
+        key = connection["key"]
+        self._ours = Signer(key if isinstance(key, bytes) else str(key).encode())
+        self._theirs = Signer(guest_key)
+        self._context = zmq.asyncio.Context()
+        self._sockets = [self._bind(name, connection) for name in CHANNELS]
+        self._guest: tornado.websocket.WebSocketClientConnection | None = None
+        self._joined = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.dropped = 0
+        """Messages of the guest that were forged or malformed."""
+
+    def start(self, url: Callable[[], tuple[str, dict[str, str]]], token: str) -> None:
+        """Join the guest, again after each lost connection; ``url`` gives address and headers."""
+        loop = asyncio.get_running_loop()
+        works = [self._pump(number) for number in range(len(CHANNELS))]
+        self._tasks = [loop.create_task(work) for work in [*works, self._stay_joined(url, token)]]
+        for task in self._tasks:
+            task.add_done_callback(_log_failure)
+
+    async def joined(self, timeout: float) -> None:
+        """Wait until the guest is joined. Raises ``UnavailableError`` after ``timeout`` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._joined.wait()
+        except TimeoutError:
+            raise UnavailableError("the sandbox's port cannot be reached from here") from None
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the kernel and all that it started; nothing while not joined."""
+        if self._guest is not None:
+            with contextlib.suppress(tornado.websocket.WebSocketClosedError):
+                await self._guest.write_message(str(number))
+
+    async def aclose(self) -> None:
+        """Close the sockets and the connection."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._leave()
+        self._context.destroy(linger=0)
+
+    def _bind(self, name: str, connection: dict[str, Any]) -> zmq.asyncio.Socket:
+        channel = self._context.socket(zmq.PUB if name == "iopub" else zmq.ROUTER)
+        channel.linger = 0
+        channel.bind(f"ipc://{connection['ip']}-{connection[f'{name}_port']}")
+        return channel
+
+    async def _pump(self, number: int) -> None:
+        """Carry one channel's messages to the guest, for ever."""
+        name = CHANNELS[number]
+        if name == "iopub":
+            return  # nothing goes this way
+        while True:
+            frames: list[bytes] = await self._sockets[number].recv_multipart()
+            if name != _HEARTBEAT:
+                try:
+                    frames = to_guest(frames, self._ours, self._theirs)
+                except ForgedMessageError as error:
+                    _LOG.warning("a message for the kernel is left out: %s", error)
+                    continue
+            await self._send(pack(number, frames))
+
+    async def _send(self, raw: bytes) -> None:
+        while True:
+            await self._joined.wait()
+            if (guest := self._guest) is None:
+                continue
+            try:
+                await guest.write_message(raw, binary=True)
+                return
+            except tornado.websocket.WebSocketClosedError:
+                self._leave()
+
+    async def _stay_joined(self, url: Callable[[], tuple[str, dict[str, str]]], token: str) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                guest = await _connect(*url(), token)
+            except (OSError, tornado.httpclient.HTTPClientError, TimeoutError) as error:
+                _LOG.debug("the kernel's sandbox cannot be reached yet: %s", error)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _LONGEST_DELAY)
+                continue
+            delay = _FIRST_DELAY
+            self._guest = guest
+            self._joined.set()
+            while (raw := await guest.read_message()) is not None:
+                await self._receive(raw)
+            self._leave()
+
+    async def _receive(self, raw: str | bytes) -> None:
+        """Pass a message of the guest on to Jupyter, as far as it is harmless."""
+        try:
+            number, frames = unpack(raw if isinstance(raw, bytes) else raw.encode())
+            name = CHANNELS[number]
+            if name != _HEARTBEAT:
+                # Checking a large message takes long enough to hold up the other kernels.
+                check = functools.partial(from_guest, name, frames, self._theirs, self._ours)
+                kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
+                if kept is None:
+                    return
+                frames = kept
+        except (ForgedMessageError, ValueError) as error:
+            self.dropped += 1
+            _LOG.debug("a message of a sandboxed kernel is left out: %s", error)
+            return
+        await self._sockets[number].send_multipart(frames)  # pyright: ignore[reportUnknownMemberType] - zmq's
+
+    def _leave(self) -> None:
+        self._joined.clear()
+        if self._guest is not None:
+            self._guest.close()
+            self._guest = None
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.error("the channels of a sandboxed kernel are broken", exc_info=error)
+
+
+async def _connect(
+    url: str, headers: dict[str, str], token: str
+) -> tornado.websocket.WebSocketClientConnection:
+    ssl_options = tls.create_context(None) if url.startswith("https:") else None
+    request = tornado.httpclient.HTTPRequest(
+        f"{url.replace('http', 'ws', 1)}/channels",
+        headers={**headers, TOKEN_HEADER: token},
+        connect_timeout=_CONNECT_TIMEOUT,
+        request_timeout=_CONNECT_TIMEOUT,
+        ssl_options=ssl_options,
+    )
+    return await tornado.websocket.websocket_connect(
+        request, max_message_size=2 * MAX_MESSAGE, ping_interval=20
+    )

@@ -1,0 +1,205 @@
+"""What is left of a sandboxed kernel's messages; the whole of what it may send is listed here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sbx_jupyter.kernel.guest import CHANNELS, pack, unpack
+from sbx_jupyter.kernel.messages import (
+    DELIMITER,
+    ForgedMessageError,
+    Signer,
+    from_guest,
+    to_guest,
+)
+
+OURS, THEIRS = Signer(b"ours"), Signer(b"theirs")
+
+
+def message(kind: str, content: dict[str, Any], signer: Signer = THEIRS) -> list[bytes]:
+    parts = [json.dumps(part).encode() for part in ({"msg_type": kind}, {}, {"x": 1}, content)]
+    return [b"peer", DELIMITER, signer.sign(parts), *parts, b"a buffer"]
+
+
+def kept(channel: str, kind: str, content: dict[str, Any]) -> dict[str, Any] | None:
+    """The content that is left, after a check of everything around it."""
+    found = from_guest(channel, message(kind, content), THEIRS, OURS)
+    if found is None:
+        return None
+    identities, parts, buffers = OURS.split(found)
+    assert (identities, buffers) == ([b"peer"], [])
+    assert json.loads(parts[2]) == {}
+    return json.loads(parts[3])
+
+
+@pytest.mark.parametrize("kind", ["comm_open", "comm_msg", "comm_close", "made_up"])
+def test_comms_and_unknown_messages_are_not_passed_on(kind: str):
+    for channel in ("iopub", "shell", "control", "stdin"):
+        assert kept(channel, kind, {"target_name": "jupyter.widget", "data": {}}) is None
+
+
+def test_a_message_on_the_wrong_channel_is_not_passed_on():
+    assert kept("shell", "display_data", {"data": {"text/plain": "x"}}) is None
+    assert kept("iopub", "execute_reply", {"status": "ok"}) is None
+
+
+@pytest.mark.parametrize("kind", ["display_data", "execute_result", "update_display_data"])
+@pytest.mark.parametrize(
+    ("mime", "value"),
+    [
+        ("text/html", "<script>parent.postMessage(1)</script>"),
+        ("application/javascript", "alert(1)"),
+        ("image/svg+xml", "<svg onload='alert(1)'/>"),
+        ("text/markdown", "<img src=x onerror=alert(1)>"),
+        ("text/html", ["<img src=x ", "onerror=alert(1)>"]),
+    ],
+)
+def test_active_results_come_in_frames_or_as_text(kind: str, mime: str, value: Any):
+    shown = kept("iopub", kind, {"data": {"text/plain": "x", mime: value}, "metadata": {mime: {}}})
+    assert shown is not None
+    assert set(shown["data"]) == {"text/plain", "text/html"}
+    html = shown["data"]["text/html"]
+    assert "<script" not in html
+    assert "<svg" not in html
+    assert "<img src=x" not in html
+    if html.startswith("<iframe"):
+        assert 'sandbox="allow-scripts"' in html
+    assert shown["metadata"] == {}
+
+
+def test_widgets_and_unknown_formats_are_told_and_not_drawn():
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/html": "<b>"}
+    shown = kept("iopub", "display_data", {"data": widget})
+    assert shown is not None
+    assert shown["data"] == {"text/plain": "[a widget is not drawn: the kernel runs in a sandbox]"}
+    strange = kept("iopub", "display_data", {"data": {"application/vnd.other+json": {}}})
+    assert strange is not None
+    assert set(strange["data"]) == {"text/plain"}
+
+
+def test_pictures_keep_their_size_and_results_their_number():
+    content = {
+        "data": {"image/png": "aGk="},
+        "metadata": {"image/png": {"width": 5, "onload": "x"}, "isolated": True},
+        "execution_count": 3,
+        "transient": {"display_id": "d", "other": 1},
+    }
+    shown = kept("iopub", "execute_result", content)
+    assert shown is not None
+    assert shown["data"]["image/png"] == "aGk="
+    assert shown["metadata"] == {"image/png": {"width": 5}}
+    assert (shown["execution_count"], shown["transient"]) == (3, {"display_id": "d"})
+
+
+def test_help_is_text():
+    data = {"text/plain": "doc", "text/html": "<script>1</script>"}
+    found = kept("shell", "inspect_reply", {"status": "ok", "found": True, "data": data})
+    assert found is not None
+    assert found["data"] == {"text/plain": "doc"}
+
+
+def test_payloads_are_text_and_unknown_ones_are_left_out():
+    payload = [
+        {"source": "page", "data": {"text/plain": "p", "text/html": "<b>"}},
+        {"source": "set_next_input", "text": "x = 1", "replace": True},
+        {"source": "ask_exit"},
+        {"source": "edit_magic", "filename": "/etc/passwd"},
+        7,
+    ]
+    expressions = {"a": {"status": "ok", "data": {"text/plain": "1", "text/html": "<b>"}}, "b": 2}
+    reply = kept("shell", "execute_reply", {"payload": payload, "user_expressions": expressions})
+    assert reply is not None
+    assert reply["payload"] == [
+        {"source": "page", "start": 0, "data": {"text/plain": "p"}},
+        {"source": "set_next_input", "text": "x = 1", "replace": True},
+    ]
+    assert reply["user_expressions"]["a"]["data"] == {"text/plain": "1"}
+    assert reply["user_expressions"]["b"] == {}
+
+
+def test_links_for_the_menu_and_comms_are_left_out():
+    links = [{"text": "x", "url": "javascript:alert(1)"}]
+    for channel in ("shell", "control"):
+        info = kept(channel, "kernel_info_reply", {"help_links": links, "banner": "b"})
+        assert info is not None
+        assert (info["help_links"], info["banner"]) == ([], "b")
+    assert kept("shell", "comm_info_reply", {"comms": {"1": {}}}) == {"status": "ok", "comms": {}}
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [],
+        [b"x"],
+        [DELIMITER],
+        [DELIMITER, b"", b"{}", b"{}", b"{}", b"{}"],
+        message("status", {}, Signer(b"other")),
+        message("status", {})[:-3],
+    ],
+)
+def test_a_message_that_the_kernel_did_not_sign_is_refused(frames: list[bytes]):
+    with pytest.raises(ForgedMessageError):
+        from_guest("iopub", frames, THEIRS, OURS)
+
+
+def test_a_message_for_the_kernel_is_signed_with_its_own_key():
+    sent = to_guest(message("execute_request", {"code": "1"}, OURS), OURS, THEIRS)
+    identities, parts, buffers = THEIRS.split(sent)
+    assert (identities, buffers) == ([b"peer"], [b"a buffer"])
+    assert json.loads(parts[3]) == {"code": "1"}
+    with pytest.raises(ForgedMessageError):
+        to_guest(message("execute_request", {}, THEIRS), OURS, THEIRS)
+
+
+def test_halves_of_characters_are_passed_on():
+    assert kept("iopub", "stream", {"name": "stdout", "text": "\ud800"}) == {
+        "name": "stdout",
+        "text": "\ud800",
+    }
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=12,
+)
+KINDS = st.sampled_from(
+    ["display_data", "execute_result", "execute_reply", "inspect_reply", "kernel_info_reply"]
+)
+FIELDS = st.sampled_from(
+    ["data", "metadata", "payload", "user_expressions", "transient", "execution_count"]
+)
+BUNDLE = st.dictionaries(
+    st.sampled_from(["text/plain", "text/html", "image/png", "application/json", "text/latex"]),
+    JSON,
+)
+
+
+# A busy machine makes the generation slow.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(CHANNELS[:4]), KINDS, st.dictionaries(FIELDS, JSON | BUNDLE))
+def test_no_content_breaks_the_check(channel: str, kind: str, content: dict[str, Any]):
+    from_guest(channel, message(kind, content), THEIRS, OURS)
+
+
+@given(st.integers(0, len(CHANNELS) - 1), st.lists(st.binary()))
+def test_frames_survive_the_way(channel: int, frames: list[bytes]):
+    assert unpack(pack(channel, frames)) == (channel, frames)
+
+
+@given(st.binary())
+def test_bytes_that_are_no_message_are_refused(raw: bytes):
+    try:
+        channel, frames = unpack(raw)
+    except ValueError:
+        return
+    assert pack(channel, frames) == raw

@@ -1,0 +1,222 @@
+"""Kernels in sandboxes, started by ``jupyter_client`` as every front end does it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+
+from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
+from tests.engine_process import CHECKOUT
+from tests.waiting import async_until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from jupyter_client.asynchronous.client import AsyncKernelClient
+
+    from tests.engine_process import EngineProcess
+
+SPECS = CHECKOUT / "sbx_jupyter" / "kernel"
+
+
+class Specs(KernelSpecManager):
+    """The specification of this checkout, under its name."""
+
+    def find_kernel_specs(self) -> dict[str, str]:
+        return {"sbx-python3": str(SPECS / "spec")}
+
+
+@pytest.fixture
+def config(shared_engine: EngineProcess, monkeypatch: pytest.MonkeyPatch) -> ConnectionConfig:
+    monkeypatch.setenv("E2B_API_URL", shared_engine.url)
+    monkeypatch.setenv("E2B_SANDBOX_URL", shared_engine.url)
+    monkeypatch.setenv("E2B_API_KEY", shared_engine.key)
+    return ConnectionConfig.from_env()
+
+
+@pytest.fixture(autouse=True)
+def leave_no_kernels(config: ConnectionConfig) -> Iterator[None]:
+    yield
+    left = asyncio.run(AsyncSandbox.list(config=config))
+    assert not [item.sandbox_id for item in left if is_a_kernels(item)]
+
+
+class Running:
+    """A kernel and a client of it."""
+
+    def __init__(self, manager: AsyncKernelManager, client: AsyncKernelClient) -> None:
+        self.manager = manager
+        self.client = client
+
+    @property
+    def sandbox_id(self) -> str:
+        provisioner: Any = self.manager.provisioner
+        return provisioner._sandbox.sandbox.sandbox_id
+
+    async def run(self, code: str, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The reply's content, and the messages that came meanwhile."""
+        seen: list[dict[str, Any]] = []
+        options = {"allow_stdin": False, "timeout": 30} | options
+        reply = await self.client.execute_interactive(code, output_hook=seen.append, **options)
+        return reply["content"], seen
+
+    async def text(self, code: str) -> str:
+        """What the code printed."""
+        reply, seen = await self.run(code)
+        assert reply["status"] == "ok", reply
+        streams = [m["content"]["text"] for m in seen if m["msg_type"] == "stream"]
+        return "".join(streams).strip()
+
+
+@contextlib.asynccontextmanager
+async def running_kernel() -> AsyncIterator[Running]:
+    manager = AsyncKernelManager(kernel_name="sbx-python3", kernel_spec_manager=Specs())
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        await client.wait_for_ready(timeout=60)
+        yield Running(manager, client)
+    finally:
+        client.stop_channels()
+        await manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+async def kernel(config: ConnectionConfig) -> AsyncIterator[Running]:
+    async with running_kernel() as running:
+        yield running
+
+
+async def test_code_runs_in_the_sandbox_and_sees_nothing_of_this_process(kernel: Running):
+    os.environ["SBX_TEST_SECRET"] = "secret"
+    try:
+        said = await kernel.text(
+            "import os, socket; print(socket.gethostname(), sorted(os.environ))"
+        )
+    finally:
+        del os.environ["SBX_TEST_SECRET"]
+    assert kernel.sandbox_id in said
+    assert "SBX_TEST_SECRET" not in said
+    assert "E2B_API_KEY" not in said
+
+
+async def test_the_sandbox_ends_with_the_kernel(config: ConnectionConfig):
+    async with running_kernel() as running:
+        sandbox_id = running.sandbox_id
+        assert sandbox_id in [item.sandbox_id for item in await AsyncSandbox.list(config=config)]
+        folder = os.path.dirname(running.manager.ip)
+        assert os.path.isdir(folder)
+    assert sandbox_id not in [item.sandbox_id for item in await AsyncSandbox.list(config=config)]
+    assert not os.path.exists(folder)
+
+
+async def test_a_restart_keeps_the_files_and_forgets_the_variables(kernel: Running):
+    await kernel.text("x = 1; open('kept.txt', 'w').write('kept')")
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+    assert await kernel.text("print(open('kept.txt').read(), 'x' in globals())") == "kept False"
+
+
+async def test_an_interrupt_reaches_the_code(kernel: Running):
+    code = "import time\nprint('on', flush=True)\ntime.sleep(60)"
+    running = asyncio.create_task(kernel.run(code, timeout=50))
+    await asyncio.sleep(0.5)
+    begun = time.monotonic()
+    await kernel.manager.interrupt_kernel()
+    reply, _ = await running
+    assert reply["ename"] == "KeyboardInterrupt"
+    assert time.monotonic() - begun < 5
+
+
+async def test_code_can_ask_for_input(kernel: Running):
+    def answer(_: dict[str, Any]) -> None:
+        kernel.client.input("Ada")
+
+    reply, seen = await kernel.run(
+        "print('Hello', input('who? '))", allow_stdin=True, stdin_hook=answer
+    )
+    assert reply["status"] == "ok"
+    assert "Hello Ada" in "".join(m["content"].get("text", "") for m in seen)
+
+
+async def test_a_kernel_that_dies_is_noticed_and_can_be_restarted(kernel: Running):
+    kernel.client.execute("import os; os._exit(7)")
+    provisioner: Any = kernel.manager.provisioner
+    await async_until(lambda: provisioner._sandbox.exit_code is not None)
+    assert await provisioner.poll() == 7
+    assert not await kernel.manager.is_alive()
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+    assert await kernel.text("print(2)") == "2"
+
+
+async def test_what_the_kernel_sends_by_itself_is_kept_from_the_page(kernel: Running):
+    code = """
+from comm import create_comm
+from IPython.display import HTML, Javascript, display
+create_comm(target_name="jupyter.widget", data={"state": {"_esm": "alert(1)"}})
+display(HTML("<script>alert(1)</script>"), Javascript("alert(1)"))
+"""
+    reply, seen = await kernel.run(code)
+    assert reply["status"] == "ok", reply
+    assert not [m for m in seen if m["msg_type"].startswith("comm")]
+    shown = [m["content"]["data"]["text/html"] for m in seen if m["msg_type"] == "display_data"]
+    assert len(shown) == 2
+    assert all(html.startswith("<iframe") and 'sandbox="allow-scripts"' in html for html in shown)
+
+
+async def test_messages_with_a_forged_signature_are_dropped(kernel: Running):
+    code = """
+import zmq
+from ipykernel.kernelapp import IPKernelApp
+socket = IPKernelApp.instance().iopub_socket
+for frames in ([b"x"], [b"<IDS|MSG>", b"bad", b"{}", b"{}", b"{}", b"{}"], [b"<IDS|MSG>"] * 9):
+    socket.send_multipart(frames)
+print("sent")
+"""
+    assert await kernel.text(code) == "sent"
+    provisioner: Any = kernel.manager.provisioner
+    await async_until(lambda: provisioner._sandbox._relay.dropped >= 3)
+    assert await kernel.text("print(1)") == "1"
+
+
+async def test_a_flood_of_output_leaves_the_kernel_usable(kernel: Running):
+    reply, _ = await kernel.run("for _ in range(2000): print('x' * 10_000)")
+    assert reply["status"] == "ok"
+    assert await kernel.text("print(1)") == "1"
+
+
+async def test_a_kernel_that_cannot_start_says_why(config: ConnectionConfig):
+    manager = AsyncKernelManager(kernel_name="sbx-python3", kernel_spec_manager=Specs())
+    assert manager.kernel_spec is not None
+    manager.kernel_spec.argv = ["no-such-program", "{connection_file}"]
+    with pytest.raises(RuntimeError, match="there is no no-such-program in the sandbox"):
+        await manager.start_kernel()
+    assert not [item for item in await AsyncSandbox.list(config=config) if is_a_kernels(item)]
+
+
+def is_a_kernels(item: Any) -> bool:
+    return (item.metadata or {}).get("name") == "kernel"
+
+
+@pytest.mark.usefixtures("config")
+async def test_a_notebook_is_executed_by_nbclient(tmp_path: Any):
+    cells = [nbformat.v4.new_code_cell(source) for source in ("x = 20", "print(x + 1)")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    manager = AsyncKernelManager(kernel_name="sbx-python3", kernel_spec_manager=Specs())
+    client = NotebookClient(
+        notebook, km=manager, timeout=60, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    await client.async_execute()
+    await manager.shutdown_kernel(now=True)
+    assert notebook.cells[1]["outputs"][0]["text"] == "21\n"
