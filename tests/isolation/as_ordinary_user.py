@@ -27,7 +27,7 @@ COMMANDS = {
     "mount": ("root", "mount -t tmpfs x /mnt 2>/dev/null || echo denied"),
     "userns": ("user", "unshare -U true 2>/dev/null || echo denied"),
     "agent": ("root", "cat /proc/1/environ 2>/dev/null || echo denied"),
-    "home": ("root", "ls -A /root/.ssh /etc/shadow 2>/dev/null; ls /home"),
+    "home": ("root", "ls -A /root/.ssh 2>/dev/null; cut -d: -f2 /etc/shadow | sort -u; ls /home"),
     "bomb": (
         "user",
         "python -c 'import os, time\nmade = []\ntry:\n    while True:\n        pid = os.fork()\n"
