@@ -124,6 +124,10 @@ class Cage:
         """Whether a control group holds the sandbox to its memory."""
         return self._group.holds_memory
 
+    def tcp_bytes(self) -> int | None:
+        """Memory of TCP that no memory limit counts; ``None`` where there is none such."""
+        return self._group.tcp_bytes()
+
     def members(self) -> list[int]:
         """The processes of the sandbox but its agent, by their ids outside; blocking."""
         return descendants.members(self.pid, kept=self.kept)

@@ -72,8 +72,11 @@ HOLDERS: Final[dict[str, dict[str, Holder]]] = {
     "tcp_memory": {
         CGROUP_V2: _OF_MEMORY,
         CGROUP_V1: Holder(
-            Word.LIMITED,
-            "`memory.kmem.tcp.limit_in_bytes`: a quarter of the memory, in addition to it.",
+            Word.WATCHED,
+            "The kernel brakes from a quarter of the memory on"
+            " (`memory.kmem.tcp.limit_in_bytes`), but gives each socket its least buffers. When"
+            " they are more than half of the memory, which they add to, the engine ends the"
+            " processes with the most.",
         ),
         WATCHDOG: Holder(
             Word.WATCHED, "The buffers of all sockets count with the memory of the sandbox."

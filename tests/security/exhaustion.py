@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.security import outside
-from tests.security.attacks import LANDLOCK, NAMESPACES
+from tests.security import holding, outside
+from tests.security.attacks import LANDLOCK, NAMESPACES, TIERS
 from tests.security.attempts import (
     Exhaustion,
     engine_stays_small,
@@ -362,4 +362,22 @@ ATTACKS = [
         holds=(printed("True"),),
         tiers=NAMESPACES,
     ),
+]
+
+_HELD = (
+    ("disk", holding.DISK, "names like those of memory", TIERS),
+    ("disk", holding.DISK, "in flight in a stream", TIERS),
+    ("memory", holding.MEMORY, "memory files that nobody maps", TIERS),
+    ("memory", holding.MEMORY, "memory files in flight", TIERS),
+    ("memory", holding.MEMORY, "a process whose first thread has ended", TIERS),
+    # A control group of root's engine limits these instead of ending the program.
+    ("memory", holding.MEMORY, "buffers of TCP", NAMESPACES[1:]),
+)
+"""What hides from a look at names and address spaces; engines of ordinary users find it too."""
+
+ATTACKS += [
+    Exhaustion(
+        resource, name, holding.program(programs[name], 12), (stopped,), seconds=25, tiers=tiers
+    )
+    for resource, programs, name, tiers in _HELD
 ]

@@ -131,7 +131,8 @@ def on_quota(quota_disk: Path) -> Tried:
 @pytest.fixture(scope="module")
 def on_plain() -> Tried:
     with tempfile.TemporaryDirectory(prefix="plat-plain-", dir="/tmp") as folder:
-        return asyncio.run(try_all(Path(folder, "data"), ON_DISK, DISK_MB, "root"))
+        programs = {**ON_DISK, "many connections": holding.MANY_CONNECTIONS}
+        return asyncio.run(try_all(Path(folder, "data"), programs, DISK_MB, "root"))
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +151,7 @@ def without_groups() -> Tried:
 
 async def hold(engine: Engine, sandbox_id: str, body: str, user: str = "user") -> str:
     """Run a program that holds something; what it said before it ended."""
-    place = "/" if user == "root" else "/home/user/"
-    code = f"PLACE = {place!r}\n{holding.program(body, PATIENCE)}"
+    code = holding.program(body, PATIENCE)
     sandbox = await engine.sandboxes.live(sandbox_id)
     request = bash(f"exec python3 -c {_quote(code)}")
     process = await sandbox.processes.start(request, user=user, timeout=PATIENCE + 30)
@@ -184,6 +184,15 @@ def test_a_plain_disk_is_watched_for_what_has_no_name(on_plain: Tried, name: str
     assert on_plain.words["disk"] == on_plain.words["volumes"] == limits.Word.WATCHED
     assert "everything" not in on_plain.said[name]
     assert any("more than its disk" in text for text in on_plain.logged[name])
+
+
+def test_the_memory_of_tcp_is_watched_where_control_groups_count_it_apart(
+    on_plain: Tried,
+) -> None:
+    assert "everything" not in on_plain.said["many connections"]
+    if on_plain.words["memory"] == limits.Word.LIMITED:
+        assert on_plain.words["tcp_memory"] in (limits.Word.WATCHED, limits.Word.LIMITED)
+    assert any("out of memory" in text for text in on_plain.logged["many connections"])
 
 
 @pytest.mark.parametrize("name", holding.MEMORY)

@@ -1,4 +1,4 @@
-"""Keeps a sandbox below its memory limit where no control group does.
+"""Keeps a sandbox below its memory limit where no control group does, or not for TCP.
 
 Once a second, and five times a second near the limit or while the use grows fast, the memory of all
 processes is added up: what they have in their address spaces, memory files that they hold without
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _MAX_AGE: Final = 10.0
 """Seconds after which everything is counted again although no process used the processor."""
 
+_TCP_SHARE: Final = 0.5
+"""The memory of TCP may be this share of the limit where control groups count it apart."""
+
 _SHARE_OF_TIME: Final = 0.1
 """The share of the time that may go into looking at what processes hold."""
 
@@ -66,9 +69,11 @@ class MemoryEnforcer:
 
     async def check(self, placed: Placed) -> bool:
         limits = limits_for(self._slot.row, self._context.config.default_limits)
-        if not limits.memory_mb or placed.cage.holds_memory:
+        if not limits.memory_mb:
             return False
         limit = limits.memory_mb * MIB
+        if placed.cage.holds_memory:
+            return await self._check_tcp(placed, int(limit * _TCP_SHARE))
         await self._look_at_held(placed.cage)
         use = await asyncio.to_thread(_measure, placed.cage, self._held, exact=False)
         if placed.sandbox is not None:
@@ -76,12 +81,27 @@ class MemoryEnforcer:
         if use.total > limit:
             use = await asyncio.to_thread(_measure, placed.cage, self._held, exact=True)
         if use.total > limit:
-            killed = await asyncio.to_thread(_kill_largest, use, limit, self._held)
-            self._held_at = float("-inf")
-            self._context.meters.killed_by_watchdog("memory")
-            text = "A process was killed: out of memory"
-            await log_kill(self._context, self._slot, text, process=killed)
+            await self._kill(use, limit)
         return self._growth.is_fast(use.total, limit)
+
+    async def _check_tcp(self, placed: Placed, limit: int) -> bool:
+        """Check the memory of TCP, where a control group holds all other memory."""
+        used = await asyncio.to_thread(placed.cage.tcp_bytes)
+        if used is None:
+            return False
+        if placed.sandbox is not None:
+            placed.sandbox.unseen_memory_bytes = used
+        if used > limit:
+            self._held = await self._fence.open_files(placed.cage)
+            await self._kill(_Use(used, dict.fromkeys(placed.cage.members(), 0)), limit)
+        return self._growth.is_fast(used, limit)
+
+    async def _kill(self, use: _Use, limit: int) -> None:
+        killed = await asyncio.to_thread(_kill_largest, use, limit, self._held)
+        self._held_at = float("-inf")
+        self._context.meters.killed_by_watchdog("memory")
+        text = "A process was killed: out of memory"
+        await log_kill(self._context, self._slot, text, process=killed)
 
     async def _look_at_held(self, cage: Cage) -> None:
         """Count what no address space shows, if a process has run since the last count."""

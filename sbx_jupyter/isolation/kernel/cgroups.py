@@ -25,10 +25,14 @@ DEFAULT_WEIGHT: Final = 100
 _MAX_WEIGHT: Final = 10_000
 _SHARES_PER_WEIGHT: Final = 1024 / DEFAULT_WEIGHT
 _TCP_SHARE: Final = 4
-"""Version 1 counts the memory of TCP apart: it may be a quarter of the sandbox's, in addition."""
+"""Version 1 counts the memory of TCP apart, and brakes from a quarter of the sandbox's on.
+
+The kernel goes over this for the least buffers of each socket, so it is watched as well.
+"""
 
 _LEAST_TCP: Final = 16 << 20
 _TCP_LIMIT: Final = "memory.kmem.tcp.limit_in_bytes"
+_TCP_USAGE: Final = "memory.kmem.tcp.usage_in_bytes"
 _FREEZE_TIMEOUT: Final = 10.0
 _REMOVE_TIMEOUT: Final = 5.0
 _PREFIX: Final = "sbx-"
@@ -320,6 +324,13 @@ class SandboxGroup:
     def holds_memory(self) -> bool:
         """Whether the memory of the group is limited."""
         return self._of("memory") is not None
+
+    def tcp_bytes(self) -> int | None:
+        """Memory of TCP that counts apart from the other memory; ``None`` where it does not."""
+        memory = self._of("memory")
+        if memory is None or memory == self._v2 or not (memory / _TCP_USAGE).exists():
+            return None
+        return int(_text(memory / _TCP_USAGE))
 
     def oom_kills(self) -> int:
         """How often a process was killed for the memory limit."""

@@ -98,12 +98,14 @@ def _open_files(pid: int, kept: bool) -> dict[str, Any]:
     from sbx_jupyter.isolation.confined import descendants
 
     signal.alarm(_LOOK_TIMEOUT)  # a file may be on a disk that does not answer
-    census = Census(descendants.members(pid, kept=kept))
+    members = descendants.members(pid, kept=kept)
+    census = Census(members)
     if kept:  # it has the namespaces of the machine
         return census.run({}, 0, set()).to_json()
-    in_files, ignored = shared_memory.read_files(pid)
-    shared = in_files + shared_memory.read_segments(pid)
-    return census.run(shared_memory.read_sockets(pid), shared, ignored).to_json()
+    every = [pid, *members]
+    in_files, ignored = shared_memory.read_files(every)
+    shared = in_files + shared_memory.read_segments(every)
+    return census.run(shared_memory.read_sockets(every), shared, ignored).to_json()
 
 
 def _end_with_parent() -> None:

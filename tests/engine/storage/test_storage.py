@@ -232,3 +232,29 @@ def test_what_a_path_needs_no_subvolume_for_is_a_plain_directory(tmp_path: Path)
 
     assert (tmp_path / "made").is_dir()
     assert not subvolumes.is_subvolume(tmp_path / "nowhere")
+
+
+def test_an_image_that_does_not_fit_leaves_no_file_and_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if missing("btrfs").startswith("needs mkfs"):
+        pytest.skip("needs mkfs.btrfs")
+
+    def refuse(descriptor: int, size: int) -> None:
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="too large"):
+        storage.make_image(storage.Plan(tmp_path / "image", tmp_path / "data", SIZE))
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_of_btrfs_has_quotas_from_the_start(disk: storage.Plan):
+    limited = disk.data_dir / "limited"
+    subvolumes.make_folder(limited, 1 << 20)
+    quota = subvolumes.read_quota(limited)
+
+    assert (quota is not None and quota.limit == 1 << 20) == (disk.kind == "btrfs")
+    assert ("btrfs quota enable" in storage.mount_command(disk)) == (disk.kind == "btrfs")
