@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.platform import PlatformClient
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer
 
-_KINDS: Final = ("steps", "images", "uploads", "layers")
+_KINDS: Final = ("steps", "images", "uploads", "layers", "quarantine")
 _WORDS: Final = {
     "steps": "cached build steps",
     "images": "pulled images and their parts",
     "uploads": "uploaded files of builds",
     "layers": "unused layers",
+    "quarantine": "things set aside, in quarantine",
 }
 _SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -34,7 +35,9 @@ def add_to(commands: Commands) -> None:
     disk = add_command(commands, "disk", "list the disk use of everything stored", show_disk)
     disk.add_argument("--json", action="store_true", help="print JSON")
     prune = add_command(commands, "prune", "remove cached files that nothing uses", prune_disk)
-    prune.add_argument("kind", nargs="*", help=f"{', '.join(_KINDS)}; all if none is given")
+    prune.add_argument(
+        "kind", nargs="*", help=f"{', '.join(_KINDS)}; all but the quarantine if none is given"
+    )
     prune.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     prune.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     text = "make a separate file system for the engine"
@@ -83,6 +86,9 @@ def show_disk(options: argparse.Namespace) -> int:
         ("uploads of builds", found.uploads),
     ):
         _print_line("cache", f"{name} ({cache.count})", cache.own_bytes, cache.shared_bytes)
+    for each in found.quarantine:
+        _print_line("quarantine", f"{each.kind} {each.name}", each.own_bytes)
+        print(f"{'':10} since {each.since:%Y-%m-%d %H:%M} in {each.path}: {each.reason}")
     _print_line("engine", "stock root file system", found.stock_bytes)
     _print_line("engine", "database, logs, metrics", found.other_bytes)
     free = f"{show_size(found.free_bytes)} of {show_size(found.disk_bytes)} free"

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from sbx_jupyter.cli import disk, engine, sandboxes, templates
+    from sbx_jupyter.cli import disk, engine, recover, sandboxes, templates
 
     parser = argparse.ArgumentParser(prog="jupyter sbx", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     sandboxes.add_to(commands)
     templates.add_to(commands)
     disk.add_to(commands)
+    recover.add_to(commands)
     return parser
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.agent.procfs import boot_id
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
@@ -34,10 +34,21 @@ from sbx_jupyter.engine.watch.watchdog import Watchdog
 if TYPE_CHECKING:
     from sbx_jupyter.engine.attachments import Attachments
     from sbx_jupyter.engine.state.datadir import DataDir
+    from sbx_jupyter.engine.state.manifests import Manifests
+    from sbx_jupyter.engine.state.quarantine import Quarantine
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.templates.service import Templates
     from sbx_jupyter.engine.watch.meters import Meters
     from sbx_jupyter.isolation.fence import Fence
+
+
+class Kept(NamedTuple):
+    """What an engine keeps on the disk, opened and checked."""
+
+    data_dir: DataDir
+    store: Store
+    manifests: Manifests
+    quarantine: Quarantine
 
 
 @dataclass(slots=True)
@@ -68,13 +79,13 @@ def assemble(
     config: EngineConfig,
     hooks: Hooks,
     meters: Meters,
-    data_dir: DataDir,
-    store: Store,
+    kept: Kept,
     fence: Fence,
 ) -> Components:
     """Make the components and connect them; none of them runs yet."""
-    layers = Layers(data_dir, store, fence)
-    placement = LocalPlacement(data_dir, fence)
+    data_dir, store, manifests, quarantine = kept
+    layers = Layers(data_dir, store, fence, manifests)
+    placement = LocalPlacement(data_dir, fence, manifests)
     slots = Slots(config.max_sandboxes)
     context = Context(
         config=config,
@@ -89,6 +100,7 @@ def assemble(
         meters=meters,
         operations=Operations(),
         hooks=hooks,
+        quarantine=quarantine,
     )
     removal = Removal(context)
     supervisor = Supervisor(context, removal)
@@ -112,7 +124,7 @@ def assemble(
         forks=Forks(context, flattener, capture, creation),
         storage=Storage(
             DiskReporter(context, fence),
-            Pruner(context),
+            Pruner(context, fence),
             Diffs(context, catalog, fence),
         ),
         fence=fence,

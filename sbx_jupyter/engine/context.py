@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.slots import Slots
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.history import History
+    from sbx_jupyter.engine.state.quarantine import Quarantine
     from sbx_jupyter.engine.state.store import Batch, Store
     from sbx_jupyter.engine.storage.layers import Layers
     from sbx_jupyter.engine.watch.meters import Meters
@@ -111,6 +112,7 @@ class Context:
     layers: Layers
     meters: Meters
     operations: Operations
+    quarantine: Quarantine
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)

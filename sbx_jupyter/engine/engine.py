@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.engine.assembly import Components, assemble
+from sbx_jupyter.engine.assembly import Components, Kept, assemble
 from sbx_jupyter.engine.attachments import Attachments, network_of
 from sbx_jupyter.engine.context import EngineConfig, Hooks
 from sbx_jupyter.engine.sandboxes.listing import SandboxFilter
@@ -15,6 +15,9 @@ from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.engine.shutdown import shut_down
 from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.engine.state.logs import LogFilter
+from sbx_jupyter.engine.state.manifests import Manifests
+from sbx_jupyter.engine.state.quarantine import Quarantine
+from sbx_jupyter.engine.state.reconciliation import reconcile
 from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
 from sbx_jupyter.engine.templates.service import Templates
@@ -79,9 +82,16 @@ class Engine:
         data_dir.open()
         self._exit.callback(data_dir.close)
         reached("recovery.locked")
-        store = Store(data_dir.database, on_commit=self.meters.commit_seconds.observe)
-        await store.open()
+        manifests = await asyncio.to_thread(Manifests.open, data_dir)
+        store = Store(
+            data_dir.database,
+            manifests=manifests,
+            on_commit=self.meters.commit_seconds.observe,
+        )
+        await store.open(beside=await asyncio.to_thread(data_dir.describe_contents))
         self._exit.push_async_callback(store.close)
+        quarantine = Quarantine(data_dir.path)
+        await asyncio.to_thread(reconcile, store, manifests, data_dir, quarantine)
         report = await asyncio.to_thread(detect, data_dir.path)
         self.tier = choose(report, self.config.isolation)
         self.report = of_tier(report, self.tier)
@@ -99,7 +109,8 @@ class Engine:
         )
         await fence.start()
         self._exit.push_async_callback(fence.stop)
-        components = assemble(self.config, self.hooks, self.meters, data_dir, store, fence)
+        kept = Kept(data_dir, store, manifests, quarantine)
+        components = assemble(self.config, self.hooks, self.meters, kept, fence)
         await self._open(components)
         self._components = components
 
@@ -130,6 +141,7 @@ class Engine:
         components.sampler.start()
         components.flattener.consider_all()
         components.watchdog.start()
+        context.cleaning.spawn(components.storage.prune.remove_old(), "sbx-quarantine")
 
     async def stop(self, *, kill_sandboxes: bool) -> None:
         """Stop the engine; does nothing if it does not run.

@@ -83,6 +83,17 @@ class CacheUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     count: int
 
 
+class QuarantineUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """Something that was set aside because no row of the store names it."""
+
+    kind: Literal["sandbox", "volume", "layer", "record", "store"]
+    name: str
+    since: dt.datetime
+    reason: str
+    path: str
+    own_bytes: int
+
+
 class DiskUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     """The response of ``GET /engine/disk``."""
 
@@ -108,6 +119,7 @@ class DiskUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     uploads: CacheUse
     """Files that builds copied."""
 
+    quarantine: list[QuarantineUse] = []
     stock_bytes: int
     """The root file system that all sandboxes use."""
 
@@ -115,11 +127,11 @@ class DiskUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     """The engine's database, logs and metrics, and layers that are being made or removed."""
 
 
-PruneKind = Literal["steps", "images", "uploads", "layers"]
+PruneKind = Literal["steps", "images", "uploads", "layers", "quarantine"]
 
 
 class PruneRequest(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """The kinds of unused items to remove, by default all."""
+    """The kinds of unused items to remove, by default all but the quarantine."""
 
     kinds: tuple[PruneKind, ...] = ("steps", "images", "uploads", "layers")
     dry_run: bool = False

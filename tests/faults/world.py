@@ -145,10 +145,15 @@ class World:
             "writable layers": (layers, ids),
             "run directories": (_names(data / "run") - ids, set()),
             "cages": (_names(data / "cages"), alive),
-            "volumes": (_names(data / "volumes"), volumes),
+            "volumes": (_names(data / "volumes"), volumes | {f"{v}.manifest" for v in volumes}),
             "removed volumes": (_names(data / "volumes-removed"), set()),
             "stock layers": (len(_names(data / "stock")), 1),
-            "layers": (_names(data / "layers"), self._named_layers()),
+            "layers": (
+                _names(data / "layers"),
+                {name for root in self._named_layers() for name in (root, f"{root}.manifest")},
+            ),
+            "records": (_names(data / "manifests"), self._recorded()),
+            "quarantine": (_names(data / "quarantine"), set()),
             "merged layers": (self._idle_merges(), set()),
         }
         return {what: pair for what, pair in found.items() if pair[0] != pair[1]}
@@ -173,6 +178,10 @@ class World:
             else:
                 others.append(pid)
         return caged, others
+
+    def caged(self, sandbox_ids: set[str]) -> dict[str, list[int]]:
+        """The processes of some sandboxes."""
+        return {name: pids for name, pids in self.processes()[0].items() if name in sandbox_ids}
 
     def zygote(self) -> int:
         """The process id of the zygote."""
@@ -226,6 +235,15 @@ class World:
             named.update(row.get("layers", ()), row.get("below", ()))
         return {name.removeprefix("layers/") for name in named}
 
+    def _recorded(self) -> set[str]:
+        """The names of the manifests of what has no directory of its own."""
+        builds = [row for row in self.rows("builds") if row.get("status") == "ready"]
+        return {
+            *(f"builds-{row['build_id']}" for row in builds),
+            *(f"templates-{row['template_id']}" for row in self.rows("templates")),
+            *(f"secrets-{row['secret_id']}" for row in self.rows("secrets")),
+        }
+
     def _idle_merges(self) -> set[str]:
         """Merged layers that stand for layers of nothing."""
         rows = [*self.rows("sandboxes"), *self.rows("builds")]
@@ -238,7 +256,7 @@ class World:
 def reap(engine: EngineProcess) -> None:
     """Take the status of processes that were handed to us, but not of the engine."""
     own = None if engine.process is None else engine.process.pid
-    for pid in _children(os.getpid()):
+    for pid in children_of(os.getpid()):
         if pid != own:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
@@ -267,7 +285,7 @@ def _namespaces(pids: list[int]) -> set[str]:
     return found
 
 
-def _children(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
     found: list[int] = []
     for task in _tasks(pid):
         with contextlib.suppress(OSError):
@@ -283,7 +301,7 @@ def _tasks(pid: int) -> list[str]:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    for child in _children(pid):
+    for child in children_of(pid):
         yield child
         yield from _descendants(child)
 

@@ -22,6 +22,7 @@ from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.isolation.fence import Cage
 
 _log = logging.getLogger(__name__)
@@ -96,8 +97,9 @@ class Placement(Protocol):
 class LocalPlacement:
     """Places sandboxes on this machine; see ``Placement`` for the methods."""
 
-    def __init__(self, data_dir: DataDir, fence: Fence) -> None:
+    def __init__(self, data_dir: DataDir, fence: Fence, manifests: Manifests) -> None:
         self._data_dir = data_dir
+        self._manifests = manifests
         self._fence = fence
 
     async def place(self, plan: Plan, *, fresh: bool = True) -> Placed:
@@ -162,6 +164,7 @@ class LocalPlacement:
 
     async def remove(self, sandbox_id: str) -> None:
         writable = self._data_dir.writable(sandbox_id)
+        self._manifests.forget_sandbox(sandbox_id)
         await self._fence.tree_operations.remove(writable)
         await asyncio.to_thread(_remove_directories, writable, self._data_dir.run(sandbox_id))
 

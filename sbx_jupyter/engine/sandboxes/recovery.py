@@ -124,9 +124,11 @@ class Recovery:
     async def collect(self) -> None:
         """Remove the writable layers and run directories of sandboxes without a row.
 
-        Their processes must have ended. What takes long goes on in the background.
+        Their processes must have ended. What takes long goes on in the background. What the store
+        cannot have removed is set aside instead.
         """
         context = self._context
+        await asyncio.to_thread(self._set_aside)
         found = await asyncio.to_thread(context.data_dir.found_sandboxes)
         removals = [
             context.cleaning.spawn(self._remove_remains(sandbox_id), "sbx-clean")
@@ -134,6 +136,12 @@ class Recovery:
         ]
         if removals:  # usual ones end in time, and one without end does not delay the start
             await asyncio.wait(removals, timeout=_REMOVAL_TIMEOUT)
+
+    def _set_aside(self) -> None:
+        quarantine = self._context.quarantine
+        for path, reason in quarantine.pending.items():
+            quarantine.add(path, "sandbox", reason)
+        quarantine.pending.clear()
 
     async def _remove_remains(self, sandbox_id: str) -> None:
         try:

@@ -43,6 +43,7 @@ class DataDir:
         self.path = path.absolute()
         self._lock: int | None = None
         self._key: bytes | None = None
+        self._known: dict[str, str] = {}
 
     @property
     def database(self) -> Path:
@@ -57,6 +58,11 @@ class DataDir:
         return self.path / "layers"
 
     @property
+    def manifests(self) -> Path:
+        """The manifests of what has no directory of its own."""
+        return self.path / "manifests"
+
+    @property
     def history(self) -> Path:
         return self.path / "metrics"
 
@@ -66,9 +72,8 @@ class DataDir:
         Part of its name is derived from a secret key, so that the path cannot be guessed from the
         sandbox's id: without namespaces, another sandbox could open a path that it knows.
         """
-        plain = self.sandboxes / sandbox_id
-        if plain.is_dir():  # made by an earlier version
-            return plain
+        if (known := self._known.get(sandbox_id)) is not None:
+            return self.sandboxes / known
         name = hmac.digest(self._secret(), sandbox_id.encode(), "sha256")[:16].hex()
         return self.sandboxes / f"{sandbox_id}{_HIDDEN}{name}"
 
@@ -84,6 +89,31 @@ class DataDir:
     def run(self, sandbox_id: str) -> Path:
         """The directory of a sandbox's agent socket and terminal scrollback."""
         return self.path / "run" / sandbox_id
+
+    def sandbox_directories(self) -> list[str]:
+        """The names of the directories that hold writable layers; blocking."""
+        return leftovers.directories(self.sandboxes, _WRITABLE, is_logged=False)
+
+    def layer_directories(self) -> list[str]:
+        """The names of the layers as rows have them; blocking."""
+        found = leftovers.directories(self.layers, leftovers.UUID, is_logged=False)
+        return [f"layers/{name}" for name in found]
+
+    def volume_directories(self) -> list[str]:
+        """The ids of the volumes that have a directory; blocking."""
+        if not (folder := self.path / "volumes").is_dir():
+            return []
+        return leftovers.directories(folder, leftovers.UUID, is_logged=False)
+
+    def describe_contents(self) -> str:
+        """What there is of sandboxes, layers and volumes; empty for nothing. Blocking."""
+        counts = {
+            "sandboxes": len(self.sandbox_directories()),
+            "layers": len(self.layer_directories()),
+            "volumes": len(self.volume_directories()),
+            "records": len(os.listdir(self.manifests)),
+        }
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
     def found_sandboxes(self) -> set[str]:
         """The ids of all sandboxes that have a directory here; blocking."""
@@ -102,7 +132,13 @@ class DataDir:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_owner()
             self.path.chmod(0o700)
-            for below in (self.sandboxes, self.layers, self.path / "run", self.history):
+            for below in (
+                self.sandboxes,
+                self.layers,
+                self.path / "run",
+                self.history,
+                self.manifests,
+            ):
                 below.mkdir(mode=0o700, exist_ok=True)
             for below in (self.sandboxes, self.layers, self.path / "run"):
                 set_top_directory_flag(below)
@@ -120,6 +156,8 @@ class DataDir:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         self._lock = lock
+        # They keep their names even when the key that they were derived from is lost.
+        self._known = {name.partition(_HIDDEN)[0]: name for name in self.sandbox_directories()}
 
     def _check_owner(self) -> None:
         """Refuse the directory of another user, who could change what is in it at any time."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from cryptography.fernet import Fernet
 
-from sbx_jupyter.engine.state.keys import load_or_make_key
+from sbx_jupyter.engine.state.keys import SECRETS_KEY, load_or_make_key
 from sbx_jupyter.engine.state.rows import SecretRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
@@ -41,7 +41,7 @@ class Secrets:
         self._store = store
         self._changing = asyncio.Lock()
         """Held from reading secrets until a change is stored, as in between names look free."""
-        self._cipher = Fernet(load_or_make_key(data_dir / "secrets.key", Fernet.generate_key))
+        self._cipher = Fernet(load_or_make_key(data_dir / SECRETS_KEY, Fernet.generate_key))
 
     async def create(self, request: NewSecret) -> Secret:
         """Store a new secret.

@@ -1,4 +1,4 @@
-"""Stores the engine's rows in SQLite with one writer thread, and mirrors them in memory.
+"""Stores the engine's rows with one writer thread, and mirrors them in memory.
 
 A change is in the file before it is acknowledged. Reads use the mirror and never touch the disk.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
-import shutil
 import sqlite3
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
-from sbx_jupyter.engine.state.migrations import VERSION, migrate
+from sbx_jupyter.engine.state.database import Batch, Database, key_of, translate
 from sbx_jupyter.engine.state.rows import (
     BuildRow,
     ImageRow,
@@ -30,44 +30,23 @@ from sbx_jupyter.engine.state.rows import (
     TemplateRow,
     VolumeRow,
 )
-from sbx_jupyter.errors import (
-    DataLossError,
-    FailedPreconditionError,
-    InternalError,
-    NoSpaceError,
-    SbxError,
-    UnavailableError,
-)
+from sbx_jupyter.errors import SbxError, UnavailableError
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from sbx_jupyter.engine.state.manifests import Manifests
+
+__all__ = ["Batch", "Store", "Table"]
+
 R = TypeVar("R", bound=Row)
 
+_log = logging.getLogger(__name__)
 _MAX_GROUP: Final = 256
-_FORGET_MANY: Final = """
-DELETE FROM logs WHERE number IN (
-    SELECT number FROM (
-        SELECT number, row_number() OVER (PARTITION BY sandbox_id ORDER BY number DESC) AS place
-        FROM logs
-    ) WHERE place > ?
-)
-"""
-_APPLICATION_ID: Final = 0x53425845
-_LITTLE: Final = 1024 * 1024
-_KEYS: Final[dict[type[Row], tuple[str, str]]] = {
-    SandboxRow: ("sandboxes", "sandbox_id"),
-    TemplateRow: ("templates", "template_id"),
-    BuildRow: ("builds", "build_id"),
-    RequestRow: ("requests", "key"),
-    VolumeRow: ("volumes", "volume_id"),
-    SecretRow: ("secrets", "secret_id"),
-    StepRow: ("steps", "key"),
-    ImageRow: ("images", "key"),
-    MergeRow: ("merges", "key"),
-}
+_CHECKPOINT_DELAY: Final = 5.0
+"""Seconds after a change until it is moved from the log of SQLite to the file, when it is quiet."""
 
 
 class Table(Generic[R]):
@@ -99,30 +78,6 @@ class Table(Generic[R]):
 
 
 @dataclass(slots=True)
-class Batch:
-    """Changes that are committed in one transaction."""
-
-    puts: list[Row] = field(default_factory=list[Row])
-    removals: list[tuple[type[Row], str]] = field(default_factory=list[tuple[type[Row], str]])
-    logs: list[LogRow] = field(default_factory=list[LogRow])
-    forget_logs_before: dt.datetime | None = None
-    keep_logs: int | None = None
-    """How many log rows of each sandbox to keep, the newest; ``None`` keeps all."""
-
-    def put(self, row: Row) -> Batch:
-        self.puts.append(row)
-        return self
-
-    def remove(self, kind: type[Row], key: str) -> Batch:
-        self.removals.append((kind, key))
-        return self
-
-    def log(self, row: LogRow) -> Batch:
-        self.logs.append(row)
-        return self
-
-
-@dataclass(slots=True)
 class _Pending:
     batch: Batch
     loop: asyncio.AbstractEventLoop
@@ -133,10 +88,19 @@ class Store:
     """The tables of the engine's state, and the log of all sandboxes."""
 
     def __init__(
-        self, path: Path, *, on_commit: Callable[[float], None] = lambda seconds: None
+        self,
+        path: Path,
+        *,
+        manifests: Manifests | None = None,
+        on_commit: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """``on_commit`` is called with the seconds that each caller of ``commit`` waited."""
+        """``on_commit`` is called with the seconds that each caller of ``commit`` waited.
+
+        ``manifests`` are written after each commit, before its callers go on.
+        """
         self.path = path
+        self._manifests = manifests
+        self._database = Database(path)
         self._on_commit = on_commit
         self.sandboxes = Table(SandboxRow)
         self.templates = Table(TemplateRow)
@@ -163,15 +127,36 @@ class Store:
         }
         self._inbox: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
-        self._connection: sqlite3.Connection | None = None
+        self._is_checkpoint_due = False
 
-    async def open(self) -> None:
+    @property
+    def store_id(self) -> bytes:
+        """A random value that tells this store from every other."""
+        return self._database.store_id
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last transaction."""
+        return self._database.sequence
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is certain that no transaction is missing."""
+        return self._database.is_new or self._database.is_complete
+
+    def rows(self) -> Iterator[Row]:
+        """All rows of all tables."""
+        for table in self._tables.values():
+            yield from table
+
+    async def open(self, *, beside: str = "") -> None:
         """Open or make the file, upgrade it and load the mirror.
 
-        Raises ``DataLossError`` for a damaged file and ``FailedPreconditionError`` for a file of a
-        newer version or of another program; the file is left as it is.
+        ``beside`` says what else the data directory holds. Raises ``DataLossError`` for a file that
+        is damaged, not complete or missing beside something, and ``FailedPreconditionError`` for a
+        file of a newer version or of another program; the file is left as it is.
         """
-        await asyncio.to_thread(self._open)
+        await asyncio.to_thread(self._open, beside)
         self._writer = threading.Thread(target=self._write_forever, name="sbx-store", daemon=True)
         self._writer.start()
 
@@ -181,9 +166,7 @@ class Store:
             self._inbox.put(None)
             await asyncio.to_thread(self._writer.join)
             self._writer = None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     async def commit(self, batch: Batch) -> None:
         """Make the changes durable, then visible in the mirror.
@@ -204,66 +187,25 @@ class Store:
 
     async def read_logs(self, since: dt.datetime, limit: int) -> list[LogRow]:
         """The newest ``limit`` log rows since ``since``, oldest first; read once, at start."""
-        rows = await asyncio.to_thread(self._read_logs, since.timestamp(), limit)
-        return [msgspec.json.decode(record, type=LogRow) for record in rows]
+        rows = await asyncio.to_thread(self._database.read_logs, since.timestamp(), limit)
+        found: list[LogRow] = []
+        for record in rows:
+            try:
+                found.append(msgspec.json.decode(record, type=LogRow))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                _log.warning("a line of a sandbox's log is damaged and is left out: %s", error)
+        return found
 
     # The methods below run before the writer thread starts or in it, except ``_settle``.
 
-    def _open(self) -> None:
+    def _open(self, beside: str) -> None:
+        self._database.open(beside)
         try:
-            connection = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, timeout=10
-            )
-        except sqlite3.Error as error:
-            raise _translate(error, self.path) from error
-        try:
-            self._prepare(connection)
-            self._load(connection)
-        except sqlite3.Error as error:
-            connection.close()
-            raise _translate(error, self.path) from error
+            for kind, key, row in self._database.rows():
+                self._tables[kind].set(key, row)
         except BaseException:
-            connection.close()
+            self._database.close()
             raise
-        self._connection = connection
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        is_new = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
-        owner = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if not is_new and owner != _APPLICATION_ID:
-            raise FailedPreconditionError(f"{self.path} is a database of another program")
-        if version > VERSION:
-            raise FailedPreconditionError(
-                f"{self.path} was written by a newer version (format {version}, this one knows "
-                f"{VERSION}); upgrade sbx-jupyter or choose another data directory"
-            )
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise DataLossError(f"{self.path} is damaged: {found}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        # FULL: acknowledged changes survive a power loss too. The fsync took 0.25 ms on the disks
-        # we measured, and batches that are committed together share one.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        migrate(connection, version)
-
-    def _load(self, connection: sqlite3.Connection) -> None:
-        for kind, (name, _) in _KEYS.items():
-            table = self._tables[kind]
-            for key, record in connection.execute(f"SELECT key, record FROM {name}"):
-                try:
-                    table.set(key, msgspec.json.decode(record, type=kind))
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise DataLossError(
-                        f"{self.path} is damaged: row {key!r} of {name}: {error}"
-                    ) from error
-
-    def _read_logs(self, since: float, limit: int) -> list[bytes]:
-        query = "SELECT record FROM logs WHERE at >= ? ORDER BY number DESC LIMIT ?"
-        with contextlib.closing(sqlite3.connect(self.path)) as connection:
-            rows = connection.execute(query, (since, limit)).fetchall()
-        return [record for (record,) in reversed(rows)]
 
     def _write_forever(self) -> None:
         while True:
@@ -276,7 +218,7 @@ class Store:
     def _next_group(self) -> tuple[list[_Pending], bool]:
         """Wait for a batch and take those already queued; the flag says that they are the last."""
         group: list[_Pending] = []
-        pending = self._inbox.get()
+        pending = self._wait()
         while pending is not None:
             group.append(pending)
             if len(group) >= _MAX_GROUP or self._inbox.empty():
@@ -284,32 +226,34 @@ class Store:
             pending = self._inbox.get()
         return group, True
 
+    def _wait(self) -> _Pending | None:
+        """Wait for a batch; when none comes for a while, do the checkpoint that is due."""
+        if self._is_checkpoint_due:
+            with contextlib.suppress(queue.Empty):
+                return self._inbox.get(timeout=_CHECKPOINT_DELAY)
+            self._is_checkpoint_due = False
+            try:
+                self._database.checkpoint()
+            except sqlite3.Error as error:  # the changes are safe in the log of SQLite
+                _log.warning("no checkpoint of %s: %s", self.path, error)
+        return self._inbox.get()
+
     def _write_group(self, group: list[_Pending]) -> None:
         try:
-            self._write([pending.batch for pending in group])
+            self._database.write([pending.batch for pending in group])
+            self._is_checkpoint_due = True
         except Exception as error:  # reported to every caller; the writer must not end
             if len(group) > 1:
                 # One batch may have caused the failure: give each its own transaction.
                 for pending in group:
                     self._write_group([pending])
                 return
-            self._answer(group, _translate(error, self.path))
+            self._answer(group, translate(error, self.path))
         else:
+            if self._manifests is not None:
+                for pending in group:
+                    self._manifests.follow(pending.batch, self.store_id, self.sequence)
             self._answer(group, None)
-
-    def _write(self, batches: list[Batch]) -> None:
-        connection = self._connection
-        if connection is None:
-            raise UnavailableError("the engine's store is closed")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for batch in batches:
-                _apply(connection, batch)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
     def _answer(self, group: list[_Pending], error: SbxError | None) -> None:
         for pending in group:
@@ -321,7 +265,7 @@ class Store:
         """Update the mirror and end the caller's wait; runs on the event loop."""
         if error is None:
             for row in pending.batch.puts:
-                self._tables[type(row)].set(getattr(row, _KEYS[type(row)][1]), row)
+                self._tables[type(row)].set(key_of(row), row)
             for kind, key in pending.batch.removals:
                 self._tables[kind].discard(key)
         if pending.done.cancelled():
@@ -330,43 +274,3 @@ class Store:
             pending.done.set_result(None)
         else:
             pending.done.set_exception(error)
-
-
-def _apply(connection: sqlite3.Connection, batch: Batch) -> None:
-    for row in batch.puts:
-        name, key = _KEYS[type(row)]
-        connection.execute(
-            f"INSERT OR REPLACE INTO {name} (key, record) VALUES (?, ?)",
-            (getattr(row, key), msgspec.json.encode(row)),
-        )
-    for kind, key in batch.removals:
-        connection.execute(f"DELETE FROM {_KEYS[kind][0]} WHERE key = ?", (key,))
-    for log in batch.logs:
-        connection.execute(
-            "INSERT INTO logs (sandbox_id, at, record) VALUES (?, ?, ?)",
-            (log.sandbox_id, log.timestamp.timestamp(), msgspec.json.encode(log)),
-        )
-    if batch.forget_logs_before is not None:
-        connection.execute("DELETE FROM logs WHERE at < ?", (batch.forget_logs_before.timestamp(),))
-    if batch.keep_logs is not None:
-        connection.execute(_FORGET_MANY, (batch.keep_logs,))
-
-
-def _translate(error: BaseException, path: Path) -> SbxError:
-    """Turn an error of SQLite into a domain error; an ``SbxError`` stays as it is."""
-    if isinstance(error, SbxError):
-        return error
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return NoSpaceError(f"no space left to write {path}")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DataLossError(f"{path} is damaged: {error}")
-    if code == sqlite3.SQLITE_IOERR and _is_full(path):
-        return NoSpaceError(f"no space left to write {path}")
-    return InternalError(f"{path}: {error}")
-
-
-def _is_full(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return shutil.disk_usage(path.parent).free < _LITTLE
-    return False

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.storage.layer_stacks import with_merges
+from sbx_jupyter.engine.storage.layers import Size
 from sbx_jupyter.engine.templates.references import full_name
 from sbx_jupyter.protocol.disk import (
     BuildUse,
     CacheUse,
     DiskUse,
+    QuarantineUse,
     SandboxUse,
     TemplateUse,
     VolumeUse,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import TemplateRow
-    from sbx_jupyter.engine.storage.layers import Size
     from sbx_jupyter.isolation.fence import Fence
 
 MAX_AGE: Final = 30.0
@@ -38,7 +39,17 @@ _STEPS: Final = "the step cache"
 _IMAGES: Final = "the images"
 _BLOCK: Final = 512
 _MEASURED_APART: Final = frozenset(
-    {"layers", "sandboxes", "volumes", "volumes-removed", "stock", "blobs", "uploads", "run"}
+    {
+        "layers",
+        "sandboxes",
+        "volumes",
+        "volumes-removed",
+        "stock",
+        "blobs",
+        "uploads",
+        "run",
+        "quarantine",
+    }
 )
 
 
@@ -58,6 +69,7 @@ class _OtherUse(NamedTuple):
     stock: int
     blobs: tuple[int, int]
     uploads: tuple[int, int]
+    quarantine: list[QuarantineUse]
     other: int
 
 
@@ -88,14 +100,23 @@ class DiskReporter:
 
     async def _measure(self) -> DiskUse:
         at = now()
-        stacks = self._stacks()
-        names = set[str]().union(*stacks.values())
-        sizes = await self._context.layers.sizes(names)
+        known = await self._context.layers.sizes(set[str]().union(*self._stacks().values()))
         other_use = await self._measure_others()
         status = await asyncio.to_thread(os.statvfs, self._folder)
+        # Nothing is awaited from here on. What came while it was measured counts as empty.
+        stacks = self._stacks()
+        names = set[str]().union(*stacks.values())
+        sizes = {name: known.get(name, Size(0, 0)) for name in names}
         shares = _shares(stacks, sizes)
         layers = sum(sizes[name].bytes for name in names)
-        rest = (other_use.stock, other_use.blobs[0], other_use.uploads[0], other_use.other)
+        set_aside = sum(each.own_bytes for each in other_use.quarantine)
+        rest = (
+            set_aside,
+            other_use.stock,
+            other_use.blobs[0],
+            other_use.uploads[0],
+            other_use.other,
+        )
         return DiskUse(
             measured_at=at,
             age_seconds=0.0,
@@ -121,6 +142,7 @@ class DiskReporter:
             uploads=CacheUse(
                 own_bytes=other_use.uploads[0], shared_bytes=0, count=other_use.uploads[1]
             ),
+            quarantine=other_use.quarantine,
             stock_bytes=other_use.stock,
             other_bytes=other_use.other,
         )
@@ -149,15 +171,21 @@ class DiskReporter:
         trees = [data_dir.writable(sandbox_id) / "upper" for sandbox_id in sandboxes]
         trees += [self._folder / "volumes" / volume_id for volume_id in volumes]
         trees.append(self._folder / "stock")
+        entries = await asyncio.to_thread(self._context.quarantine.entries)
+        trees += [entry.folder for entry in entries]
         measured = await self._fence.tree_operations.measure_all(trees)
         found = [0 if size is None else size[0] for size in measured]
         blobs, uploads, other = await asyncio.to_thread(self._walk)
         return _OtherUse(
             written=dict(zip(sandboxes, found, strict=False)),
             volumes=dict(zip(volumes, found[len(sandboxes) :], strict=False)),
-            stock=found[-1],
+            stock=found[len(sandboxes) + len(volumes)],
             blobs=blobs,
             uploads=uploads,
+            quarantine=[
+                entry.to_use(size)
+                for entry, size in zip(entries, found[-len(entries) :], strict=False)
+            ],
             other=other,
         )
 

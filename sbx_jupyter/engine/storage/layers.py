@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable
 
     from sbx_jupyter.engine.state.datadir import DataDir
+    from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.isolation.zygote.progress import Progress
@@ -44,7 +44,8 @@ class Size(NamedTuple):
 class Layers:
     """Makes layers and removes those that no row names any more."""
 
-    def __init__(self, data_dir: DataDir, store: Store, fence: Fence) -> None:
+    def __init__(self, data_dir: DataDir, store: Store, fence: Fence, manifests: Manifests) -> None:
+        self._manifests = manifests
         self._data_dir = data_dir
         self._store = store
         self._fence = fence
@@ -194,8 +195,9 @@ class Layers:
                 continue
             reached("layers.unused")
             try:
+                await asyncio.to_thread(self._manifests.forget_layer, name)
                 await self._fence.tree_operations.remove(path)
-            except SbxError:
+            except (SbxError, OSError):
                 _log.exception("the layer %s could not be removed", name)
                 continue
             for known in (name, f"{name}/upper"):
@@ -223,8 +225,7 @@ class Layers:
 
     async def unused(self) -> set[str]:
         """The layers on the disk that nothing uses."""
-        found = await asyncio.to_thread(os.listdir, self._data_dir.layers)
-        return {f"layers/{name}" for name in found} - self.used()
+        return {*await asyncio.to_thread(self._data_dir.layer_directories)} - self.used()
 
     def is_in_use(self, names: Iterable[str]) -> bool:
         """Whether one of these layers is held or reserved."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.state.rows import ImageRow, Row, StepRow
+from sbx_jupyter.engine.state.quarantine import RETENTION
+from sbx_jupyter.engine.state.rows import ImageRow, Row, StepRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
+from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.disk import PruneAnswer, Pruned, PruneRequest
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.isolation.fence import Fence
+
+_log = logging.getLogger(__name__)
 
 _PULLED: Final = "pulled "
 _FRESH_SECONDS: Final = 3600.0
@@ -28,8 +34,9 @@ _BLOCK: Final = 512
 class Pruner:
     """Finds and removes unused cached data."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, fence: Fence) -> None:
         self._context = context
+        self._fence = fence
         self._store = context.store
         self._folder = context.data_dir.path
 
@@ -59,6 +66,8 @@ class Pruner:
             pruned.append(Pruned(kind="uploads", count=count, freed_bytes=freed))
         if "layers" in request.kinds:
             pruned.append(await self._unused_layers(request))
+        if "quarantine" in request.kinds:
+            pruned.append(await self._quarantine(request))
         if rows and not request.dry_run:
             await self._forget(steps, images)
         freed_bytes = sum(each.freed_bytes for each in pruned)
@@ -117,6 +126,26 @@ class Pruner:
             await layers.collect(names)
         freed = sum(size.bytes for size in sizes.values())
         return Pruned(kind="layers", count=len(names), freed_bytes=freed)
+
+    async def _quarantine(self, request: PruneRequest) -> Pruned:
+        entries = await asyncio.to_thread(self._context.quarantine.entries)
+        trees = self._fence.tree_operations
+        sizes = await trees.measure_all([entry.folder for entry in entries])
+        if not request.dry_run:
+            for entry in entries:
+                await trees.remove(entry.folder)
+        freed = sum(size[0] for size in sizes if size is not None)
+        return Pruned(kind="quarantine", count=len(entries), freed_bytes=freed)
+
+    async def remove_old(self) -> None:
+        """Remove what has been in quarantine for longer than ``RETENTION``; failures are logged."""
+        for entry in await asyncio.to_thread(self._context.quarantine.entries):
+            if entry.since + RETENTION > now():
+                continue
+            try:
+                await self._fence.tree_operations.remove(entry.folder)
+            except SbxError:
+                _log.exception("%s could not be removed", entry.folder)
 
     async def _files(self, folder: str, request: PruneRequest) -> tuple[int, int]:
         return await asyncio.to_thread(_prune_files, self._folder / folder, request.dry_run)

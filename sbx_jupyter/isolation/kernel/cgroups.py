@@ -277,6 +277,13 @@ class SandboxGroup:
         """Thaw every process. Raises ``UnimplementedError`` without a freezer."""
         await self._set_frozen(frozen=False)
 
+    def is_frozen(self) -> bool:
+        """Whether its processes are frozen; false where there is no freezer."""
+        if self._v2 is not None:
+            return _pairs(self._v2_events()).get("frozen") == 1
+        freezer = self._directories.get("freezer")
+        return freezer is not None and _text(freezer / "freezer.state").strip() == "FROZEN"
+
     async def release_frozen(self) -> None:
         """Let a frozen group take a signal: version 1 keeps even SIGKILL waiting."""
         if self._v2 is None and "freezer" in self._directories:

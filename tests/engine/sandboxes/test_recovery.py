@@ -7,17 +7,19 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.state.database import Batch, Database
+from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import DataLossError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 from tests.engine.conftest import MakeEngine
@@ -27,14 +29,12 @@ from tests.waiting import async_until
 
 def rewrite(data_dir: Path, sandbox_id: str, **fields: object) -> None:
     """Change a stored row, as another engine would have left it."""
-    connection = sqlite3.connect(data_dir / "engine.db")
-    (record,) = connection.execute(
-        "SELECT record FROM sandboxes WHERE key = ?", (sandbox_id,)
-    ).fetchone()
-    changed = json.dumps(json.loads(record) | fields).encode()
-    connection.execute("UPDATE sandboxes SET record = ? WHERE key = ?", (changed, sandbox_id))
-    connection.commit()
-    connection.close()
+    database = Database(data_dir / "engine.db")
+    database.open(beside="")
+    (row,) = [row for _, key, row in database.rows() if key == sandbox_id]
+    changed = json.loads(msgspec.json.encode(row)) | fields
+    database.write([Batch().put(msgspec.convert(changed, type=SandboxRow))])
+    database.close()
 
 
 async def test_running_sandboxes_go_on_without_an_engine(make_engine: MakeEngine):
@@ -208,7 +208,9 @@ async def test_a_sandbox_whose_agent_dies_keeps_its_files(engine: Engine):
 
     os.kill(pid, signal.SIGKILL)
 
-    await async_until(lambda: engine.sandboxes.get(row.sandbox_id).state is State.PAUSED)
+    slot = engine._running().context.slots.get(row.sandbox_id)
+    assert slot is not None
+    await async_until(lambda: slot.state is State.PAUSED)  # until then it is not shown
     with pytest.raises(NotFoundError, match="The sandbox was not found"):
         await engine.sandboxes.live(row.sandbox_id)
     last = engine.observations.logs(row.sandbox_id)[-1]

@@ -195,7 +195,7 @@ async def test_a_database_of_another_program_is_refused(tmp_path: Path):
 
 async def test_a_full_disk_is_an_error_and_changes_nothing(store: Store):
     await store.commit(Batch().put(sandbox_row("ifirst")))
-    connection = store._connection
+    connection = store._database._connection
     assert connection is not None
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
