@@ -122,6 +122,11 @@ class Process:
         return self._scrollback is not None
 
     @property
+    def has_exited(self) -> bool:
+        """Whether the process is gone; its output may still be on the way."""
+        return self._status is not None
+
+    @property
     def has_ended(self) -> bool:
         """Whether it exited and all its output was delivered."""
         return self.end is not None

@@ -166,3 +166,12 @@ async def test_a_process_that_ends_in_time_is_left_alone(sandbox):
 
     assert heard.stdout == b"done\n"
     assert heard.end.exit_code == 0
+
+
+async def test_a_kill_is_answered_when_the_process_is_gone(sandbox):
+    for _ in range(10):
+        process = await sandbox.processes.start(bash("exec sleep 60"))
+
+        await process.signal(9)
+
+        assert process.has_exited

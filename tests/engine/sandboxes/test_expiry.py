@@ -84,3 +84,15 @@ async def test_rescheduling_again_and_again_does_not_grow_the_heap(expiry: Expir
 
     assert len(expiry._heap) < 100
     assert not fired
+
+
+async def test_setting_the_clock_back_prolongs_nothing(
+    expiry: Expiry, fired: Fired, monkeypatch: pytest.MonkeyPatch
+):
+    real = time.time
+    expiry.schedule("ia", real() + 0.2)
+
+    monkeypatch.setattr("time.time", lambda: real() - 3600)
+
+    await async_until(lambda: "ia" in fired)
+    assert not expiry.is_scheduled("ia")

@@ -438,3 +438,17 @@ async def test_what_is_not_to_wake_stays_paused(engine: Engine):
         with pytest.raises(NotFoundError, match="The sandbox was not found"):
             await engine.sandboxes.live(row.sandbox_id, wake=WakeCredential(8000))
         assert engine.sandboxes.get(row.sandbox_id).state is State.PAUSED
+
+
+async def test_a_refused_resume_changes_nothing(make_engine: MakeEngine):
+    engine = await make_engine(max_sandboxes=1)
+    paused = await create(engine)
+    await engine.sandboxes.pause(paused.sandbox_id, memory=False)
+    before = engine.sandboxes.get(paused.sandbox_id)
+    await create(engine)
+
+    with pytest.raises(ResourceExhaustedError):
+        await engine.sandboxes.resume(paused.sandbox_id, 100, auto_pause=True)
+
+    assert engine.sandboxes.get(paused.sandbox_id) == before
+    assert engine.store.sandboxes.get(paused.sandbox_id) == before

@@ -201,7 +201,9 @@ async def check_kept(engine: Engine, sandbox_id: str) -> None:
     assert not is_known(engine, sandbox_id)
 
 
-async def test_a_sandbox_whose_agent_dies_keeps_its_files(engine: Engine):
+@pytest.mark.parametrize("tier", ["auto", "none"])
+async def test_a_sandbox_whose_agent_dies_keeps_its_files(make_engine: MakeEngine, tier: str):
+    engine = await make_engine(isolation=tier)
     row = await create(engine)
     await run(engine, row.sandbox_id, "echo kept > ~/file")
     pid = (await engine.sandboxes.live(row.sandbox_id)).cage.pid
@@ -216,6 +218,8 @@ async def test_a_sandbox_whose_agent_dies_keeps_its_files(engine: Engine):
     last = engine.observations.logs(row.sandbox_id)[-1]
     assert (last.message, last.level) == ("Sandbox lost, its files are kept", "error")
     assert last.fields["reason"] == "the agent died"
+    with pytest.raises(NotFoundError, match="it is paused"):
+        await engine.snapshots.create(row.sandbox_id)
     await check_kept(engine, row.sandbox_id)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from sbx_jupyter.engine.engine import Engine, SnapshotFilter
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.rows import SandboxRow
+from sbx_jupyter.engine.storage.layers import Size
 from sbx_jupyter.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -224,3 +226,22 @@ async def test_a_kill_during_a_snapshot_waits(engine: Engine):
     await engine.sandboxes.kill(row.sandbox_id)
 
     assert (await making).snapshot_id
+
+
+async def test_disk_use_is_reported_while_snapshots_are_made(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    row = await create(engine)
+    layers = engine._running().context.layers
+    measure = layers.sizes
+
+    async def sizes(names: Iterable[str]) -> dict[str, Size]:
+        found = await measure(names)
+        await engine.snapshots.create(row.sandbox_id)
+        return found
+
+    monkeypatch.setattr(layers, "sizes", sizes)
+
+    found = await engine.storage.disk.report(max_age=0)
+
+    assert [each.kind for each in found.templates].count("snapshot") == 1

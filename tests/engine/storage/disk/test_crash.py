@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -67,3 +68,23 @@ def test_a_copy_ends_with_its_engine_and_nothing_of_it_stays(
     url = f"{mortal.connection.url}{path}"
     until(lambda: httpx.delete(url, headers=headers, trust_env=False).status_code == 204)
     until(lambda: os.listdir(layers) == [])
+
+
+def test_a_stop_does_not_wait_for_queued_copies(mortal: EngineProcess) -> None:
+    config = ConnectionConfig.from_connection_file(mortal.connection)
+    sandbox = Sandbox.create(timeout=3000, config=config)
+    run(sandbox, FILL)
+    path = f"/sandboxes/{sandbox.sandbox_id}"
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        asked = [pool.submit(post, mortal, f"{path}/{kind}") for kind in ("snapshots", "fork") * 8]
+        wait_for_one(sandbox)
+        began = time.monotonic()
+
+        assert mortal.stop() == 0
+
+        took = time.monotonic() - began
+        answers = [each.result() for each in asked]
+    assert took < 10
+    assert all(answer is None or answer.status_code in (409, 503) for answer in answers)
+    log = "".join(path.read_text() for path in mortal.data_dir.glob("log/*"))
+    assert "Traceback" not in log + mortal.log.read_text()
