@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jupyter_kernel_test
 import pytest
@@ -42,8 +42,8 @@ class TestSandboxedKernel(jupyter_kernel_test.KernelTests):
     code_stderr = "import sys; print('oops', file=sys.stderr)"
     code_page_something = "zip?"
     code_generate_error = "1/0"
-    code_execute_result: Any = [{"code": "6*7", "result": "42"}]
-    code_display_data: Any = [
+    code_execute_result: ClassVar[Any] = [{"code": "6*7", "result": "42"}]
+    code_display_data: ClassVar[Any] = [
         {
             "code": "from IPython.display import Image, display; display(Image(b'x'))",
             "mime": "image/png",
@@ -52,9 +52,9 @@ class TestSandboxedKernel(jupyter_kernel_test.KernelTests):
     code_inspect_sample = "zip"
     code_clear_output = "from IPython.display import clear_output; clear_output()"
     code_history_pattern = "1?2*"
-    completion_samples: Any = [{"text": "zi", "matches": {"zip"}}]
-    complete_code_samples: Any = ["1", "def f(): return 1\n\n"]
-    incomplete_code_samples: Any = ["for i in range(3):"]
-    invalid_code_samples: Any = ["import = 7q"]
+    completion_samples: ClassVar[Any] = [{"text": "zi", "matches": {"zip"}}]
+    complete_code_samples: ClassVar[Any] = ["1", "def f(): return 1\n\n"]
+    incomplete_code_samples: ClassVar[Any] = ["for i in range(3):"]
+    invalid_code_samples: ClassVar[Any] = ["import = 7q"]
     # A plain kernel of the same version fails the search, too.
-    supported_history_operations: Any = ("tail",)
+    supported_history_operations: ClassVar[Any] = ("tail",)
