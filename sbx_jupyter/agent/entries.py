@@ -16,7 +16,7 @@ from sbx_jupyter.agent.parallel_listing import read_in_parallel
 
 from ..errors import InvalidArgumentError, ResourceExhaustedError
 from ..protocol.agent import LISTING_PIECE
-from . import paths
+from . import own_entries, paths
 from .workers import TimeBudget
 
 if TYPE_CHECKING:
@@ -275,6 +275,8 @@ def _describe_link(entry: Entry, path: str) -> None:
     entry["isSymlink"] = True
     entry["mode"] = 0
     entry["symlinkTarget"] = entry["path"]
+    if own_entries.leads_to_own(path):
+        return
     try:
         status = os.stat(path)
         target = os.path.realpath(path, strict=True)

@@ -18,9 +18,8 @@ from ..errors import (
     InternalError,
     InvalidArgumentError,
     NotFoundError,
-    PermissionDeniedError,
 )
-from . import entries, paths, removal, trees
+from . import entries, own_entries, paths, removal, trees
 from .wire import Encoded
 from .workers import TimeBudget
 
@@ -232,6 +231,7 @@ class Files:
             status = os.stat(path)
             # A look before opening: opening a device can already have an effect.
             _demand_regular(status, path, directory_text)
+            _refuse_own_links(path)
             fd = os.open(path, os.O_RDONLY | _SAFE)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -242,7 +242,7 @@ class Files:
         try:
             status = os.fstat(fd)
             _demand_regular(status, path, directory_text)
-            _refuse_own_entries(fd, path)
+            own_entries.refuse(fd, path)
             os.set_blocking(fd, True)
         except BaseException:
             os.close(fd)
@@ -250,8 +250,18 @@ class Files:
         return fd, status
 
     def _open_for_writing(self, path: str) -> int:
+        fd = self._open_to_write(path)
+        try:
+            own_entries.refuse(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _open_to_write(self, path: str) -> int:
         try:
             with contextlib.suppress(FileNotFoundError):
+                _refuse_own_links(path)
                 mode = os.stat(path).st_mode
                 if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                     raise InvalidArgumentError(f"path is not a regular file: {path}")
@@ -308,11 +318,10 @@ def _demand_regular(status: os.stat_result, path: str, directory_text: str) -> N
         raise InvalidArgumentError(f"path '{path}' is not a regular file")
 
 
-def _refuse_own_entries(fd: int, path: str) -> None:
-    """Refuse what procfs has about this process, which may read it though nobody else may."""
-    found = os.readlink(f"/proc/self/fd/{fd}") if os.path.isdir("/proc/self/fd") else ""
-    if found.startswith(("/proc/1/", f"/proc/{os.getpid()}/")):
-        raise PermissionDeniedError(f"cannot open '{path}': it is about the sandbox's own agent")
+def _refuse_own_links(path: str) -> None:
+    """Refuse a link to what procfs has about the agent. Raises ``PermissionDeniedError``."""
+    if stat.S_ISLNK(os.lstat(path).st_mode) and own_entries.leads_to_own(path):
+        raise own_entries.refusal(path)
 
 
 def _is_magic(path: str) -> bool:

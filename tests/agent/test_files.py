@@ -96,13 +96,37 @@ def test_reading_gives_the_content_and_what_is_known_of_it(sandbox: Sandbox) -> 
     assert read_all(fd) == b"content"
 
 
-@pytest.mark.parametrize("path", ["/proc/1/maps", "/proc/self/environ", "/tmp/link/status"])
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/1/maps", "/proc/self/environ", "/tmp/link/status", "/proc/1/exe", "/tmp/link/exe",
+     "/tmp/far"],
+)  # fmt: skip
 def test_what_procfs_has_about_the_agent_is_refused(sandbox: Sandbox, path: str) -> None:
-    (sandbox.root / "tmp/link").symlink_to("/proc/self/task/1")
+    link_to_the_agent(sandbox)
 
     for user in ("root", "user"):
-        with pytest.raises(FailureError, match="permission_denied"):
-            sandbox.engine.call("open", path=path, user=user)
+        for op in ("open", "create"):
+            with pytest.raises(FailureError, match="permission_denied"):
+                sandbox.engine.call(op, path=path, user=user)
+
+
+@pytest.mark.parametrize("path", ["/proc/1/exe", "/proc/self/exe", "/tmp/link/cwd", "/tmp/far"])
+def test_links_of_procfs_about_the_agent_lead_nowhere(sandbox: Sandbox, path: str) -> None:
+    link_to_the_agent(sandbox)
+
+    entry = sandbox.engine.call("stat", path=path)["entry"]
+    listed = sandbox.engine.call("list_dir", path="/proc/1", depth=1)["entries"]
+
+    assert entry["isSymlink"] is True
+    assert (entry["symlinkTarget"], entry["mode"]) == (path, 0)
+    (listed_exe,) = [found for found in listed if found["name"] == "exe"]
+    assert listed_exe["symlinkTarget"] == "/proc/1/exe"
+
+
+def link_to_the_agent(sandbox: Sandbox) -> None:
+    (sandbox.root / "tmp/link").symlink_to("/proc/self/task/1")
+    (sandbox.root / "tmp/far").symlink_to("near")
+    (sandbox.root / "tmp/near").symlink_to("../tmp/link/exe")
 
 
 def test_files_of_procfs_are_streamed(engine: Engine) -> None:

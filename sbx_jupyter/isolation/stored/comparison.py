@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
 MAX_CHANGES: Final = 100_000
-_MAX_LOOKED_UP: Final = 20_000_000
+_MAX_LOOKED_UP: Final = 5_000_000
 """Names on the paths of entries that are looked at, each of which is looked up again."""
 
 
