@@ -13,6 +13,7 @@ from sbx_jupyter.agent.procfs import start_time_of
 from sbx_jupyter.cli.calls import call_platform, running_engine
 from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
+from sbx_jupyter.cli.processes import show_processes
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol.locations import default_data_dir
 
@@ -36,6 +37,11 @@ def add_to(commands: Commands) -> None:
         commands, "doctor", "report how this machine can isolate sandboxes", show_isolation
     )
     doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument(
+        "--processes",
+        action="store_true",
+        help="list the processes of the running engine with their ids and capabilities instead",
+    )
     info = add_command(commands, "info", "describe the running engine", show_info)
     info.add_argument("--json", action="store_true", help="print JSON")
     add_command(commands, "stop", "stop the shared engine and its sandboxes", stop_engine)
@@ -52,6 +58,8 @@ def show_env(options: argparse.Namespace) -> int:
 
 def show_isolation(options: argparse.Namespace) -> int:
     """Print the isolation that this machine supports, and what to install or set for more."""
+    if options.processes:
+        return show_processes(options)
     from sbx_jupyter.isolation.limits import TITLES
     from sbx_jupyter.isolation.tiers import detect
 
