@@ -11,6 +11,7 @@ from sbx_jupyter.magics.cell_options import CellOptions, parse
 from sbx_jupyter.magics.changes import change_tree
 from sbx_jupyter.magics.errors import InterruptedCodeError, MagicError, one_line_errors
 from sbx_jupyter.magics.grid import GridCell, run_in_all
+from sbx_jupyter.magics.memory import remember
 from sbx_jupyter.magics.running import Job, Runner
 from sbx_jupyter.magics.screen import show_html
 from sbx_jupyter.magics.session import check_alive
@@ -51,6 +52,11 @@ class CellMagic:
         if options.snapshot:
             known.last_snapshot = known.box.snapshot().snapshot_id
             notes.append(f"snapshot {known.last_snapshot}")
+            if known is self._session.current:
+                remember(known)
+        elif self._session.checkpoints.is_on:
+            self._session.checkpoints.take(self._session.config, known, job.cell)
+            notes.append(f"checkpoint {job.cell}")
         if outcome.execution.error is None and options.outputs:
             moved = Transfer(known.box, job.language, job.context).fetch(options.outputs)
             self._shell.user_ns.update(moved)

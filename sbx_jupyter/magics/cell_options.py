@@ -65,7 +65,10 @@ def _parser() -> Parser:
         help="run in the background; the value of the cell, and of --out, is a handle",
     )
     parser.add_argument(
-        "--all", action="store_true", help="run in all forks at once, outputs side by side"
+        "--all",
+        action="store_true",
+        help="run in all forks at once, outputs side by side; in each, SBX_FORK in the "
+        "environment is its number",
     )
     parser.add_argument("--diff", action="store_true", help="show which files the cell changed")
     parser.add_argument(

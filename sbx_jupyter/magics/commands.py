@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.magics.checkpoint_command import CHECKPOINT_COMMANDS
 from sbx_jupyter.magics.command import Command, Notebook, command
 from sbx_jupyter.magics.copy_commands import COPY_COMMANDS
 from sbx_jupyter.magics.errors import MagicError
@@ -54,6 +55,7 @@ COMMANDS: Final[dict[str, Command]] = {
     **FILE_COMMANDS,
     **VIEW_COMMANDS,
     **COPY_COMMANDS,
+    **CHECKPOINT_COMMANDS,
     "default": command(
         "default",
         "Run every cell of this notebook in a sandbox, without a prefix.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.code.execution import Execution, Recorder
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.magics.running import Job
     from sbx_jupyter.magics.session import Known
 
-NOTE = "Forks have files, not memory: each starts without variables unless -i sends them."
+NOTE: Final = "Forks have files, not memory: each starts without variables unless -i sends them."
+
+FORK_VARIABLE: Final = "SBX_FORK"
+"""The variable of the environment with the number of the fork, from 1."""
 
 
 @dataclass(slots=True)
@@ -45,8 +48,8 @@ def run_in_all(members: Sequence[Known], jobs: Sequence[Job]) -> list[GridCell]:
     cells = [GridCell(known.label) for known in members]
     shown = show_html(*_drawn(cells), display_id=True)
     runs = [
-        portal.start(_run(known, job, cell))
-        for known, job, cell in zip(members, jobs, cells, strict=True)
+        portal.start(_run(known, job, cell, number))
+        for number, (known, job, cell) in enumerate(zip(members, jobs, cells, strict=True), 1)
     ]
     try:
         pending: set[concurrent.futures.Future[None]] = set(runs)
@@ -69,7 +72,7 @@ async def _first_of(runs: set[concurrent.futures.Future[None]]) -> None:
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _run(known: Known, job: Job, cell: GridCell) -> None:
+async def _run(known: Known, job: Job, cell: GridCell, number: int) -> None:
     box = known.box.on_portal
     meter = Meter(box, with_changes=True)
     recorder = Recorder()
@@ -77,7 +80,11 @@ async def _run(known: Known, job: Job, cell: GridCell) -> None:
         await meter.start()
         try:
             stream = await box.start_code(
-                job.text(), job.language_for_context, job.context, timeout=job.timeout
+                job.text(),
+                job.language_for_context,
+                job.context,
+                envs={FORK_VARIABLE: str(number)},
+                timeout=job.timeout,
             )
             async with contextlib.aclosing(stream):
                 while (events := await stream.receive()) is not None:

@@ -62,7 +62,7 @@ def _use_arguments(parser: Parser) -> None:
 
 def _use(notebook: Notebook, options: argparse.Namespace) -> None:
     known = notebook.session.find(options.name)
-    notebook.session.current = known
+    notebook.session.use(known)
     write(f"{known.label} ({known.box.sandbox_id}) is in use from now on\n")
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from sbx_jupyter.client import Context, Sandbox
 from sbx_jupyter.client.adoption import adopt, is_sandbox
 from sbx_jupyter.errors import NotFoundError
+from sbx_jupyter.magics.checkpoints import Checkpoints
 from sbx_jupyter.magics.errors import MagicError
+from sbx_jupyter.magics.memory import remember
 from sbx_jupyter.magics.parsing import LANGUAGES
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Known:
     box: Sandbox
     name: str
     extended: float = field(default_factory=time.monotonic)
+    template: str = TEMPLATE
     last_snapshot: str | None = None
     ended: bool = False
 
@@ -45,6 +48,7 @@ class Session:
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.config: ConnectionConfig | None = None
         self.current: Known | None = None
+        self.checkpoints = Checkpoints()
         self.forks: dict[str, list[Known]] = {}
         self.counts: dict[tuple[str, str, int], int] = {}
         """The cell of an execution: by sandbox, by context or language, and by count."""
@@ -60,8 +64,15 @@ class Session:
         options.setdefault("on_timeout", "pause")
         options.setdefault("auto_resume", True)
         box = Sandbox.create(template, metadata=metadata, config=self.config, **options)
-        self.current = self.add(box, name)
-        return self.current
+        known = self.add(box, name)
+        known.template = template
+        self.use(known)
+        return known
+
+    def use(self, known: Known) -> None:
+        """Use a sandbox from now on, and let the notebook remember it."""
+        self.current = known
+        remember(known)
 
     def check_name(self, name: str) -> None:
         """Raise ``MagicError`` for a name that means something else in a magic."""

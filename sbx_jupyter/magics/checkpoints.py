@@ -1,0 +1,35 @@
+"""Captures a sandbox's files after each cell, to go back to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sbx_jupyter.client.blocking import Portal
+
+if TYPE_CHECKING:
+    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.magics.session import Known
+
+MAX_KEPT: Final = 50
+"""Checkpoints of a notebook; the snapshot of the oldest is removed for a new one."""
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The checkpoints of one notebook: label of the sandbox and snapshot by cell number."""
+
+    is_on: bool = False
+    kept: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
+
+    def take(self, config: ConnectionConfig | None, known: Known, cell: int) -> None:
+        """Capture a sandbox's files as they are after a cell."""
+        snapshot = known.box.snapshot().snapshot_id
+        known.last_snapshot = snapshot
+        replaced = [self.kept.pop(cell)] if cell in self.kept else []
+        self.kept[cell] = (known.label, snapshot)
+        if len(self.kept) > MAX_KEPT:
+            replaced.append(self.kept.pop(min(self.kept)))
+        portal = Portal.current()
+        for _, old in replaced:
+            portal.call(portal.platform(config).remove_snapshot(old))

@@ -1,0 +1,58 @@
+"""What the notebook remembers, and checkpoints of a sandbox's files."""
+
+from __future__ import annotations
+
+TARGET = "sbx-jupyter:notebook"
+
+
+def remembered(kernel, source):
+    """What a cell lets the notebook remember, as the page receives it."""
+    heard = []
+
+    def listen(message):
+        if message["msg_type"] == "comm_open" and message["content"]["target_name"] == TARGET:
+            heard.append(message["content"]["data"])
+
+    on_message = kernel.client.process_message
+    kernel.client.process_message = lambda message, *rest: (
+        listen(message),
+        on_message(message, *rest),
+    )[1]
+    try:
+        cell = kernel.run(source)
+    finally:
+        kernel.client.process_message = on_message
+    assert cell.error is None, cell.error
+    return heard
+
+
+def test_the_page_is_told_the_sandbox_its_template_and_snapshot(kernel, engine):
+    [created] = remembered(kernel, "%sbx create noted")
+    [captured] = remembered(kernel, "%sbx snapshot")
+
+    assert set(created) == {"sandbox", "template", "snapshot", "name"}
+    assert (created["name"], created["template"]) == ("noted", "code-interpreter-v1")
+    assert created["snapshot"] is None
+    assert captured["snapshot"]
+    assert engine.key not in str((created, captured))
+
+
+def test_checkpoints_go_back_to_the_files_after_a_cell(kernel):
+    kernel.run("%sbx create drafts\n%sbx checkpoint on")
+    first = kernel.run("%%sbx bash\necho one > draft")
+    at = kernel.count
+    kernel.run("%%sbx bash\necho two > draft")
+    kernel.run("%sbx checkpoint off")
+    unmarked = kernel.run("%%sbx bash\ntrue")
+
+    gone = kernel.run(f"%sbx checkpoint go {at}")
+    shown = kernel.run("%%sbx bash\ncat draft")
+    wrong = kernel.run("%sbx checkpoint go 9999")
+    [listed] = kernel.run("%sbx checkpoint list").displayed
+
+    assert f"checkpoint {at}" in first.footer
+    assert "checkpoint" not in unmarked.footer
+    assert f"run cells 1 to {at}" in gone.stdout
+    assert shown.stdout == "one\n"
+    assert "there is no checkpoint of cell 9999" in wrong.error
+    assert f"In [{at}] drafts" in listed["text/plain"]
