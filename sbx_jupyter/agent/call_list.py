@@ -75,6 +75,7 @@ _NUMBERS: Final = {
     "setgroups": (116, 159),
     "setresgid": (119, 149),
     "setresuid": (117, 147),
+    "prctl": (157, 167),
     "chdir": (80, 49),
     "execve": (59, 221),
     "getpid": (39, 172),

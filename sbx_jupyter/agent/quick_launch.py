@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_CANDIDATES: Final = 32
 _DEFAULT_ACTION: Final = bytes(32)
 _SIG_SETMASK: Final = 2
+_PR_SET_DUMPABLE: Final = 4
 _EVERY_DESCRIPTOR: Final = 0xFFFFFFFF
 
 
@@ -96,6 +97,9 @@ def _add_ids(calls: CallList, launch: Launch) -> None:
     calls.add("setgroups", len(user.groups), groups)
     calls.add("setresgid", user.gid, user.gid, user.gid)
     calls.add("setresuid", user.uid, user.uid, user.uid)
+    # A change of ids sets what the machine allows for set-uid programs, and the memory is still the
+    # agent's. Linux before 5.16 would also end the agent, if a signal made the child dump it.
+    calls.add("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _find(launch: Launch, candidates: Sequence[bytes]) -> bytes | None:

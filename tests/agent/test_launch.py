@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import os
 import resource
 import signal
@@ -163,4 +165,16 @@ def test_the_limit_of_processes_is_an_error_of_the_start() -> None:
         except BlockingIOError:
             os._exit(0)
         os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user: root only")
+def test_memory_that_a_child_of_another_user_borrowed_stays_closed() -> None:
+    pid = os.fork()
+    if pid == 0:  # for the memory of this process stays closed, too
+        asked = order(b"sh", b"-c", b"id -u; cat /proc/self/maps > /dev/null && echo open")
+        user = User("nobody", 65534, 65534, "/", ())
+        written, _ = run(Launcher(), dataclasses.replace(asked, user=user, virtual=False))
+        closed = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 0  # PR_GET_DUMPABLE
+        os._exit(0 if closed and written == b"65534\nopen\n" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
