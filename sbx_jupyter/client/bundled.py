@@ -110,6 +110,7 @@ def _spawn(data_dir: Path) -> int:
     command = [sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine"]
     command += ["--port", "0", "--data-dir", str(data_dir)]
     command += ["--connection-file", str(connection_file_of(data_dir))]
+    command += ["--SbxEngine.on_demand=True"]
     log = str(log_file_of(data_dir))
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -156,6 +157,12 @@ class SbxExtension(ExtensionApp):
         30.0, min=0.1, help="Seconds to wait for the bundled engine to be ready."
     ).tag(config=True)
 
+    stop_with_server = Bool(
+        False,
+        help="Stop the engine of this machine and its sandboxes when this server ends, as a hub"
+        " may want it. Otherwise sandboxes go on, and the engine ends by itself once it is idle.",
+    ).tag(config=True)
+
     default_template = Unicode(
         "base", help="Template of a sandbox that is created without one."
     ).tag(config=True)
@@ -178,6 +185,7 @@ class SbxExtension(ExtensionApp):
     grants: Grants
     """Who may use which port of a sandbox by an address alone."""
 
+    _engine: LocalEngine
     _environment: KernelEnvironment
 
     @default("api_key")
@@ -220,7 +228,7 @@ class SbxExtension(ExtensionApp):
             timeout=self.default_timeout,
             metadata=dict(self.default_metadata),
         )
-        engine = LocalEngine(
+        engine = self._engine = LocalEngine(
             EngineSettings(
                 data_dir=self.data_dir, auto_start=self.auto_start, timeout=self.engine_timeout
             ),
@@ -264,8 +272,10 @@ class SbxExtension(ExtensionApp):
             self._environment.name_ports(self.public_url or _public_url(serverapp))
 
     async def stop_extension(self) -> None:
-        """Close the connections; the engine and its sandboxes keep running."""
+        """Close the connections; the engine and its sandboxes go on unless ``stop_with_server``."""
         self._environment.close()
+        if self.stop_with_server:
+            await asyncio.to_thread(self._engine.stop)
         try:
             await self.deployments.aclose()
         except SbxError as e:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -87,6 +90,13 @@ class LocalEngine:
                 raise self.failure from e
             self.state, self._found = "running", found
             return found
+
+    def stop(self) -> None:
+        """Tell the engine to end its sandboxes and itself, if one runs; blocks for a moment."""
+        found = bundled.find_engine(self.data_dir)
+        if found is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found.pid, signal.SIGTERM)
 
     def is_stopped(self) -> bool:
         """Whether no engine has a connection file, which it removes when it is stopped."""

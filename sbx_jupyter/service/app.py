@@ -26,15 +26,20 @@ from sbx_jupyter.protocol.locations import (
 )
 from sbx_jupyter.service import credentials
 from sbx_jupyter.service.addresses import Listener
+from sbx_jupyter.service.idleness import wait_until_idle
 from sbx_jupyter.service.log_format import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.service.server import Server
 
 
 _log = logging.getLogger("sbx_jupyter.service")
+
+DEFAULT_IDLE_TIMEOUT: Final = 600.0
+"""Seconds, for engines that a client started."""
 
 _KEEP_SANDBOXES_SIGNALS: Final = frozenset({signal.SIGHUP})
 """Signals that end the engine but leave its sandboxes running, for the next engine to adopt."""
@@ -128,6 +133,14 @@ class SbxEngine(Application):
     metrics_interval = Float(
         5.0, min=0.5, help="Seconds between two readings of a sandbox's metrics."
     ).tag(config=True)
+    on_demand = Bool(False, help="Whether a client started this engine because it needed one.").tag(
+        config=True
+    )
+    idle_timeout = Float(
+        min=0,
+        help="Seconds without a sandbox, a client and a build after which the engine ends; 0:"
+        " never. Default: 600 if a client started it, else 0.",
+    ).tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
     features = List(
         Unicode(), help="Feature names that GET /engine/info lists, besides the engine's own."
@@ -147,6 +160,10 @@ class SbxEngine(Application):
         "log-level": "Application.log_level",
     }
     flags: ClassVar[Any] = {}
+
+    @default("idle_timeout")
+    def _default_idle_timeout(self) -> float:
+        return DEFAULT_IDLE_TIMEOUT if self.on_demand else 0.0
 
     @default("data_dir")
     def _default_data_dir(self) -> str:
@@ -244,13 +261,27 @@ class SbxEngine(Application):
         print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
         _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
         try:
-            received = await stop_signal
+            received = await self._wait_for_end(engine, server, stop_signal)
         finally:
             credentials.remove_connection_file(path, connection)
-        _log.info("stopping", extra={"fields": {"signal": received.name}})
+        reason = {"reason": "idle"} if received is None else {"signal": received.name}
+        _log.info("stopping", extra={"fields": reason})
         keep_sandboxes = received in _KEEP_SANDBOXES_SIGNALS
         await server.stop()
         return keep_sandboxes
+
+    async def _wait_for_end(
+        self, engine: Engine, server: Server, stop_signal: asyncio.Future[signal.Signals]
+    ) -> signal.Signals | None:
+        """Return the signal that ends the engine, ``None`` when it has been idle for long."""
+        if not self.idle_timeout:
+            return await stop_signal
+        idle = asyncio.create_task(wait_until_idle(engine, server, self.idle_timeout))
+        try:
+            await asyncio.wait({stop_signal, idle}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+        return stop_signal.result() if stop_signal.done() else None
 
     def settings(self) -> Any:
         """The HTTP service's settings, a ``ServiceSettings``."""

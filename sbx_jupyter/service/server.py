@@ -132,12 +132,23 @@ class Server:
             default_handler_class=UnknownRuntimeRouteHandler,
             log_function=_log_request,
         )
-        self._http = HTTPServer(
-            Dispatcher(self.service, platform, runtime),
+        self._dispatcher = Dispatcher(self.service, platform, runtime)
+        self._http = _CountingServer(
+            self._dispatcher,
             max_body_size=_UNLIMITED,
             chunk_size=_CHUNK,
             idle_connection_timeout=_HEADER_TIMEOUT,
         )
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections of clients are open, with a request in progress or without."""
+        return self._http.open_connections
+
+    @property
+    def requests(self) -> int:
+        """How many requests have arrived since the start."""
+        return self._dispatcher.requests
 
     def start(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections; needs a running event loop."""
@@ -154,6 +165,14 @@ class Server:
                 await self._http.close_all_connections()
         except TimeoutError:
             _log.warning("some connections did not close in %s seconds", _CLOSE_SECONDS)
+
+
+class _CountingServer(HTTPServer):
+    """tornado's server, which keeps its open connections to itself."""
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
 
 
 def _log_request(handler: Any) -> None:

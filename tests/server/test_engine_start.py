@@ -15,7 +15,7 @@ import pytest
 from sbx_jupyter.client import bundled
 from tests.engine_process import engine_process
 from tests.server.test_terminals import Screen
-from tests.waiting import until
+from tests.waiting import async_until, until
 
 
 async def test_info_without_an_engine_says_so_and_starts_nothing(api):
@@ -148,3 +148,32 @@ async def test_a_terminal_goes_on_after_the_engine_was_replaced(mortal_engine, a
     assert closing["error"]["code"] == "unavailable"
     seen = (before.output + after.output).decode()
     assert [int(n) for n in re.findall(r"n-(\d+)-", seen)] == list(range(1, 61))
+
+
+@pytest.fixture
+def stopping_with_the_server(extension_settings):
+    extension_settings["stop_with_server"] = True
+
+
+async def test_an_engine_stops_with_the_server_where_that_is_set(
+    stopping_with_the_server, own_data_dir, api, jp_serverapp
+):
+    assert (await api("POST", "sandboxes", body={}))[0] == 201
+
+    running = bundled.find_engine(own_data_dir)
+    assert running is not None
+
+    await jp_serverapp.extension_manager.stop_all_extensions()
+
+    def has_ended():
+        return bundled.find_engine(own_data_dir) is None and running.pid not in bundled._children
+
+    await async_until(has_ended)
+
+
+async def test_an_engine_goes_on_without_the_server(own_data_dir, api, jp_serverapp):
+    assert (await api("GET", "sandboxes"))[0] == 200
+
+    await jp_serverapp.extension_manager.stop_all_extensions()
+
+    assert bundled.find_engine(own_data_dir) is not None

@@ -46,10 +46,13 @@ class Dispatcher(HTTPServerConnectionDelegate):
         self.service = service
         self.platform = platform
         self.runtime = runtime
+        self.requests = 0
+        """How many requests have arrived."""
 
     def start_request(
         self, server_conn: object, request_conn: HTTPConnection
     ) -> HTTPMessageDelegate:
+        self.requests += 1
         return _DispatchDelegate(self, server_conn, request_conn)
 
     def find_delegate(self, request: RoutedRequest) -> HTTPMessageDelegate:

@@ -86,6 +86,11 @@ class Builder:
             if build.status == "building":
                 await self._settle_failed(build, BuildError(_STOPPED, None), None)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a build runs or waits for its turn."""
+        return bool(self._jobs)
+
     async def stop(self) -> None:
         """Cancel all builds; they end as failed."""
         await self._cancel(list(self._jobs.values()), _STOPPED)
