@@ -79,6 +79,7 @@ async def test_an_unmodified_client_works_and_starts_the_engine(own_data_dir, jp
     assert bundled.find_engine(own_data_dir) is not None
 
 
+@pytest.mark.timeout(150)  # three engines, one after the other
 async def test_the_address_stays_valid_after_a_stop_and_after_a_crash(own_data_dir, jp_serverapp):
     before = dict(os.environ)
     assert (await asyncio.to_thread(ask)).json() == []
