@@ -130,7 +130,7 @@ function limitName(limit: string): string {
     tcp_memory: trans.__('TCP memory'),
     inodes: trans.__('Number of files'),
     volumes: trans.__('Volumes'),
-    cpu_shares: trans.__('Shares of processor time')
+    cpu_shares: trans.__('CPU shares')
   };
   return names[limit] ?? limit;
 }
