@@ -147,7 +147,12 @@ READ = [
         "breach(text) if text and 'Error' not in text else held('none')",
         "none",
     ),
-    _read("read the passwords of the host", "breach(read('/etc/shadow'))"),
+    _read(
+        "read the passwords of the host",
+        "words = {line.split(':')[1] for line in read('/etc/shadow').splitlines()}\n"
+        "held('none') if words == {'*'} else breach(str(words))",
+        rf"none|{HIDDEN}",
+    ),
     _read("read the engine's database", "breach(read(C['data'] + '/engine.db'))"),
     _read("list the sandboxes of the engine", "breach(str(os.listdir(C['data'] + '/sandboxes')))"),
     _read("read a file of another sandbox by its path", "breach(read(C['sibling_file']))"),
