@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.platform import PlatformClient
 
 _NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk that can"
+_IDS: Final = {
+    "own": "own; each sandbox has host ids of its own",
+    "shared": "shared; what the kernel counts for each id, all sandboxes use up together",
+}
 _STOP_SECONDS: Final = 60.0
 
 
@@ -69,6 +73,7 @@ def show_isolation(options: argparse.Namespace) -> int:
         return 0
     print(f"tier:    {report['tier']}")
     print(f"users:   {report['users']}")
+    print(f"ids:     {_IDS[report['ids']]}")
     print(f"freezer: {report['freezer']}")
     print(f"reflink: {'yes' if report['reflink'] else _NO_REFLINK}")
     for resource, holder in report["limits"].items():

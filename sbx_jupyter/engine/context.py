@@ -12,6 +12,7 @@ from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.isolation.fence import Limits
+from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS, IdRange
 from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class EngineConfig:
     domain: str | None = None
     network: str = "proxy"
     """``"proxy"`` for network access by proxy only, ``"full"`` for TCP and UDP as well."""
+    host_ids: IdRange = CONTAINER_IDS
+    """The ids of which an engine of root gives each sandbox a block."""
     egress_exceptions: tuple[str, ...] = ()
     """Non-public networks that sandboxes may reach, for example that of a package mirror."""
     max_builds: int = 20

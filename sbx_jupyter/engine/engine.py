@@ -92,7 +92,7 @@ class Engine:
         self._exit.push_async_callback(store.close)
         quarantine = Quarantine(data_dir.path)
         await asyncio.to_thread(reconcile, store, manifests, data_dir, quarantine)
-        report = await asyncio.to_thread(detect, data_dir.path)
+        report = await asyncio.to_thread(detect, data_dir.path, self.config.host_ids)
         self.tier = choose(report, self.config.isolation)
         self.report = of_tier(report, self.tier)
         self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
@@ -105,6 +105,7 @@ class Engine:
             self.report,
             self.tier,
             tap=is_full,
+            host_ids=self.config.host_ids,
             cpu_weight=self.config.cpu_weight,
         )
         await fence.start()

@@ -20,6 +20,7 @@ from sbx_jupyter.errors import (
     UnavailableError,
 )
 from sbx_jupyter.isolation.census.census import OpenFiles
+from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
     DEFAULT_WEIGHT,
@@ -47,6 +48,8 @@ from .tree_operations import TreeOperations, relative_to
 
 if TYPE_CHECKING:
     import socket
+
+    from sbx_jupyter.isolation.ids.blocks import IdRange
 
     from .channel import Reply
     from .tiers import IsolationReport
@@ -98,12 +101,14 @@ class Fence:
         agent: str = _AGENT,
         tap: bool = False,
         cpu_weight: int = DEFAULT_WEIGHT,
+        host_ids: IdRange = CONTAINER_IDS,
         _without: frozenset[str] = frozenset(),
     ) -> None:
         """``agent`` is the module whose ``run`` becomes the sandboxes' first process.
 
         ``tap`` gives each an interface for the whole network, with nothing at its far end yet.
         ``cpu_weight`` is that of all sandboxes together against other control groups.
+        ``host_ids`` are those that sandboxes get where each has ids of its own.
         ``_without`` leaves out parts of the fence, to measure what they cost, and for nothing else.
         """
         self._without = _without
@@ -112,6 +117,7 @@ class Fence:
         self._tier = tier
         self._agent = agent
         self._tap = tap
+        self._host_ids = host_ids
         self._zygote: ZygoteProcess | None = None
         self._starting = asyncio.Lock()
         self._cages = CageRecords(self._data_dir / "cages")
@@ -274,8 +280,13 @@ class Fence:
             "confine": self._tier == Tier.LANDLOCK,
             "tap": self._tap,
             "real_users": self._report.users != users.VIRTUAL,
-            "machine_root": self._report.id_base == 0 and self._report.users == users.ROOT_MAPPED,
+            "machine_root": self._has_machine_root(),
         }
+
+    def _has_machine_root(self) -> bool:
+        found = self._report
+        mapped = found.ids == users.OWN or found.id_base != 0
+        return found.users == users.ROOT_MAPPED and not mapped
 
     def _processors(self, count: int) -> list[int]:
         """The processors to bind a sandbox to; none where a control group does better."""
@@ -310,7 +321,12 @@ class Fence:
         for _ in range(_ATTEMPTS):
             try:
                 return await start_zygote(
-                    self._data_dir, kind, plan, self._report.id_base, agent=self._agent
+                    self._data_dir,
+                    kind,
+                    plan,
+                    self._report.id_base,
+                    agent=self._agent,
+                    own_ids=self._host_ids if self._report.ids == users.OWN else None,
                 )
             except UnavailableError as error:
                 logger.warning("%s; starting another one", error.message)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import system
 from sbx_jupyter.isolation.confined import shared_ids
+from sbx_jupyter.isolation.ids.blocks import Blocks, IdRange, NoBlockLeftError
+from sbx_jupyter.isolation.ids.local_ids import LocalIds
 from sbx_jupyter.isolation.kernel import (
     landlock,
     notifications,
@@ -39,8 +41,8 @@ _QUOTA: Final = 1 << 20
 Found = dict[str, Any]
 
 
-def main(data_dir: str, trees: str) -> None:
-    """Probe and print."""
+def main(data_dir: str, trees: str, host_ids: str) -> None:
+    """Probe and print. ``trees`` are paths between colons, ``host_ids`` an ``IdRange``."""
     found: Found = {"landlock_abi": landlock.abi(), "uid": os.getuid()}
     with tempfile.TemporaryDirectory(dir=data_dir, prefix="probe-") as work:
         _try(found, "reflink", lambda: _reflink(Path(work)))
@@ -49,7 +51,7 @@ def main(data_dir: str, trees: str) -> None:
         for name in ("lower", "upper", "work", "root"):
             os.mkdir(os.path.join(work, name))
         if os.getuid() == 0:
-            _probe_root(found, work, trees.split(":"))
+            _probe_root(found, work, trees.split(":"), IdRange.parse(host_ids))
         else:
             _try(found, "supervision", _supervise)
             _probe_user(found, work)
@@ -58,27 +60,47 @@ def main(data_dir: str, trees: str) -> None:
     print(json.dumps(found))
 
 
-def _probe_root(found: Found, work: str, trees: list[str]) -> None:
-    base = users.root_base()
-    found["id_base"] = base
-    if base is None:
+def _probe_root(found: Found, work: str, trees: list[str], ids: IdRange) -> None:
+    shared = users.shared_base()
+    _try(found, "own_ids", lambda: _take_block(found, ids))
+    if shared is None and "block" not in found:
+        found["id_base"] = None
         found["user_namespace"] = "this container has fewer than 65536 ids"
         return
     _try(found, "mount_namespace", lambda: _leave(syscalls.CLONE_NEWNS))
+    base = found.pop("block", None) or shared or 0
     if base:
-        _try(found, "idmapped", lambda: _idmap([work, *trees]))
-        if found["idmapped"] is not True:
-            base = found["id_base"] = 0
+        _try(found, "idmapped", lambda: _try_mapped(found, work, trees, base))
+    if base and found["idmapped"] is not True:
+        base = 0
+        found["own_ids"] = found["idmapped"]
+    if not base:
+        extent = f"0 0 {users.RANGE}"
+        _in_sandbox(found, work, extent, extent)
+    found["id_base"] = base
+
+
+def _take_block(found: Found, ids: IdRange) -> None:
+    """Take a block of ids until this process ends."""
+    try:
+        found["block"] = Blocks(ids, LocalIds()).take().base
+    except NoBlockLeftError:
+        # Sandboxes get blocks that become free, or are refused; they never share one.
+        found["block"] = next(iter(ids.blocks())) * users.RANGE
+
+
+def _try_mapped(found: Found, work: str, trees: list[str], base: int) -> None:
+    """Try the mounts of a sandbox with its ids. Raises ``OSError`` where files cannot have them."""
+    _idmap([work, *trees], base)
+    owner = host_mounts.namespace_of_ids(base)
+    source = os.path.join(work, "root")
+    _attach(work, source, owner)
     extent = f"0 {base} {users.RANGE}"
-    source = work
-    if base and found["idmapped"] is True:
-        owner = host_mounts.namespace_of_ids(base)
-        source = os.path.join(work, "root")
-        _attach(work, source, owner)
     _in_sandbox(found, source, extent, extent)
-    if source != work:
-        os.chdir("/")
-        syscalls.umount(source)
+    os.chdir("/")
+    syscalls.umount(source)
+    if found.get("user_namespace") is True and found.get("overlay") is not True:
+        raise OSError(errno.EINVAL, f"an overlay of such files: {found['overlay']}")
 
 
 def _probe_user(found: Found, work: str) -> None:
@@ -175,8 +197,8 @@ def _leave(flags: int) -> None:
     syscalls.mount("", "/", "", _PRIVATE)
 
 
-def _idmap(paths: list[str]) -> None:
-    owner = host_mounts.namespace_of_ids(users.root_base() or 0)
+def _idmap(paths: list[str], base: int) -> None:
+    owner = host_mounts.namespace_of_ids(base)
     for path in paths:
         tree = syscalls.open_tree(path)
         try:
@@ -246,4 +268,4 @@ def _try(found: Found, name: str, attempt: Callable[[], object]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

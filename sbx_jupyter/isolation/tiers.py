@@ -11,19 +11,24 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation import limits as limit_holders
+from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import landlock, users
 from sbx_jupyter.isolation.kernel.cgroups import Hierarchies, find_hierarchies
+from sbx_jupyter.isolation.kernel.users import OWN, SHARED
 from sbx_jupyter.isolation.limits import Provided
 from sbx_jupyter.isolation.root import rootfs
 
+if TYPE_CHECKING:
+    from sbx_jupyter.isolation.ids.blocks import IdRange
+
 _PROBE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from sbx_jupyter.isolation.probe import main; main(sys.argv[2], sys.argv[3])"
+    "from sbx_jupyter.isolation.probe import main; main(*sys.argv[2:])"
 )
 _PROBE_TIMEOUT: Final = 20.0
 
@@ -77,7 +82,12 @@ class IsolationReport:
     reflink: bool
     missing: list[Missing]
     id_base: int = 0
-    """The host id of the sandboxes' root, for ``root-mapped``."""
+    """The host id of the root of all sandboxes, for ``root-mapped`` with shared ids."""
+    ids: str = SHARED
+    """``own``: each sandbox has host ids of its own; ``shared``: all have the same.
+
+    The kernel counts many things for each id of the host.
+    """
     landlock_abi: int = 0
     full_network: bool = False
     """Whether sandboxes can have the whole network, with ``--network=full``."""
@@ -94,19 +104,21 @@ class IsolationReport:
         return {**asdict(self), "limit_words": limit_holders.words(self.limits)}
 
 
-def detect(data_dir: Path) -> IsolationReport:
+def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport:
     """Try what this machine allows, in a process that is thrown away.
 
-    Raises ``IsolationError`` when the data directory cannot be used at all.
+    ``host_ids`` are for the sandboxes of an engine of root. Raises ``IsolationError`` when the data
+    directory cannot be used at all.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
-    found = _probe(data_dir)
+    found = _probe(data_dir, host_ids)
     missing: list[Missing] = []
     if found.get("supervision", True) is not True:
         missing.append(_why_no_supervision(found["supervision"]))
         found["landlock_abi"] = 0
     tier = _tier(found, missing)
     kind = _users(found, missing)
+    own_ids = tier == Tier.NAMESPACES and found.get("own_ids") is True
     hierarchies = find_hierarchies()
     provided = _provided(hierarchies, found)
     _explain_watched(provided, missing, data_dir, is_btrfs=found.get("btrfs") is True)
@@ -123,7 +135,8 @@ def detect(data_dir: Path) -> IsolationReport:
         freezer=hierarchies.freezer,
         reflink=found.get("reflink") is True,
         missing=missing,
-        id_base=found.get("id_base") or 0,
+        id_base=0 if own_ids else found.get("id_base") or 0,
+        ids=OWN if own_ids else SHARED,
         landlock_abi=found["landlock_abi"],
         full_network=not missing_network,
         full_network_missing=missing_network,
@@ -133,7 +146,8 @@ def detect(data_dir: Path) -> IsolationReport:
 
 def of_tier(report: IsolationReport, tier: str) -> IsolationReport:
     """The report for sandboxes in ``tier``, which may be weaker than the strongest."""
-    return replace(report, limits=_limits(report.provided, tier))
+    ids = report.ids if tier == Tier.NAMESPACES else SHARED
+    return replace(report, limits=_limits(report.provided, tier), ids=ids)
 
 
 def choose(report: IsolationReport, wanted: str = "auto") -> str:
@@ -187,12 +201,14 @@ def _explain(report: IsolationReport) -> str:
     )
 
 
-def _probe(data_dir: Path) -> dict[str, Any]:
+def _probe(data_dir: Path, host_ids: IdRange) -> dict[str, Any]:
     package = str(Path(sbx_jupyter.__file__).parent.parent)
     plan = rootfs.plan_stock(real_users=False, host_root_mapped=False)
     trees = ":".join(tree.path for tree in plan.trees)
+    ids = f"{host_ids.first}-{host_ids.last}"
+    probe = ["-I", "-S", "-X", "utf8", "-c", _PROBE, package, str(data_dir), trees, ids]
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROBE, package, str(data_dir), trees],
+        [sys.executable, *probe],
         env={"PATH": os.environ.get("PATH", rootfs.PATH)},
         capture_output=True,
         text=True,
@@ -299,6 +315,8 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
                     "Linux 5.19 or later, or on tmpfs with Linux 6.3 or later",
                 )
             )
+        elif found.get("own_ids") is not True:
+            missing.append(_why_shared_ids(str(found.get("own_ids"))))
         return users.ROOT_MAPPED
     if found.get("subordinate") is True:
         return users.SUBORDINATE
@@ -310,6 +328,14 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
         )
     )
     return users.VIRTUAL
+
+
+def _why_shared_ids(why: str) -> Missing:
+    return Missing(
+        f"all sandboxes share host ids, and so what the kernel counts for each of them ({why})",
+        "let the engine write to /run; in a container, give it the host's ids, or a user namespace "
+        "with ids from 524288 on",
+    )
 
 
 def _provided(hierarchies: Hierarchies, found: dict[str, Any]) -> Provided:

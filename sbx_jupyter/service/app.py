@@ -113,6 +113,12 @@ class SbxEngine(Application):
         help="The network of sandboxes: proxy gives them a proxy for HTTP and SOCKS, full gives"
         " them TCP and UDP as well (needs slirp4netns).",
     ).tag(config=True)
+    host_ids = Unicode(
+        "524288-1879048191",
+        help="The ids of the host for sandboxes, first to last, with an engine of root: each has a"
+        " block of 65536 to itself. Blocks with ids of users, of groups or of /etc/subuid and"
+        " /etc/subgid are left out.",
+    ).tag(config=True)
     egress_exceptions = List(
         Unicode(),
         help="Non-public networks (CIDR) that sandboxes may reach, such as a package mirror's.",
@@ -178,6 +184,16 @@ class SbxEngine(Application):
         choices = ("auto", "namespaces", "landlock", "none")
         if proposal["value"] not in choices:
             raise TraitError(f"isolation must be one of {', '.join(choices)}")
+        return proposal["value"]
+
+    @validate("host_ids")
+    def _check_host_ids(self, proposal: Any) -> str:
+        from sbx_jupyter.isolation.ids.blocks import IdRange
+
+        try:
+            IdRange.parse(proposal["value"])
+        except ValueError as error:
+            raise TraitError(f"host_ids: {error}") from error
         return proposal["value"]
 
     @property
@@ -298,6 +314,7 @@ class SbxEngine(Application):
     def _engine_config(self) -> Any:
         from sbx_jupyter.engine.context import EngineConfig
         from sbx_jupyter.isolation.fence import Limits
+        from sbx_jupyter.isolation.ids.blocks import IdRange
 
         return EngineConfig(
             data_dir=self.data_path,
@@ -318,6 +335,7 @@ class SbxEngine(Application):
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,
             network=self.network,
+            host_ids=IdRange.parse(self.host_ids),
             egress_exceptions=tuple(self.egress_exceptions),
             max_builds=self.max_builds,
             parallel_builds=self.parallel_builds,

@@ -76,6 +76,10 @@ async def main(home: Path, wanted: str) -> None:
             seen[f"read by {user}"] = ran.out
             public = " ".join(f"{prefix}/{name}" for prefix in prefixes for name in PUBLIC)
             seen[f"public to {user}"] = (await inside.run(f"cat {public}", user=user)).out
+        later = prefixes[1] / "lib/later"
+        later.touch(0o600)
+        later.write_text("made later")
+        seen["made later"] = (await inside.run(f"cat {later}", user="root")).out
         ran = await inside.run("python -c 'import json; print(6 * 7)'")
         seen["python"] = ran.out.strip()
     await fence.stop()

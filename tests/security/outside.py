@@ -140,7 +140,7 @@ async def calls_are_answered_beside_long_ones(attempt: Attempt) -> None:
     assert meanwhile >= 2, f"{meanwhile} calls were answered meanwhile"
 
 
-_FLOOD_IN_FLIGHT = """
+FLOOD_IN_FLIGHT = """
 import array, os, resource, socket, time
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 try: resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))
@@ -170,7 +170,7 @@ async def fill_the_count_in_flight(attempt: Attempt) -> AsyncIterator[None]:
     for user in ("user", "root"):
         printed: asyncio.Queue[str] = asyncio.Queue()
         await victim.commands.run(
-            python(_FLOOD_IN_FLIGHT),
+            python(FLOOD_IN_FLIGHT),
             user=user,
             background=True,
             timeout=60,

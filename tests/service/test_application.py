@@ -134,9 +134,12 @@ def test_a_newer_store_is_one_clear_line(tmp_path: Path) -> None:
     assert "newer" in fail(tmp_path / "d")
 
 
-@pytest.mark.parametrize("options", [("--isolation", "vm"), ("--port", "70000")])
+@pytest.mark.parametrize(
+    "options",
+    [("--isolation", "vm"), ("--port", "70000"), ("--SbxEngine.host_ids=0-70000",)],
+)
 def test_a_wrong_option_is_refused_without_a_traceback(
-    tmp_path: Path, options: tuple[str, str]
+    tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     process = popen_engine(tmp_path / "d", *options)
     _, errors = process.communicate(timeout=30)
@@ -183,7 +186,8 @@ def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
         assert (unknown.returncode, unknown.stderr.count("\n")) == (1, 1)
         assert command(data_dir, "kill", sandbox_id).returncode == 0
         assert command(data_dir, "create", "no-such-template").returncode == 1
-        assert "tier" in json.loads(command(data_dir, "doctor", "--json").stdout)
+        assert json.loads(command(data_dir, "doctor", "--json").stdout)["ids"] in ("own", "shared")
+        assert "\nids:     " in command(data_dir, "doctor").stdout
     finally:
         assert command(data_dir, "stop").returncode == 0
     until(lambda: not (data_dir / "engine.json").exists())

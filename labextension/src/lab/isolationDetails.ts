@@ -5,7 +5,7 @@ import { element, iconButton } from '../components/dom';
 import * as icons from '../components/icons';
 import { trans } from '../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../protocol/sandboxes';
-import { limitLines, networkText, tierText, usersText, worthText } from './isolationText';
+import { idsText, limitLines, networkText, tierText, usersText, worthText } from './isolationText';
 
 /** Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it. */
 export function isolationDetails(info: IServerInfo | null): HTMLElement {
@@ -31,6 +31,8 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
       element('dd', '', {}, isolation.tier),
       element('dt', '', {}, trans.__('Users')),
       element('dd', '', {}, usersText(isolation.users)),
+      element('dt', '', {}, trans.__('Host ids')),
+      element('dd', '', {}, idsText(isolation.ids)),
       element('dt', '', {}, trans.__('Network')),
       element('dd', '', {}, networkText(isolation.network))
     ),

@@ -74,6 +74,18 @@ export function usersText(users: string | undefined): string {
   }
 }
 
+/** Describes whether sandboxes share ids of the machine. */
+export function idsText(ids: string | undefined): string {
+  switch (ids) {
+    case 'own':
+      return trans.__('Own: the kernel counts what a sandbox uses for that sandbox alone.');
+    case 'shared':
+      return trans.__('Shared: what the kernel counts for each user, one sandbox can use up for all.');
+    default:
+      return ids ?? trans.__('Not known.');
+  }
+}
+
 /** One limit: the resource, the amount, what the limit is worth, and what holds it. */
 export interface ILimitLine {
   readonly resource: string;
@@ -109,12 +121,13 @@ function limitWorth(word: string | undefined): ILimitLine['worth'] {
   return word === 'limited' || word === 'watched' ? word : 'not limited';
 }
 
-/** The tooltip of the badge: what the tier means, what is not limited, what is missing. */
+/** The tooltip of the badge: what the tier means, shared ids, what is not limited, what is missing. */
 export function isolationSummary(isolation: IIsolation): string {
   const open = limitLines(isolation).filter(({ worth }) => worth !== 'limited');
   const missing = (isolation.missing ?? []).map(({ what }) => trans.__('Missing: %1', what));
   return [
     tierText(isolation.tier).meaning,
+    ...(isolation.ids === 'shared' ? [trans.__('Ids shared between sandboxes')] : []),
     ...open.map(({ what, worth }) => trans.__('%1: %2', what, worthText(worth))),
     ...missing
   ].join('\n');

@@ -39,6 +39,8 @@ export interface IIsolation {
   readonly tier: string;
   /** "root-mapped", "subordinate" or "virtual". */
   readonly users?: string;
+  /** Whether each sandbox has host ids of its own: "own" or "shared". */
+  readonly ids?: string;
   /** Resource (memory, disk, ...): what holds sandboxes to it, or "none". */
   readonly limits?: Readonly<Record<string, string>>;
   /** Resource: "limited" by the kernel, "watched", or "not limited". */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { isolationSummary, networkText, tierText } from '../../src/lab/isolationText';
+import { idsText, isolationSummary, networkText, tierText } from '../../src/lab/isolationText';
 
 describe('how isolation is described', () => {
   it('says in the tooltip what is watched and what is not limited', () => {
@@ -14,6 +14,14 @@ describe('how isolation is described', () => {
     expect(text).toContain('CPU: not limited');
     expect(text).toContain('Number of files: not limited');
     expect(text).not.toContain('Memory');
+  });
+
+  it('says where sandboxes share ids of the machine, and not where each has its own', () => {
+    expect(isolationSummary({ tier: 'landlock', ids: 'shared' })).toContain('Ids shared');
+    expect(isolationSummary({ tier: 'namespaces', ids: 'own' })).not.toContain('shared');
+    expect(idsText('shared')).toContain('one sandbox can use up for all');
+    expect(idsText('own')).toContain('for that sandbox alone');
+    expect(idsText(undefined)).toBe('Not known.');
   });
 
   it('tells what there is of a network, and names what it does not know', () => {

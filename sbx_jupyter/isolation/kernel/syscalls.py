@@ -49,6 +49,7 @@ RESOLVE_IN_ROOT: Final = 0x10
 
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
+_PR_SET_NAME: Final = 15
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
@@ -108,6 +109,11 @@ def pivot_root(new: str, old: str) -> None:
 def prctl(option: int, value: int = 0) -> int:
     """prctl(2) with one value. Raises ``OSError``."""
     return call("prctl", option, value, 0, 0, 0)
+
+
+def name_process(name: str) -> None:
+    """Set the name that process lists show, of at most 15 bytes. Raises ``OSError``."""
+    call("prctl", _PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def sethostname(name: str) -> None:

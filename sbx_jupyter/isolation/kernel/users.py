@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT_MAPPED: Final = "root-mapped"
-"""The engine is root: a range of 65536 ids, files keep their ids through idmapped mounts."""
+"""The engine is root: 65536 ids for a sandbox, files keep their ids through idmapped mounts."""
 
 SUBORDINATE: Final = "subordinate"
 """An ordinary user with a range in /etc/subuid: newuidmap once for the zygote's namespace."""
@@ -20,17 +20,39 @@ VIRTUAL: Final = "virtual"
 HOST: Final = "host"
 """No user namespace at all: the ids of the engine."""
 
+OWN: Final = "own"
+"""Each sandbox has a block of host ids of its own; see ``isolation.ids``."""
+
+SHARED: Final = "shared"
+"""All sandboxes of a user, or of root, have the same host ids."""
+
 RANGE: Final = 65536
-_PREFERRED_BASE: Final = 200_000
+_SHARED_BASES: Final = (200_000, 100_000, RANGE)
+
+Extents = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+"""The ids of users and those of groups, as pairs of the first and the one after the last."""
 
 
-def root_base() -> int | None:
-    """The first host id of the range for root; 0 shares the container's own ids, None: no room."""
-    extents = _extents("/proc/self/uid_map"), _extents("/proc/self/gid_map")
-    for base in (_PREFERRED_BASE, 100_000, RANGE):
-        if all(any(start <= base and base + RANGE <= end for start, end in e) for e in extents):
+def shared_base() -> int | None:
+    """The first host id of one range for all sandboxes of root.
+
+    0 shares the container's own ids; None: there is no room.
+    """
+    extents = extents_of_this_namespace()
+    for base in _SHARED_BASES:
+        if contains(extents, base, RANGE):
             return base
     return 0 if all(e and e[0][0] == 0 and e[0][1] >= RANGE for e in extents) else None
+
+
+def extents_of_this_namespace() -> Extents:
+    """The ids that exist in this process's user namespace."""
+    return _extents("/proc/self/uid_map"), _extents("/proc/self/gid_map")
+
+
+def contains(extents: Extents, base: int, count: int) -> bool:
+    """Whether ``count`` ids from ``base`` exist, for users and for groups."""
+    return all(any(start <= base and base + count <= end for start, end in e) for e in extents)
 
 
 def _extents(path: str) -> list[tuple[int, int]]:

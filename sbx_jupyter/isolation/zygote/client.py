@@ -17,12 +17,14 @@ import sbx_jupyter
 from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
 from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel, Reply
+from sbx_jupyter.isolation.ids.local_ids import of_user_database
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.zygote.cage_records import IDENTITY, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sbx_jupyter.isolation.ids.blocks import IdRange
     from sbx_jupyter.isolation.root.rootfs import StockPlan
 
 _START: Final = (
@@ -82,11 +84,19 @@ class ZygoteProcess:
 
 
 async def start_zygote(
-    data_dir: Path, kind: str, plan: StockPlan, id_base: int, *, agent: str
+    data_dir: Path,
+    kind: str,
+    plan: StockPlan,
+    id_base: int,
+    *,
+    agent: str,
+    own_ids: IdRange | None = None,
 ) -> tuple[ZygoteProcess, Path]:
     """Execute a zygote and prepare it; gives it and the stock layer's path.
 
-    Raises ``IsolationError`` when it cannot be prepared, ``UnavailableError`` when it was killed.
+    With ``own_ids`` it gives each sandbox a block of these host ids, else all have those from
+    ``id_base`` on. Raises ``IsolationError`` when it cannot be prepared, ``UnavailableError`` when
+    it was killed.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     package = str(Path(sbx_jupyter.__file__).parent.parent)
@@ -107,13 +117,20 @@ async def start_zygote(
     draft.rename(_record(data_dir))
     zygote = ZygoteProcess(process, Channel(ours, on_event=_ignore, on_close=lambda: None))
     try:
-        await zygote.call("enter", users=kind, uid=os.getuid(), gid=os.getgid())
+        await zygote.call(
+            "enter",
+            users=kind,
+            uid=os.getuid(),
+            gid=os.getgid(),
+            own_ids=own_ids is not None,
+        )
         if kind == users.SUBORDINATE:
             await asyncio.to_thread(users.map_subordinate, process.pid)
         reply = await zygote.call(
             "init",
             users=kind,
             id_base=id_base,
+            **await _host_ids(own_ids),
             data_dir=str(data_dir),
             plan=json.loads(json.dumps(plan.to_json())),
             timeout=_BUILD_TIMEOUT,
@@ -124,6 +141,14 @@ async def start_zygote(
             raise UnavailableError("the zygote was killed while it started") from error
         raise IsolationError(f"the zygote could not be prepared: {error}") from error
     return zygote, Path(reply.body["stock"])
+
+
+async def _host_ids(own_ids: IdRange | None) -> dict[str, Any]:
+    if own_ids is None:
+        return {}
+    known = await asyncio.to_thread(of_user_database)
+    local = [number for number in known if own_ids.first <= number <= own_ids.last]
+    return {"host_ids": [own_ids.first, own_ids.last], "local_ids": local}
 
 
 def end_former_zygote(data_dir: Path) -> None:

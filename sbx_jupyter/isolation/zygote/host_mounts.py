@@ -21,6 +21,10 @@ _DEV_LINKS = (
 )
 
 
+_PRIVATE = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
+"""Of the data directory: what sandboxes leave there has no power outside of their overlays."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostMounts:
     """Where the zygote has mounted what sandboxes are made of, in its own mount namespace."""
@@ -33,13 +37,18 @@ class HostMounts:
     trees: tuple[tuple[rootfs.HostTree, str], ...]
     stock: str
     """Relative to ``data``."""
+    mapped: tuple[str, ...] = ()
+    """What a sandbox with ids of its own needs once more, with these: see ``map_to``."""
 
 
-def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> HostMounts:
+def prepare(
+    data: Path, plan: rootfs.StockPlan, id_base: int, *, own_ids: bool = False
+) -> HostMounts:
     """Mount what sandboxes are made of on a private tmpfs of this mount namespace.
 
-    The stock layer is built here, since what it hides is found in the mounted trees: other mounts
-    of the host may cover what they show. Raises ``OSError``.
+    ``id_base``: the host id of all sandboxes' root, or 0 for ids as they are; with ``own_ids`` each
+    sandbox has others. The stock layer is built here, since what it hides is found in the mounted
+    trees: other mounts of the host may cover what they show. Raises ``OSError``.
     """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     scratch = data / "zygote"
@@ -53,11 +62,13 @@ def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> HostMounts:
     Path("root").mkdir()
     _make_dev(Path("dev"))
     owner = namespace_of_ids(id_base) if id_base else None
+    trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
+    kept = {name for tree, name in trees if _can_keep_ids(tree)}
     try:
-        _clone(str(data), "data", owner)
-        trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
+        _clone(str(data), "data", owner, _PRIVATE)
         for tree, name in trees:
-            _clone(tree.path, name, owner, read_only=not tree.writable)
+            attributes = 0 if tree.writable else syscalls.MOUNT_ATTR_RDONLY
+            _clone(tree.path, name, None if name in kept else owner, attributes)
     finally:
         if owner is not None:
             os.close(owner)
@@ -68,13 +79,46 @@ def prepare(data: Path, plan: rootfs.StockPlan, id_base: int) -> HostMounts:
     ]
     stock = f"stock/{rootfs.stock_name(plan, hidden)}"
     rootfs.build_stock(plan, data / stock, hidden)
-    return HostMounts("root", "dev", "data", tuple(trees), stock)
+    names = ("data", *(name for _, name in trees if name not in kept)) if own_ids else ()
+    return HostMounts("root", "dev", "data", tuple(trees), stock, names)
 
 
-def _clone(source: str, name: str, owner: int | None, *, read_only: bool = False) -> None:
+def map_to(pid: int, host: HostMounts) -> list[int]:
+    """Detached mounts of ``host.mapped``, with the ids of the user namespace of ``pid``.
+
+    The caller owns the descriptors. Raises ``OSError``.
+    """
+    trees: list[int] = []
+    if not host.mapped:
+        return trees
+    owner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for name in host.mapped:
+            tree = syscalls.open_tree(name)
+            trees.append(tree)
+            idmap = syscalls.MOUNT_ATTR_IDMAP
+            syscalls.mount_setattr(tree, attributes=idmap, user_namespace=owner)
+    except OSError:
+        for tree in trees:
+            os.close(tree)
+        raise
+    finally:
+        os.close(owner)
+    return trees
+
+
+def _can_keep_ids(tree: rootfs.HostTree) -> bool:
+    """Whether sandboxes may see the files of a tree as files of nobody.
+
+    The kernel itself then refuses what others may not read, also what is private only later. What
+    is written needs an owner inside, and so does what is open to its owner alone.
+    """
+    return not tree.writable and os.stat(tree.path).st_mode & 0o005 == 0o005
+
+
+def _clone(source: str, name: str, owner: int | None, attributes: int) -> None:
     """Show ``source`` at ``name``, with the ids of the sandboxes where those are mapped."""
     tree = syscalls.open_tree(source)
-    attributes = syscalls.MOUNT_ATTR_RDONLY if read_only else 0
     if owner is not None:
         attributes |= syscalls.MOUNT_ATTR_IDMAP
     if attributes:

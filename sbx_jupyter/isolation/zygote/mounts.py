@@ -14,6 +14,8 @@ from sbx_jupyter.isolation.kernel import contained, syscalls
 from sbx_jupyter.isolation.zygote import kernel_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sbx_jupyter.isolation.zygote.host_mounts import HostMounts
     from sbx_jupyter.isolation.zygote.order import Order
 
@@ -42,13 +44,17 @@ _PID_MAX: Final = "/proc/sys/kernel/pid_max"
 _SHM_SIZE: Final = "size=64m"
 
 
-def mount_root(order: Order, host: HostMounts) -> None:
+def mount_root(order: Order, host: HostMounts, mapped: Sequence[int] = ()) -> None:
     """Mount the layers of a sandbox and what the kernel shows, and make it this process's root.
 
-    Raises ``LinkInTheWayError`` for content that turns a place to mount at into something else,
-    else ``OSError``.
+    ``mapped`` are the mounts that ``host_mounts.map_to`` gave; they are closed. Raises
+    ``LinkInTheWayError`` for content that turns a place to mount at into something else, else
+    ``OSError``.
     """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    for tree, name in zip(mapped, host.mapped, strict=True):
+        syscalls.move_mount(tree, name)
+        os.close(tree)
     with _Descriptors() as outside:
         data = outside.add(os.open(host.data, contained.FOLDER))
         _mount_layers(order, host, data, outside)

@@ -17,6 +17,8 @@ from sbx_jupyter.isolation.kernel import contained, seccomp, syscalls
 from sbx_jupyter.isolation.zygote import mounts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sbx_jupyter.isolation.zygote.host_mounts import HostMounts
     from sbx_jupyter.isolation.zygote.order import Order
 
@@ -62,14 +64,15 @@ class SetupError(Exception):
     """The sandbox could not be set up; the message says which step failed."""
 
 
-def enter(order: Order, host: HostMounts) -> None:
+def enter(order: Order, host: HostMounts, mapped: Sequence[int] = ()) -> None:
     """Turn this freshly cloned process into the inside of a sandbox, up to the agent.
 
-    Raises ``SetupError``.
+    ``mapped`` are the mounts that ``host_mounts.map_to`` gave; they are closed. Raises
+    ``SetupError``.
     """
     os.umask(0o022)
     steps = (
-        ("the root file system", lambda: mounts.mount_root(order, host)),
+        ("the root file system", lambda: mounts.mount_root(order, host, mapped)),
         ("the network", _loopback_up),
         ("the host name", lambda: _name_host(order.sandbox_id)),
         ("the limits", lambda: None if "limits" in order.without else limit(order)),

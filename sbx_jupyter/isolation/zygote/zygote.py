@@ -28,13 +28,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import procfs, wire
 from sbx_jupyter.isolation.confined import guardian, keeper, setup
+from sbx_jupyter.isolation.ids.blocks import NoBlockLeftError, open_blocks
+from sbx_jupyter.isolation.ids.holder import Holder
+from sbx_jupyter.isolation.ids.own_ids import OwnIds
 from sbx_jupyter.isolation.kernel import landlock, syscalls, tap, users
 from sbx_jupyter.isolation.root import rootfs
-from sbx_jupyter.isolation.zygote import cage_records, host_mounts, namespaces, worker
+from sbx_jupyter.isolation.zygote import cage_records, forks, host_mounts, namespaces, worker
 from sbx_jupyter.isolation.zygote.order import Order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sbx_jupyter.isolation.ids.blocks import Block
 
 _PRELOADED = (encodings.ascii, encodings.idna, encodings.latin_1, linecache, stringprep)
 
@@ -45,6 +50,7 @@ class ZygoteConfig:
 
     users: str
     id_base: int
+    """The host id of the sandboxes' root, where it is one for all of them."""
     own_uid: int
     own_gid: int
     plan: rootfs.StockPlan
@@ -65,6 +71,8 @@ class Zygote:
         self._run_agent = run_agent
         self._config: ZygoteConfig | None = None
         self._cages = cage_records.CageRecords(Path())
+        self._holder: Holder | None = None
+        self._own_ids: OwnIds | None = None
         self._workers: dict[int, Any] = {}
         """The requests that workers answer, by the pidfds of the workers."""
 
@@ -79,6 +87,8 @@ class Zygote:
             for fd, _ in self._poll.poll():
                 if fd == self._control.fileno():
                     self._serve_one()
+                elif self._own_ids is not None and fd == self._own_ids.fileno():
+                    self._own_ids.replace_holder()
                 else:
                     self._end_worker(fd)
 
@@ -93,6 +103,8 @@ class Zygote:
         body, fds = message
         try:
             reply, given = self._handle(body, fds)
+        except NoBlockLeftError as error:
+            self._fail(body.get("id"), str(error), "resource_exhausted")
         except _KilledError as error:
             self._fail(body.get("id"), str(error), "aborted")
         except (OSError, KeyError, TypeError, ValueError, subprocess.SubprocessError) as error:
@@ -146,6 +158,8 @@ class Zygote:
         """Leave the host's namespaces; the engine then maps the ids where it must."""
         if body["users"] == users.HOST:
             return {}
+        if body["own_ids"]:
+            self._holder = Holder()  # before this process leaves the host's mounts
         flags = syscalls.CLONE_NEWNS
         if body["users"] != users.ROOT_MAPPED:
             flags |= syscalls.CLONE_NEWUSER
@@ -174,9 +188,13 @@ class Zygote:
                 readable = setup.readable_of_host(str(data), plan)
         else:
             owner = base if kind == users.ROOT_MAPPED else 0
-            gathered = host_mounts.prepare(data, plan, owner)
+            own = self._holder is not None
+            gathered = host_mounts.prepare(data, plan, owner, own_ids=own)
             stock = data / gathered.stock
-        self._cages = cage_records.CageRecords(Path(body["data_dir"]) / "cages")
+        self._cages = cage_records.CageRecords(data / "cages")
+        if self._holder is not None:
+            blocks = open_blocks(body["host_ids"], body["local_ids"])
+            self._own_ids = OwnIds(blocks, self._holder, self._cages, self._poll)
         self._config = ZygoteConfig(kind, base, own_uid, own_gid, plan, gathered, readable)
         gc.collect()
         gc.freeze()
@@ -188,29 +206,24 @@ class Zygote:
         order = Order.from_json(body["order"])
         listener = fds[0]
         cgroup = fds[1] if len(fds) > 1 else None
-        mapped, release = os.pipe2(os.O_CLOEXEC)
+        block = None if self._own_ids is None else self._own_ids.take()
+        release, mapped = socket.socketpair()
         outcome, report = os.pipe2(os.O_CLOEXEC)
         given = [outcome]
         try:
-            fenced = config.users != users.HOST
-            if fenced:
-                pid, pidfd = syscalls.fork_into(namespaces.NAMESPACES, cgroup)
-            else:
-                pid, pidfd = guardian.fork_guarded(cgroup)
+            kept = config.users == users.HOST
+            pid, pidfd = guardian.fork_guarded(cgroup) if kept else forks.fork_sandbox(cgroup)
             given = [pidfd, outcome]
             if pid == 0:
-                os.close(release)  # so that the pipe ends with the zygote
-            if pid == 0 and not fenced:
-                self._become_keeper(config, order, mapped, report, listener)
-            if pid == 0:
-                self._become_sandbox(config, order, mapped, report, listener)
-            if fenced:
-                uid_map = users.sandbox_map(config.users, config.id_base, config.own_uid)
-                gid_map = users.sandbox_map(config.users, config.id_base, config.own_gid)
-                users.write_maps(pid, uid_map, gid_map)
-            # Before any of it runs: an engine that dies now leaves nothing that cannot be found.
-            self._cages.write(order.sandbox_id, {**body["record"], **procfs.identity(pid)})
-            os.write(release, b"1")
+                release.close()  # so that the other end is told when the zygote ends
+                become = self._become_keeper if kept else self._become_sandbox
+                become(config, order, mapped.fileno(), report, listener)
+            ids = self._give_ids(config, pid, pidfd, block)
+            with forks.closing(host_mounts.map_to(pid, config.host)) as mounts:
+                # Before any of it runs: an engine that dies now leaves nothing that is not found.
+                record = {**body["record"], **ids, **procfs.identity(pid)}
+                self._cages.write(order.sandbox_id, record)
+                wire.transmit(release, [b"1"], mounts)
         except OSError as error:
             is_killed = len(given) > 1 and procfs.has_ended(given[0])
             wire.close_all(given)
@@ -218,10 +231,27 @@ class Zygote:
                 raise _KilledError("the sandbox was killed while it was made") from error
             raise
         finally:
-            os.close(mapped)
-            os.close(release)
+            mapped.close()
+            release.close()
             os.close(report)
+            if block is not None:
+                os.close(block.lock)
         return {"pid": pid}, given
+
+    def _give_ids(
+        self, config: ZygoteConfig, pid: int, pidfd: int, block: Block | None
+    ) -> dict[str, int]:
+        """Map the ids of a process that waits; returns what its record says about them."""
+        if config.users == users.HOST:
+            return {}
+        base = config.id_base if block is None else block.base
+        uid_map = users.sandbox_map(config.users, base, config.own_uid)
+        gid_map = users.sandbox_map(config.users, base, config.own_gid)
+        users.write_maps(pid, uid_map, gid_map)
+        if block is None or self._own_ids is None:
+            return {}
+        self._own_ids.keep(pidfd, block)
+        return {"id_base": base}
 
     def _become_sandbox(
         self, config: ZygoteConfig, order: Order, mapped: int, report: int, listener: int
@@ -229,18 +259,16 @@ class Zygote:
         try:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()
-            listener, report, mapped = _keep_only(listener, report, mapped)
-            if os.read(mapped, 1) != b"1":
-                os._exit(1)
-            os.close(mapped)
+            listener, report, mapped = forks.keep_only(listener, report, mapped)
+            mounts = forks.wait_for_release(mapped)
             _make_tap(order)
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
             os.setsid()
             real = config.users != users.VIRTUAL
             open_files = namespaces.open_files_of_programs(order, own_ids=real)
-            namespaces.enter(order, config.host)
-            _close_all_but(listener, report)
+            namespaces.enter(order, config.host, mounts)
+            forks.close_all_but(listener, report)
             os.write(report, b"ok")
             os.close(report)
             self._run_agent(
@@ -255,7 +283,7 @@ class Zygote:
         except namespaces.SetupError as error:
             os.write(report, str(error).encode()[:4000])
         except BaseException:
-            _last_words(report, traceback.format_exc())
+            forks.last_words(report, traceback.format_exc())
         os._exit(1)
 
     def _become_keeper(
@@ -265,7 +293,7 @@ class Zygote:
         try:
             self._control.close()
             readable = config.readable if order.confine else os.open(os.devnull, os.O_RDONLY)
-            listener, report, mapped, readable = _keep_only(listener, report, mapped, readable)
+            listener, report, mapped, readable = forks.keep_only(listener, report, mapped, readable)
             if os.read(mapped, 1) != b"1":
                 os._exit(1)
             os.close(mapped)
@@ -280,10 +308,10 @@ class Zygote:
                 door.close()
                 self._become_confined(config, order, report, listener, inside.detach(), readable)
             inside.close()
-            (kept,) = _keep_only(door.detach())
+            (kept,) = forks.keep_only(door.detach())
             keeper.keep(order, agent, kept, root)
         except BaseException:
-            _last_words(report, traceback.format_exc())
+            forks.last_words(report, traceback.format_exc())
         os._exit(1)
 
     def _become_confined(
@@ -308,7 +336,7 @@ class Zygote:
         except namespaces.SetupError as error:
             os.write(report, str(error).encode()[:4000])
         except BaseException:
-            _last_words(report, traceback.format_exc())
+            forks.last_words(report, traceback.format_exc())
         os._exit(1)
 
     def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
@@ -346,35 +374,12 @@ class Zygote:
         return self._config
 
 
-def _keep_only(*fds: int) -> list[int]:
-    """Move the descriptors to 3, 4, ... and close every other one."""
-    high = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
-    kept = [os.dup2(fd, 3 + index, inheritable=False) for index, fd in enumerate(high)]
-    syscalls.close_range(3 + len(fds), 0xFFFFFFFF)
-    return kept
-
-
-def _close_all_but(*fds: int) -> None:
-    first = 3
-    for fd in sorted(fds):
-        syscalls.close_range(first, fd - 1)
-        first = fd + 1
-    syscalls.close_range(first, 0xFFFFFFFF)
-
-
 def _make_tap(order: Order) -> None:
     if order.tap:
         try:
             tap.make()
         except OSError as error:
             raise namespaces.SetupError(f"the network interface: {error}") from error
-
-
-def _last_words(report: int, text: str) -> None:
-    try:
-        os.write(report, text.encode()[-4000:])
-    except OSError:
-        return  # the engine was told that set-up succeeded, or is gone
 
 
 def _text(error: Exception) -> str:
