@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.assembly import Components, Kept, assemble
@@ -13,11 +14,12 @@ from sbx_jupyter.engine.sandboxes.listing import SandboxFilter
 from sbx_jupyter.engine.sandboxes.recovery import Recovery
 from sbx_jupyter.engine.sandboxes.wake import WakeCredential
 from sbx_jupyter.engine.shutdown import shut_down
-from sbx_jupyter.engine.state.datadir import DataDir
+from sbx_jupyter.engine.state.datadir import DataDir, is_no_space
 from sbx_jupyter.engine.state.logs import LogFilter
 from sbx_jupyter.engine.state.manifests import Manifests
 from sbx_jupyter.engine.state.quarantine import Quarantine
 from sbx_jupyter.engine.state.reconciliation import reconcile
+from sbx_jupyter.engine.state.reserve import Reserve
 from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
 from sbx_jupyter.engine.templates.service import Templates
@@ -46,6 +48,9 @@ __all__ = [
 ]
 
 
+_log = logging.getLogger(__name__)
+
+
 class Engine:
     """Starts and stops the components that run sandboxes on this machine, and gives access to them.
 
@@ -71,6 +76,19 @@ class Engine:
         wrote it, ``DataLossError`` when its store is damaged, ``IsolationError`` when this machine
         cannot give the configured isolation.
         """
+        reserve = Reserve(self.config.data_dir)
+        try:
+            await self._start()
+        except BaseException as error:
+            await self._exit.aclose()
+            if not is_no_space(error) or not await asyncio.to_thread(reserve.release):
+                raise
+            _log.warning("the disk is full; starting on the space that was kept for that")
+            await self._start_or_close()
+            return
+        await asyncio.to_thread(reserve.fill)
+
+    async def _start_or_close(self) -> None:
         try:
             await self._start()
         except BaseException:

@@ -54,6 +54,8 @@ def platform_status(error: SbxError) -> int:
         return error.status
     if isinstance(error, KeyReusedError):
         return 422
+    if isinstance(error, NoSpaceError):
+        return 507
     return _PLATFORM_STATUS.get(error.code, 500)
 
 

@@ -18,6 +18,7 @@ from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
 from sbx_jupyter.isolation.fence import Limits
 from tests.engine.conftest import MakeEngine
+from tests.engine.live.running import listen, terminal
 from tests.engine.living import create, is_known, messages, names_of_layers, run
 from tests.waiting import async_until
 
@@ -75,6 +76,29 @@ async def test_on_a_full_disk_nothing_is_half_made_and_kill_works(
 
     await async_until(lambda: engine.sandboxes.rows() == [])
     assert (await create(engine)).state is State.RUNNING
+
+
+async def test_an_engine_starts_on_a_full_disk_and_can_be_used_to_clean_up(
+    small_disk: Path, make_engine: MakeEngine
+):
+    """A terminal opens too, where its scrollback has no room."""
+    engine = await make_engine()
+    row = await create(engine)
+    await run(engine, row.sandbox_id, "echo kept > ~/file")
+    await engine.stop(kill_sandboxes=False)
+    filler = fill(small_disk)
+
+    engine = await make_engine()
+
+    fill(small_disk)
+    sandbox = await engine.sandboxes.live(row.sandbox_id)
+    request = terminal("cat ~/file; exit 3")
+    process = await sandbox.processes.start(request, user=None, timeout=20)
+    heard = await listen(process.subscribe())
+    assert (heard.pty, heard.end.exit_code) == (b"kept\r\n", 3)
+    filler.unlink()
+    await engine.sandboxes.kill(row.sandbox_id)
+    await async_until(lambda: engine.sandboxes.rows() == [])
 
 
 async def test_a_hook_that_fails_fails_the_creation_cleanly(engine: Engine, data_dir: Path):

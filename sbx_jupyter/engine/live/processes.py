@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import time
@@ -224,7 +225,7 @@ class Processes:
             make = Scrollback.open if adopted else Scrollback.create
             path = self._scrollback_dir / str(process.pid)
             try:
-                scrollback = make(path, settings.scrollback_size)
+                scrollback = _make_scrollback(make, path, settings.scrollback_size)
                 stdin = os.dup(master)
             except OSError as error:
                 os.close(master)
@@ -300,3 +301,16 @@ class Processes:
             for path in self._scrollback_dir.iterdir():
                 if not path.name.isdigit() or int(path.name) not in self._running | self._ended:
                     path.unlink(missing_ok=True)
+
+
+def _make_scrollback(
+    make: Callable[[Path, int], Scrollback], path: Path, capacity: int
+) -> Scrollback:
+    """Make a scrollback; on a full disk, where a terminal is needed to clean up, in memory."""
+    try:
+        return make(path, capacity)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _log.warning("the scrollback %s is kept in memory: %s", path, error.strerror)
+        return Scrollback.in_memory(path, capacity)

@@ -61,6 +61,11 @@ class Scrollback:
         os.close(fd)
         return cls.create(path, capacity)
 
+    @classmethod
+    def in_memory(cls, path: Path, capacity: int) -> Scrollback:
+        """An empty ring that ends with the engine, for a disk that has no room for one."""
+        return cls(path, os.memfd_create("sbx-scrollback"), capacity, 0, 0)
+
     def append(self, chunk: bytes) -> None:
         """Add output at the end; it overwrites the oldest."""
         self.end += len(chunk)

@@ -30,10 +30,17 @@ def translate(error: OSError | SbxError, doing: str) -> SbxError:
     for any other ``OSError``. The text is searched too, because programs such as ``cp`` report a
     full disk by their message only.
     """
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if is_full or any(text in str(error) for text in _NO_SPACE):
+    if is_no_space(error):
         return NoSpaceError(f"no space left while {doing}")
     return error if isinstance(error, SbxError) else InternalError(f"{doing} failed: {error}")
+
+
+def is_no_space(error: BaseException) -> bool:
+    """Whether a disk or quota without space, or without inodes, is the cause of an error."""
+    if isinstance(error, NoSpaceError):
+        return True
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or any(text in str(error) for text in _NO_SPACE)
 
 
 class DataDir:

@@ -146,7 +146,7 @@ def _operation(
         item["responses"][str(status)] = _answer(status, kind, of_kind)
     # Errors of volume content carry their code as text (interface 1.6.2).
     failure = _NAMED_FAILURE if path.startswith("/volumecontent/") else of_kind[Error]
-    for status in (*found.errors, 413):
+    for status in sorted({*found.errors, 413, 507}):
         item["responses"][str(status)] = {
             "description": "An error",
             "content": {"application/json": {"schema": failure}},
