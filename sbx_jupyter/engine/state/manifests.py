@@ -47,6 +47,8 @@ _log = logging.getLogger(__name__)
 _HEAD: Final = b"sbx-manifest-1 "
 _IN_SANDBOX: Final = "manifest"
 _SUFFIX: Final = ".manifest"
+_DRAFT: Final = ".new"
+_IS_DRAFT: Final = re.compile(rf"({leftovers.UUID.pattern}\.manifest|[a-z]+-[\w-]+)\.new")
 _MOST_BYTES: Final = 16 << 20
 _NONCE_BYTES: Final = 12
 _LAYER: Final = re.compile(rf"layers/({leftovers.UUID.pattern})(/upper)?")
@@ -240,6 +242,13 @@ class Manifests:
         with contextlib.suppress(FileNotFoundError):
             (self._data_dir.writable(sandbox_id) / _IN_SANDBOX).unlink()
 
+    def remove_drafts(self) -> None:
+        """Remove what a killed engine had not finished; the manifests themselves are whole."""
+        for folder in ("manifests", "volumes", LAYERS):
+            for draft in (self._folder / folder).glob(f"*{_DRAFT}"):
+                if draft.is_file() and _IS_DRAFT.fullmatch(draft.name):
+                    draft.unlink()
+
     # Reading
 
     def find(self) -> Iterator[Found]:
@@ -252,6 +261,8 @@ class Manifests:
             for path in sorted((self._folder / kind).glob(f"*{_SUFFIX}")):
                 yield _read(path, kind, f"{kind}/{path.name.removesuffix(_SUFFIX)}")
         for path in sorted((self._folder / "manifests").glob("*-*")):
+            if _IS_DRAFT.fullmatch(path.name):
+                continue
             yield _read(path, path.name.partition("-")[0], f"manifests/{path.name}")
 
     def unseal(self, manifest: Manifest) -> dict[str, Any] | None:
@@ -313,16 +324,25 @@ def _read(path: Path, kind: str, directory: str) -> Found:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file of mode 0600 that is never there in part. Raises ``OSError``."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    draft = f"{path}.new"
-    descriptor = os.open(draft, flags, 0o600)
+    """Write a file of mode 0600; one that is there is replaced by a rename. Raises ``OSError``.
+
+    A new one may be there in part after a crash. Its row was not acknowledged then, and the next
+    start writes it again.
+    """
+    try:
+        _write(os.fspath(path), os.O_EXCL, content)
+    except FileExistsError:
+        draft = f"{path}{_DRAFT}"
+        _write(draft, os.O_TRUNC, content)
+        os.rename(draft, path)
+
+
+def _write(path: str, flag: int, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flag
+    descriptor = os.open(path, flags, 0o600)
     try:
         if os.write(descriptor, content) != len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft)
-        os.rename(draft, path)
-    except OSError:
-        os.unlink(draft)
-        raise
+            os.unlink(path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     finally:
         os.close(descriptor)

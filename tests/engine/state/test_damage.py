@@ -124,6 +124,20 @@ def test_a_volume_without_row_and_manifest_gets_a_name(
     assert sorted(found["volumes"].values()) == sorted(contents["volumes"].values())
 
 
+def test_half_written_manifests_are_removed(world: tuple[Path, dict[str, Any]], tmp_path: Path):
+    left, contents = world
+    folder = tmp_path / "data"
+    shutil.copytree(left, folder)
+    whole = [next(folder.glob(what)) for what in ("manifests/templates-*", "volumes/*.manifest")]
+    drafts = [path.with_name(f"{path.name}.new") for path in whole]
+    for draft in drafts:
+        draft.write_text("half")
+
+    assert asyncio.run(contents_of(folder)) == contents
+    assert not any(draft.exists() for draft in drafts)
+    assert not (folder / "quarantine").exists()
+
+
 def test_manifests_hold_no_token_and_are_private(world: tuple[Path, dict[str, Any]]):
     left, contents = world
     tokens = [each[2].encode() for each in contents["sandboxes"].values()]
