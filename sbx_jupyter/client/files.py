@@ -161,9 +161,11 @@ class Files:
         answer = await self._call("ListDir", request, ListDirResponse, user)
         return answer.entries
 
-    async def info(self, path: str, *, user: str | None = None) -> EntryInfo:
+    async def get_info(self, path: str, *, user: str | None = None) -> EntryInfo:
         """Describe one entry; a link is not followed."""
         return (await self._call("Stat", PathRequest(path=path), EntryResponse, user)).entry
+
+    info = get_info
 
     async def exists(self, path: str, *, user: str | None = None) -> bool:
         """Return whether the path exists."""
@@ -190,7 +192,7 @@ class Files:
         """Remove a file, or a directory with its contents; do nothing for a missing path."""
         await self._call("Remove", PathRequest(path=path), Empty, user)
 
-    async def watch(
+    async def watch_dir(
         self,
         path: str,
         recursive: bool = False,
@@ -204,6 +206,8 @@ class Files:
             "filesystem.Filesystem/WatchDir", request, WatchDirResponse, user=user
         )
         return await Watch.begin(stream)
+
+    watch = watch_dir
 
     def download_url(
         self, path: str, *, user: str | None = None, expires_in: int | None = None

@@ -85,6 +85,32 @@ class Ptys:
         )
         return PtyHandle(self._runtime, stream, await started_pid(stream), replay_from or 0)
 
+    async def send_stdin(self, pid: int, keys: bytes | str) -> None:
+        """Type into a terminal; waits while the program in it does not read its input."""
+        raw = memoryview(keys.encode() if isinstance(keys, str) else keys)
+        for start in range(0, len(raw), INPUT_PIECE):
+            request = SendInputRequest(
+                process=ProcessSelector(pid=pid),
+                input=ProcessInput(pty=bytes(raw[start : start + INPUT_PIECE])),
+            )
+            await self._runtime.call("process.Process/SendInput", request, Empty, timeout=0)
+
+    async def resize(self, pid: int, cols: int, rows: int) -> None:
+        """Set the size of a terminal in characters."""
+        request = UpdateRequest(
+            process=ProcessSelector(pid=pid), pty=Pty(size=PtySize(cols=cols, rows=rows))
+        )
+        await self._runtime.call("process.Process/Update", request, Empty)
+
+    async def kill(self, pid: int) -> bool:
+        """Kill the shell of a terminal; false when it has ended."""
+        request = SendSignalRequest(process=ProcessSelector(pid=pid), signal="SIGNAL_SIGKILL")
+        try:
+            await self._runtime.call("process.Process/SendSignal", request, Empty)
+        except NotFoundError:
+            return False
+        return True
+
 
 class PtyHandle:
     """One attached terminal: an asynchronous iterator of ``PtyOutput``.
@@ -147,29 +173,15 @@ class PtyHandle:
 
     async def send(self, keys: bytes | str) -> None:
         """Type into the terminal; waits while the program in it does not read its input."""
-        raw = memoryview(keys.encode() if isinstance(keys, str) else keys)
-        for start in range(0, len(raw), INPUT_PIECE):
-            request = SendInputRequest(
-                process=ProcessSelector(pid=self.pid),
-                input=ProcessInput(pty=bytes(raw[start : start + INPUT_PIECE])),
-            )
-            await self._runtime.call("process.Process/SendInput", request, Empty, timeout=0)
+        await Ptys(self._runtime).send_stdin(self.pid, keys)
 
     async def resize(self, cols: int, rows: int) -> None:
         """Set the size of the terminal in characters."""
-        request = UpdateRequest(
-            process=ProcessSelector(pid=self.pid), pty=Pty(size=PtySize(cols=cols, rows=rows))
-        )
-        await self._runtime.call("process.Process/Update", request, Empty)
+        await Ptys(self._runtime).resize(self.pid, cols, rows)
 
     async def kill(self) -> bool:
         """Kill the shell; false when it has ended."""
-        request = SendSignalRequest(process=ProcessSelector(pid=self.pid), signal="SIGNAL_SIGKILL")
-        try:
-            await self._runtime.call("process.Process/SendSignal", request, Empty)
-        except NotFoundError:
-            return False
-        return True
+        return await Ptys(self._runtime).kill(self.pid)
 
     async def disconnect(self) -> None:
         """Close the connection; the shell keeps running."""

@@ -189,9 +189,11 @@ class AsyncSandbox(CodeRunner):
         """Let the sandbox end ``timeout`` seconds from now."""
         await self.platform.set_timeout(self.sandbox_id, timeout)
 
-    async def info(self) -> records.SandboxDetail:
+    async def get_info(self) -> records.SandboxDetail:
         """Return the platform's record of the sandbox. Raises ``NotFoundError``."""
         return await self.platform.get(self.sandbox_id)
+
+    info = get_info
 
     async def is_running(self) -> bool:
         """Return whether the sandbox answers; one that was created with ``auto_resume`` resumes."""
@@ -212,15 +214,44 @@ class AsyncSandbox(CodeRunner):
         await raise_for_status(response)
         return msgspec.json.decode(response.content, type=Reading)
 
-    async def metrics_history(
+    async def get_metrics(
         self, *, start: int | None = None, end: int | None = None
     ) -> list[records.SandboxMetric]:
         """Return the recorded readings between two unix times in seconds, oldest first."""
         return await self.platform.metrics(self.sandbox_id, start=start, end=end)
 
-    async def snapshot(self, name: str | None = None) -> records.SnapshotInfo:
+    metrics_history = get_metrics
+
+    async def create_snapshot(self, name: str | None = None) -> records.SnapshotInfo:
         """Capture the sandbox; its ``snapshot_id`` is a template to create from."""
         return await self.platform.snapshot(self.sandbox_id, name)
+
+    snapshot = create_snapshot
+
+    async def list_snapshots(self, *, name: str | None = None) -> list[records.SnapshotInfo]:
+        """List the snapshots of this sandbox, newest first; only those with a name if given."""
+        found = self.platform.snapshots(sandbox_id=self.sandbox_id, name=name)
+        return [snapshot async for snapshot in found]
+
+    async def delete_snapshot(self, snapshot_id: str) -> bool:
+        """Remove a snapshot; false when there is no such one."""
+        return await self.platform.remove_snapshot(snapshot_id)
+
+    async def update_network(self, network: records.NetworkConfig) -> None:
+        """Replace the rules for outbound connections; parts that are not given are cleared."""
+        await self.platform.set_network(self.sandbox_id, network)
+
+    def download_url(
+        self, path: str, *, user: str | None = None, expires_in: int | None = None
+    ) -> str:
+        """Return a signed address of a file; see ``Files.download_url``."""
+        return self.files.download_url(path, user=user, expires_in=expires_in)
+
+    def upload_url(
+        self, path: str = "", *, user: str | None = None, expires_in: int | None = None
+    ) -> str:
+        """Return a signed address to upload to; see ``Files.upload_url``."""
+        return self.files.upload_url(path, user=user, expires_in=expires_in)
 
     async def diff(self, since: str | None = None) -> Diff:
         """List what the sandbox changed since its template, or since a snapshot.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sbx_jupyter.client.blocking import blocking
 from sbx_jupyter.client.commands import DEFAULT_TIMEOUT, CommandHandle, Commands
-from sbx_jupyter.client.pty import SHELL, PtyHandle
+from sbx_jupyter.client.pty import SHELL, PtyHandle, Ptys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbx_jupyter.client.blocking import Portal
     from sbx_jupyter.client.output import CommandResult
-    from sbx_jupyter.client.pty import PtyOutput, Ptys
+    from sbx_jupyter.client.pty import PtyOutput
 
     Callback = Callable[[str], Any]
 
@@ -104,6 +104,7 @@ class SyncCommands:
 
     list = blocking(Commands.list)
     kill = blocking(Commands.kill)
+    send_signal = blocking(Commands.send_signal)
     send_stdin = blocking(Commands.send_stdin)
     close_stdin = blocking(Commands.close_stdin)
 
@@ -225,6 +226,10 @@ class SyncPtys:
         """
         portal, ptys = self._connected()
         return SyncPtyHandle(portal, portal.call(ptys.connect(pid, replay_from=replay_from)))
+
+    kill = blocking(Ptys.kill)
+    resize = blocking(Ptys.resize)
+    send_stdin = blocking(Ptys.send_stdin)
 
 
 class SyncPtyHandle:

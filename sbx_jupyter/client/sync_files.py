@@ -53,13 +53,14 @@ class SyncFiles:
     write_files = blocking(Files.write_files)
     upload = blocking(Files.upload)
     list = blocking(Files.list)
-    info = blocking(Files.info)
+    get_info = blocking(Files.get_info)
+    info = get_info
     exists = blocking(Files.exists)
     make_dir = blocking(Files.make_dir)
     rename = blocking(Files.rename)
     remove = blocking(Files.remove)
 
-    def watch(
+    def watch_dir(
         self,
         path: str,
         recursive: bool = False,
@@ -69,8 +70,10 @@ class SyncFiles:
     ) -> SyncWatch:
         """Report what changes in a directory from now on, until the watch is closed."""
         portal, files = self._connected()
-        watching = files.watch(path, recursive, include_entry=include_entry, user=user)
+        watching = files.watch_dir(path, recursive, include_entry=include_entry, user=user)
         return SyncWatch(portal, portal.call(watching))
+
+    watch = watch_dir
 
     def download_url(
         self, path: str, *, user: str | None = None, expires_in: int | None = None

@@ -142,11 +142,17 @@ class Sandbox(SyncCodeRunner):
     pause = blocking(AsyncSandbox.pause)
     resume = blocking(AsyncSandbox.resume)
     set_timeout = blocking(AsyncSandbox.set_timeout)
-    info = blocking(AsyncSandbox.info)
+    get_info = blocking(AsyncSandbox.get_info)
+    info = get_info
     is_running = blocking(AsyncSandbox.is_running)
     metrics = blocking(AsyncSandbox.metrics)
-    metrics_history = blocking(AsyncSandbox.metrics_history)
-    snapshot = blocking(AsyncSandbox.snapshot)
+    get_metrics = blocking(AsyncSandbox.get_metrics)
+    metrics_history = get_metrics
+    create_snapshot = blocking(AsyncSandbox.create_snapshot)
+    snapshot = create_snapshot
+    list_snapshots = blocking(AsyncSandbox.list_snapshots)
+    delete_snapshot = blocking(AsyncSandbox.delete_snapshot)
+    update_network = blocking(AsyncSandbox.update_network)
     diff = blocking(AsyncSandbox.diff)
     operations = blocking(AsyncSandbox.operations)
     cancel_operation = blocking(AsyncSandbox.cancel_operation)
@@ -158,6 +164,18 @@ class Sandbox(SyncCodeRunner):
         """
         copies = self._here().call(self._inner.fork(count, timeout=timeout))
         return [Sandbox(self._portal, self._config, copy.record) for copy in copies]
+
+    def download_url(
+        self, path: str, *, user: str | None = None, expires_in: int | None = None
+    ) -> str:
+        """Return a signed address of a file; see ``Files.download_url``."""
+        return self._inner.download_url(path, user=user, expires_in=expires_in)
+
+    def upload_url(
+        self, path: str = "", *, user: str | None = None, expires_in: int | None = None
+    ) -> str:
+        """Return a signed address to upload to; see ``Files.upload_url``."""
+        return self._inner.upload_url(path, user=user, expires_in=expires_in)
 
     def get_host(self, port: int) -> str:
         """Return the host name under which one port of the sandbox is served."""
