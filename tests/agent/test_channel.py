@@ -9,13 +9,14 @@ import socket
 import pytest
 
 from sbx_jupyter.agent import wire
+from sbx_jupyter.agent.main import VERSION
 from tests.agent.conftest import Engine, FailureError, Sandbox, read_all
 from tests.waiting import until
 
 
 def test_hello_describes_an_agent_without_processes(sandbox: Sandbox) -> None:
     assert sandbox.connect(greet=False).call("hello") == {
-        "version": 1,
+        "version": VERSION,
         "processes": [],
         "watches": [],
     }
