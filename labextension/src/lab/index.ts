@@ -2,6 +2,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { filesPlugin } from './filesPlugin';
 import { metricsPlugin } from './metricsPlugin';
+import { notebookPlugin } from './notebookPlugin';
 import { panelPlugin, sandboxesPlugin } from './panelPlugin';
 import { runningPlugin } from './runningPlugin';
 import { terminalsPlugin } from './terminalsPlugin';
@@ -16,7 +17,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   filesPlugin,
   metricsPlugin,
   runningPlugin,
-  untrustedFilesPlugin
+  untrustedFilesPlugin,
+  notebookPlugin
 ];
 
 export default plugins;
