@@ -1,0 +1,155 @@
+"""A page from a port of a sandbox attacks Jupyter in every way that a browser has, in Chromium."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from sbx_jupyter.client import ConnectionConfig, Sandbox
+from sbx_jupyter.client.bundled import find_engine
+from tests.browser.server import BASE_URL, TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.browser.server import JupyterServer
+
+PORT = 8000
+
+ATTEMPTS = {
+    "fetch": "await (await fetch(base + 'api/contents', {credentials: 'include'})).text()",
+    "cookies": "document.cookie",
+    "setting cookies": "document.cookie = 'a=b'",
+    "local storage": "localStorage.getItem('x')",
+    "session storage": "sessionStorage.getItem('x')",
+    "databases": "indexedDB.open('x')",
+    "caches": "await caches.keys()",
+    "service worker": "await navigator.serviceWorker.register('worker.js')",
+    "opener": "opener.document.title",
+    "opener's address": "opener.location.href",
+    "popup": "open(base + 'lab').document.title",
+    "frame": "(await frame(base + 'lab')).contentDocument.title",
+    "socket": "await socket(base + 'api/events/subscribe')",
+    "XMLHttpRequest": "await request(base + 'api/contents')",
+    "origin": "origin === 'null' ? deny() : origin",
+}
+"""What a page tries; it fails if the expression raises."""
+
+POSSIBLE = ("fetch", "cookies", "local storage", "session storage", "databases", "caches")
+"""What a page of Jupyter's own can do, so that a refusal above says something."""
+
+PAGE = """
+<!doctype html><title>hostile</title><link rel=prefetch href="{base}logout"><script>
+const base = '{base}', results = {{}};
+const deny = () => {{ throw new Error('denied') }};
+const fails = (target, good) => new Promise((resolve, reject) => {{
+  target[good] = resolve; target.onerror = reject; target.onclose = reject;
+}});
+const socket = url => fails(new WebSocket(url.replace('http', 'ws')), 'onopen');
+const frame = url => new Promise(resolve => {{
+  const made = document.createElement('iframe');
+  made.onload = () => resolve(made); made.src = url; document.body.append(made);
+}});
+const request = url => {{
+  const sent = new XMLHttpRequest();
+  sent.open('GET', url); sent.withCredentials = true; sent.send();
+  return fails(sent, 'onload');
+}};
+const attempts = {{ {attempts} }};
+addEventListener('load', async () => {{
+  for (const [name, attempt] of Object.entries(attempts)) {{
+    const late = new Promise((_, reject) => setTimeout(() => reject(new Error('silent')), 5000));
+    try {{ results[name] = 'got ' + await Promise.race([attempt(), late]); }}
+    catch (error) {{ results[name] = null; }}
+  }}
+  const form = document.createElement('form');
+  form.method = 'POST'; form.action = base + 'api/contents'; form.target = '_blank';
+  document.body.append(form); form.submit();
+  fetch(base + 'api/contents', {{method: 'POST', mode: 'no-cors', credentials: 'include'}});
+  window.own = await (await fetch('own')).text();
+  window.done = true;
+}});
+</script><body></body>
+"""
+
+
+def hostile_page(base: str) -> str:
+    attempts = ",".join(f"{name!r}: async () => {code}" for name, code in ATTEMPTS.items())
+    return PAGE.format(base=base, attempts=attempts)
+
+
+@pytest.fixture
+def address(server: JupyterServer, sandbox: str) -> str:
+    """Serves the page from the sandbox; its address below the Jupyter server."""
+    program = f"""
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        class Page(BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = open("/tmp/page.html", "rb").read()
+                if self.path.endswith("own"):
+                    body = b"own"
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Set-Cookie", "stolen=yes; Path=/")
+                self.send_header("Service-Worker-Allowed", "/")
+                self.end_headers()
+                self.wfile.write(body)
+        ThreadingHTTPServer(("127.0.0.1", {PORT}), Page).serve_forever()
+    """
+    server.write(sandbox, "/tmp/page.html", hostile_page(server.url).encode())
+    server.write(sandbox, "/tmp/serve.py", textwrap.dedent(program).encode())
+    return f"{server.url}sbx/port/{sandbox}/{PORT}/"
+
+
+@pytest.fixture
+def serving(server: JupyterServer, sandbox: str, address: str) -> None:
+    config = json.loads((server.log.parent / "config" / "jupyter_server_config.json").read_text())
+    engine = find_engine(Path(config["SbxExtension"]["data_dir"]))
+    assert engine is not None
+    connected = Sandbox.connect(sandbox, config=ConnectionConfig.from_connection_file(engine))
+    connected.commands.run("exec python3 /tmp/serve.py", background=True, timeout=None)
+
+
+@pytest.fixture
+def signed_in(browser: Browser, server: JupyterServer) -> Iterator[Page]:
+    """A tab of a person who is signed in, on a page of Jupyter."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{server.url}login?token={TOKEN}&next={BASE_URL}api/status")
+    yield page
+    context.close()
+
+
+def test_a_page_from_a_sandbox_gets_nothing_of_jupyter(
+    server: JupyterServer, serving: None, address: str, signed_in: Page
+) -> None:
+    with signed_in.expect_popup() as opened:
+        signed_in.evaluate("url => { window.open(url) }", address)
+    page = opened.value
+    page.wait_for_function("window.done", timeout=60_000)
+
+    results: dict[str, Any] = page.evaluate("results")
+    print("\n".join(f"{name:28} {result or 'refused'}" for name, result in results.items()))
+
+    assert results == dict.fromkeys(ATTEMPTS)
+    assert page.evaluate("own") == "own"
+    assert "/~" in page.url
+    cookies = {cookie["name"] for cookie in signed_in.context.cookies()}
+    assert "stolen" not in cookies
+    assert any(name.startswith("username-") for name in cookies)
+    made = httpx.get(f"{server.url}api/contents", headers={"Authorization": f"token {TOKEN}"})
+    assert [each["name"] for each in made.json()["content"] if "ntitled" in each["name"]] == []
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_a_page_of_jupyters_own_can_do_it(
+    server: JupyterServer, signed_in: Page, name: str
+) -> None:
+    signed_in.evaluate(f"async base => {{ await ({ATTEMPTS[name]}); return null }}", server.url)
