@@ -11,7 +11,6 @@ from sbx_jupyter.magics.cell_options import CellOptions, parse
 from sbx_jupyter.magics.changes import change_tree
 from sbx_jupyter.magics.errors import InterruptedCodeError, MagicError, one_line_errors
 from sbx_jupyter.magics.grid import GridCell, run_in_all
-from sbx_jupyter.magics.memory import remember
 from sbx_jupyter.magics.running import Job, Runner
 from sbx_jupyter.magics.screen import show_html
 from sbx_jupyter.magics.session import check_alive
@@ -53,7 +52,7 @@ class CellMagic:
             known.last_snapshot = known.box.snapshot().snapshot_id
             notes.append(f"snapshot {known.last_snapshot}")
             if known is self._session.current:
-                remember(known)
+                known.remember()
         elif self._session.checkpoints.is_on:
             self._session.checkpoints.take(self._session.config, known, job.cell)
             notes.append(f"checkpoint {job.cell}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.magics.changes import change_tree
 from sbx_jupyter.magics.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
-from sbx_jupyter.magics.memory import remember
 from sbx_jupyter.magics.parsing import Parser, variable
 from sbx_jupyter.magics.screen import show_html, write
 from sbx_jupyter.magics.session import LIFETIME
@@ -27,7 +26,7 @@ def _snapshot(notebook: Notebook, options: argparse.Namespace) -> None:
     known = notebook.find(options)
     known.last_snapshot = known.box.snapshot(options.name).snapshot_id
     if known is notebook.session.current:
-        remember(known)
+        known.remember()
     write(
         f"captured the files of {known.label}; go back with: %sbx restore {known.last_snapshot}\n"
     )

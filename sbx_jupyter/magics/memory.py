@@ -6,22 +6,14 @@ Where no page listens, nothing happens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import comm
-
-if TYPE_CHECKING:
-    from sbx_jupyter.magics.session import Known
 
 TARGET: Final = "sbx-jupyter:notebook"
 
 
-def remember(known: Known) -> None:
+def remember(*, sandbox_id: str, name: str, template: str, snapshot: str | None) -> None:
     """Let the notebook remember a sandbox."""
-    facts = {
-        "sandbox": known.box.sandbox_id,
-        "template": known.template,
-        "snapshot": known.last_snapshot,
-        "name": known.name,
-    }
+    facts = {"sandbox": sandbox_id, "template": template, "snapshot": snapshot, "name": name}
     comm.create_comm(target_name=TARGET, data=facts).close()

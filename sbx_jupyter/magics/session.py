@@ -41,6 +41,15 @@ class Known:
     def label(self) -> str:
         return self.name or self.box.sandbox_id
 
+    def remember(self) -> None:
+        """Let the notebook remember this sandbox."""
+        remember(
+            sandbox_id=self.box.sandbox_id,
+            name=self.name,
+            template=self.template,
+            snapshot=self.last_snapshot,
+        )
+
 
 class Session:
     """What the magics of one kernel remember. ``variables`` is the notebook's namespace."""
@@ -72,7 +81,7 @@ class Session:
     def use(self, known: Known) -> None:
         """Use a sandbox from now on, and let the notebook remember it."""
         self.current = known
-        remember(known)
+        known.remember()
 
     def check_name(self, name: str) -> None:
         """Raise ``MagicError`` for a name that means something else in a magic."""
