@@ -6,8 +6,10 @@ import contextlib
 import fcntl
 import http.client
 import os
+import shutil
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -44,6 +46,9 @@ _NEEDED: Final = frozenset(
 )  # fmt: skip
 _NEEDED_PREFIXES: Final = ("LC_", "SBX_", "XDG_")
 _PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+
+_ENGINE_IMPORTS: Final = ("tornado", "traitlets", "jupyter_client", "cryptography", "h11", "oras")
+"""What the engine imports and the client does not, apart from the standard library."""
 
 _children: set[int] = set()
 """Engines that this process started and must reap when they end."""
@@ -107,16 +112,16 @@ def _starting(data_dir: Path, deadline: float) -> Generator[None]:
 
 def _spawn(data_dir: Path) -> int:
     """Start the engine in a new session, so that it keeps running when this process ends."""
-    command = [sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine"]
-    command += ["--port", "0", "--data-dir", str(data_dir)]
+    program = engine_command()
+    command = [*program, "engine", "--port", "0", "--data-dir", str(data_dir)]
     command += ["--connection-file", str(connection_file_of(data_dir))]
     command += ["--SbxEngine.on_demand=True"]
     log = str(log_file_of(data_dir))
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
-        sys.executable,
+        command[0],
         command,
-        _environment(),
+        _environment(own=program[0] == sys.executable),
         setsid=True,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -128,12 +133,33 @@ def _spawn(data_dir: Path) -> int:
     return pid
 
 
-def _environment() -> dict[str, str]:
+def engine_command() -> list[str]:
+    """Return the command that the engine's arguments follow.
+
+    It runs in this environment if that has what the engine imports, else by ``jupyter-sbx``, whose
+    environment may be another one. Raises ``UnavailableError`` where there is neither.
+    """
+    missing = [name for name in _ENGINE_IMPORTS if find_spec(name) is None]
+    if not missing:
+        return [sys.executable, "-P", "-m", "sbx_jupyter.cli.main"]
+    if (command := shutil.which("jupyter-sbx")) is None:
+        raise UnavailableError(
+            f"the engine cannot run here ({missing[0]} is not installed), and there is no command"
+            " jupyter-sbx; install sbx-jupyter in an environment whose commands are on the PATH"
+        )
+    return [command]
+
+
+def _environment(*, own: bool) -> dict[str, str]:
     """The variables that the engine needs, with the directory of this package on ``PYTHONPATH``.
 
     Others are left out: they may hold secrets, such as the tokens of Jupyter and JupyterHub.
+    Without ``own`` the engine has an environment of its own, and gets no ``PYTHONPATH``.
     """
     environment = {name: value for name, value in os.environ.items() if _is_needed(name)}
+    if not own:
+        environment.pop("PYTHONPATH", None)
+        return environment
     home = str(Path(__file__).resolve().parents[2])
     known = environment.get("PYTHONPATH", "").split(os.pathsep)
     if "site-packages" not in home and home not in known:

@@ -159,3 +159,35 @@ def test_a_key_alone_sends_nothing_off_this_machine(data_dir, monkeypatch):
 
     with pytest.raises(UnavailableError):
         ConnectionConfig.from_env()
+
+
+@pytest.fixture
+def client_only(monkeypatch):
+    """An environment that has the client's dependencies and not the engine's."""
+    monkeypatch.setattr(bundled, "find_spec", lambda name: None if name == "tornado" else name)
+
+
+def test_an_engine_elsewhere_is_started_by_its_command(client_only, monkeypatch, tmp_path):
+    command = tmp_path / "jupyter-sbx"
+    command.write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+
+    assert bundled.engine_command() == [str(command)]
+    assert "PYTHONPATH" not in bundled._environment(own=False)
+
+
+def test_a_missing_engine_is_told_in_one_line(client_only, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(UnavailableError, match=r"tornado is not installed.*no command"):
+        bundled.ensure_engine(tmp_path / "data", timeout=5)
+
+
+def test_the_client_imports_httpx_and_msgspec_only(tmp_path):
+    refused = ("tornado", "traitlets", "jupyter_client", "jupyter_core", "cryptography", "IPython")
+    code = f"import sys\nfor name in {refused!r}: sys.modules[name] = None\n"
+    code += "from sbx_jupyter.client import AsyncSandbox, PlatformClient, Sandbox\n"
+
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
