@@ -24,7 +24,7 @@ class LyingAgent:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(path))
         self._listener.listen(1)
-        self.answers = {"hello": ({"version": 1}, ())} | {
+        self.answers = {"hello": ({"version": 2}, ())} | {
             op: ({}, ()) for op in ("configure", "usage")
         }
         self.events: list[dict] = []
