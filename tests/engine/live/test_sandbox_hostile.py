@@ -227,7 +227,7 @@ async def test_a_lost_channel_closes_the_sandbox(deceived, agent, pipe):
 
 
 async def test_an_agent_of_another_version_is_refused(agent, tmp_path, cage, limits):
-    agent.answers["hello"] = ({"version": 2}, ())
+    agent.answers["hello"] = ({"version": 3}, ())
     sandbox = Sandbox("new", cage, tmp_path, limits=limits)
 
     with pytest.raises(UnavailableError, match="version 2"):
