@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-second-python test-faults test-damage test-kills test-browser test-programs check lint format bench screenshots build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs check lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -42,6 +42,11 @@ test: $(VENV)/.test
 
 test-python: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+## Other people's programs against a real engine, each in an environment of its own (.integrations):
+## about 10 minutes the first time. Names in ARGS choose some of them.
+test-integrations: $(VENV)/.test
+	$(BIN)/python -m tests.integrations $(ARGS)
 
 ## The unit tests that need no browser, under another Python version, where the machine has one.
 test-second-python: $(BUILT)

@@ -16,7 +16,8 @@ PAGES = sorted(
     for page in {*ROOT.glob("*.md"), *(page for f in FOLDERS for page in (ROOT / f).rglob("*.md"))}
     if "node_modules" not in page.parts  # packages that other tests install
 )
-DESCRIPTIONS = [page for page in PAGES if page.name not in ("interface.md", "CHANGELOG.md")]
+OTHER_NAMES = ("interface.md", "CHANGELOG.md", "use-it-from.md")
+DESCRIPTIONS = [page for page in PAGES if page.name not in OTHER_NAMES]
 """The pages that speak of our modules and classes, as they are now."""
 
 BASES = (ROOT, ROOT / "sbx_jupyter", ROOT / "labextension/src", ROOT / "labextension")

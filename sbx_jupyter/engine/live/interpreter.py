@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import functools
 import io
+import os
 import sys
 import zipfile
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,6 +22,7 @@ import msgspec
 from sbx_jupyter.engine.live.subscriptions import Ended
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import NotFoundError, UnavailableError
+from sbx_jupyter.isolation.root.rootfs import packages_file
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, ProcessConfig, StartRequest
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ _REVIVED_AFTER: Final = 2.0
 """Seconds that an interpreter must have run to be started again when it ends: one that ends at
 once would end again."""
 _ERROR_TAIL: Final = 2000
+_PYTHON: Final = "/usr/local/bin/python3"
+_PACKAGES: Final = packages_file(os.path.realpath(sys.executable))
 _MAIN: Final = "from sbx_jupyter.interpreter.program import main\nmain()\n"
 
 
@@ -118,12 +123,21 @@ class Interpreter:
             await file.write(content)
 
     async def _python(self) -> str:
-        """The engine's Python where the sandbox sees it, else the template's own."""
+        """The sandbox's Python where it has the engine's packages, else the engine's own.
+
+        In the former, what ``pip install`` adds is there for the code too. A template without
+        either needs a Python with these packages.
+        """
+        if await self._exists(_PACKAGES):
+            return _PYTHON
+        return sys.executable if await self._exists(Path(sys.executable)) else "python3"
+
+    async def _exists(self, path: Path) -> bool:
         try:
-            await self._files.stat(sys.executable, "root")
+            await self._files.stat(str(path), "root")
         except NotFoundError:
-            return "python3"
-        return sys.executable
+            return False
+        return True
 
 
 async def _wait_listening(process: Process) -> None:

@@ -292,15 +292,11 @@ class _Builder:
             self._file(
                 f"usr/local/bin/{pip}", f'#!/bin/sh\nexec {plan.python} -m pip "$@"\n', 0o755
             )
-        base = Path(plan.python).parent.parent
-        system = base == Path("/usr")
-        folder = Path("/usr/local") if system else base
-        packages = "dist-packages" if system and Path("/etc/debian_version").exists() else ""
-        site = folder / "lib" / name / (packages or "site-packages")
-        self._directory(str(site).lstrip("/"), 0o755)
+        file = packages_file(plan.python)
+        self._directory(str(file.parent).lstrip("/"), 0o755)
         if plan.site_packages:
             content = "".join(f"{path}\n" for path in plan.site_packages)
-            self._file(f"{str(site).lstrip('/')}/sbx-jupyter.pth", content)
+            self._file(str(file).lstrip("/"), content)
 
     def _sudo(self, hidden: Sequence[str]) -> None:
         plan = self._plan
@@ -322,6 +318,16 @@ class _Builder:
             target = self._root / "usr/local/bin" / name
             shutil.copyfile(source, target)
             target.chmod(0o4755)
+
+
+def packages_file(python: str) -> Path:
+    """The file that gives a stock root's ``python3`` the packages of the engine's environment."""
+    base = Path(python).parent.parent
+    system = base == Path("/usr")
+    folder = Path("/usr/local") if system else base
+    packages = "dist-packages" if system and Path("/etc/debian_version").exists() else ""
+    name = os.path.basename(python)
+    return folder / "lib" / name / (packages or "site-packages") / "sbx-jupyter.pth"
 
 
 def _copy(source: str, target: Path) -> None:

@@ -1,0 +1,1 @@
+"""Other people's programs that use the interface, unmodified, against a real engine."""

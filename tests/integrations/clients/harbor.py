@@ -1,0 +1,90 @@
+"""harbor: tasks with Dockerfiles of rising difficulty, solved by its oracle and left by its nop."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BASE = "FROM e2bdev/base\n"
+ROOT = BASE + "USER root\n"
+DOCKERFILES = {
+    "from": BASE,
+    "workdir": BASE + "WORKDIR /app\n",
+    "run": ROOT + "RUN mkdir -p /opt/tool && echo made > /opt/tool/file\n",
+    "env": ROOT + "ENV GREETING=hello\nRUN test \"$GREETING\" = hello\n",
+    "copy": ROOT + "COPY data.txt /srv/data.txt\nRUN grep -q given /srv/data.txt\n",
+    "copy-folder": ROOT + "COPY files/ /srv/files/\nRUN test -f /srv/files/inner/deep.txt\n",
+    "users": ROOT + "RUN adduser --disabled-password --gecos '' dev && echo dev:p | chpasswd\n",
+    "argument": ROOT + "ARG VERSION=1.2\nRUN echo \"$VERSION\" > /version\n",
+    "continued": ROOT
+    + "RUN set -eux; \\\n    for i in 1 2 3; do \\\n      echo $i; \\\n    done > /list\n",
+    "heavy": ROOT + "WORKDIR /build\nCOPY data.txt files/ ./\nENV A=1 B=2\n"
+    "RUN python3 -m venv --without-pip /venv && /venv/bin/python -c 'print(1)'\n"
+    "RUN chmod -R a+rwX /build && ln -s /build/data.txt /data-link\n",
+}  # fmt: skip
+TASK = """\
+version = "1.0"
+
+[verifier]
+timeout_sec = 120.0
+
+[agent]
+timeout_sec = 120.0
+
+[environment]
+build_timeout_sec = 300.0
+cpus = 1
+memory = "1G"
+storage = "5G"
+"""
+TEST = """\
+#!/bin/bash
+mkdir -p /logs/verifier
+if grep -qs solved /tmp/answer.txt; then echo 1 > /logs/verifier/reward.txt
+else echo 0 > /logs/verifier/reward.txt; fi
+"""
+
+
+def write_tasks(folder: Path) -> None:
+    for name, dockerfile in DOCKERFILES.items():
+        files = {
+            "task.toml": TASK,
+            "instruction.md": "Write the word solved into /tmp/answer.txt.\n",
+            "environment/Dockerfile": dockerfile,
+            "environment/data.txt": "given\n",
+            "environment/files/inner/deep.txt": "deep\n",
+            "solution/solve.sh": "#!/bin/bash\necho solved > /tmp/answer.txt\n",
+            "tests/test.sh": TEST,
+        }
+        for path, content in files.items():
+            file = folder / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+
+
+def rewards(folder: Path, agent: str) -> dict[str, float | None]:
+    """The reward of each task when an agent of harbor's own has worked on it."""
+    jobs = folder.parent / f"jobs-{agent}"
+    harbor = Path(sys.executable).with_name("harbor")
+    command = [str(harbor), "run", "-p", str(folder), "-a", agent, "-e", "e2b", "-o", str(jobs)]
+    subprocess.run([*command, "-n", "2", "--quiet"], check=True, stdin=subprocess.DEVNULL)
+    found: dict[str, float | None] = {}
+    for result in jobs.glob("*/*/result.json"):
+        trial = json.loads(result.read_text())
+        given = (trial.get("verifier_result") or {}).get("rewards") or {}
+        found[trial["task_name"].rpartition("/")[2]] = given.get("reward")
+        if trial.get("exception_info"):
+            print(trial["task_name"], str(trial["exception_info"])[:600])
+    return found
+
+
+with tempfile.TemporaryDirectory() as made:
+    tasks = Path(made) / "tasks"
+    write_tasks(tasks)
+    for agent, expected in (("oracle", 1.0), ("nop", 0.0)):
+        found = rewards(tasks, agent)
+        print(agent, found)
+        assert found == dict.fromkeys(DOCKERFILES, expected), found
