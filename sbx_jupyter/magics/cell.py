@@ -17,7 +17,8 @@ from sbx_jupyter.magics.session import check_alive
 from sbx_jupyter.magics.transfer import Transfer
 
 if TYPE_CHECKING:
-    from sbx_jupyter.magics.session import Known, Session
+    from sbx_jupyter.magics.known import Known
+    from sbx_jupyter.magics.session import Session
     from sbx_jupyter.magics.usage import Usage
 
 

@@ -9,7 +9,7 @@ from sbx_jupyter.client.blocking import Portal
 
 if TYPE_CHECKING:
     from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.magics.session import Known
+    from sbx_jupyter.magics.known import Known
 
 MAX_KEPT: Final = 50
 """Checkpoints of a notebook; the snapshot of the oldest is removed for a new one."""

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from sbx_jupyter.magics.known import Known
     from sbx_jupyter.magics.routing import Routing
-    from sbx_jupyter.magics.session import Known, Session
+    from sbx_jupyter.magics.session import Session
 
 
 @dataclass(frozen=True, slots=True)

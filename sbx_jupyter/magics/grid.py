@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Sequence
 
+    from sbx_jupyter.magics.known import Known
     from sbx_jupyter.magics.running import Job
-    from sbx_jupyter.magics.session import Known
 
 NOTE: Final = "Forks have files, not memory: each starts without variables unless -i sends them."
 

@@ -9,9 +9,10 @@ from sbx_jupyter.display.reports import table
 from sbx_jupyter.display.text import one_line
 from sbx_jupyter.magics.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
+from sbx_jupyter.magics.known import TEMPLATE
 from sbx_jupyter.magics.parsing import Parser, seconds
 from sbx_jupyter.magics.screen import show_html, write
-from sbx_jupyter.magics.session import LIFETIME, TEMPLATE
+from sbx_jupyter.magics.session import LIFETIME
 
 if TYPE_CHECKING:
     import argparse

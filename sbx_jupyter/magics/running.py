@@ -19,7 +19,8 @@ from sbx_jupyter.magics.usage import Meter, Usage
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sbx_jupyter.magics.session import Known, Session
+    from sbx_jupyter.magics.known import Known
+    from sbx_jupyter.magics.session import Session
 
 
 @dataclass(frozen=True, slots=True)

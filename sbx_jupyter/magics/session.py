@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sbx_jupyter.client import Context, Sandbox
@@ -11,7 +10,7 @@ from sbx_jupyter.client.adoption import adopt, is_sandbox
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.magics.checkpoints import Checkpoints
 from sbx_jupyter.magics.errors import MagicError
-from sbx_jupyter.magics.memory import remember
+from sbx_jupyter.magics.known import TEMPLATE, Known
 from sbx_jupyter.magics.parsing import LANGUAGES
 
 if TYPE_CHECKING:
@@ -19,36 +18,10 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.client.config import ConnectionConfig
 
-TEMPLATE: Final = "code-interpreter-v1"
 LIFETIME: Final = 3600
 """Seconds that a sandbox made by a magic has from its last use; then it is paused."""
 
 _EXTEND_AFTER: Final = LIFETIME / 4
-
-
-@dataclass(slots=True)
-class Known:
-    """One sandbox that the notebook has used."""
-
-    box: Sandbox
-    name: str
-    extended: float = field(default_factory=time.monotonic)
-    template: str = TEMPLATE
-    last_snapshot: str | None = None
-    ended: bool = False
-
-    @property
-    def label(self) -> str:
-        return self.name or self.box.sandbox_id
-
-    def remember(self) -> None:
-        """Let the notebook remember this sandbox."""
-        remember(
-            sandbox_id=self.box.sandbox_id,
-            name=self.name,
-            template=self.template,
-            snapshot=self.last_snapshot,
-        )
 
 
 class Session:
