@@ -230,7 +230,7 @@ async def test_an_agent_of_another_version_is_refused(agent, tmp_path, cage, lim
     agent.answers["hello"] = ({"version": 3}, ())
     sandbox = Sandbox("new", cage, tmp_path, limits=limits)
 
-    with pytest.raises(UnavailableError, match="version 2"):
+    with pytest.raises(UnavailableError, match="version 3"):
         await sandbox.open(envs={}, default_user="root", default_cwd="")
 
     assert sandbox.closed.is_set()
