@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from sbx_jupyter.isolation.ids.holder import NAME
 from sbx_jupyter.isolation.kernel.cgroups import find_hierarchies
 from sbx_jupyter.protocol import access, connect
 from tests.benchmarks.cycles import zygote_of
@@ -163,7 +164,10 @@ class World:
         until_equal(self.leaks, {}, message="Found and expected differ", step=0.05)
 
     def processes(self) -> tuple[dict[str, list[int]], list[int]]:
-        """The processes below us: those of each sandbox, and the others."""
+        """The processes below us: those of each sandbox, and the others.
+
+        Holders of ids are left out: they live as long as a zygote or a sandbox needs them.
+        """
         caged: dict[str, list[int]] = {}
         others: list[int] = []
         mark = f"/{self._group}/"
@@ -171,6 +175,8 @@ class World:
             try:
                 groups = Path(f"/proc/{pid}/cgroup").read_text()
             except OSError:
+                continue
+            if _is_holder_of_ids(pid):
                 continue
             if mark in groups:
                 sandbox_id = groups.partition(mark)[2].split("\n")[0].split("/")[0]
@@ -260,6 +266,12 @@ def reap(engine: EngineProcess) -> None:
         if pid != own:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
+
+
+def _is_holder_of_ids(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip() == NAME
+    return False
 
 
 def _decode(text: str) -> bytes:

@@ -121,7 +121,7 @@ def test_a_layer_that_grows_beyond_the_disk_is_refused(
         with small_engine(disk / "data") as api:
             image = with_upper(compress(bytes(1 << 30)))
             answer = api.client.put("/engine/images/bomb", content=image.layout())
-            assert answer.status_code == 429, answer.text
+            assert answer.status_code == 507, answer.text
             assert "larger than the space that is left" in answer.json()["message"]
             assert not list((disk / "data" / "layers").iterdir())
             assert not list((disk / "data" / "blobs").glob("*.part"))
