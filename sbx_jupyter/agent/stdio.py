@@ -41,6 +41,8 @@ def open_pipe(opened: list[int]) -> tuple[int, int]:
     """A pipe to read from and to write to; both ends are added to ``opened``."""
     ends = os.pipe2(os.O_CLOEXEC)
     opened.extend(ends)
+    # An engine with a user of its own opens its end anew, so that nobody shares its flags.
+    os.fchmod(ends[0], 0o666)
     with contextlib.suppress(OSError):  # the user's share is used up: the usual 64 KiB then
         fcntl.fcntl(ends[0], fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
     return ends

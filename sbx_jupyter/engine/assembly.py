@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.templates.service import Templates
     from sbx_jupyter.engine.watch.meters import Meters
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 
 class Kept(NamedTuple):
@@ -68,7 +68,7 @@ class Components:
     snapshots: Snapshots
     forks: Forks
     storage: Storage
-    fence: Fence
+    fence: AnyFence
     attachments: Attachments = field(init=False)
     """Set while the engine starts, like ``templates``: opening them needs the event loop."""
 
@@ -80,7 +80,7 @@ def assemble(
     hooks: Hooks,
     meters: Meters,
     kept: Kept,
-    fence: Fence,
+    fence: AnyFence,
 ) -> Components:
     """Make the components and connect them; none of them runs yet."""
     data_dir, store, manifests, quarantine = kept

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.state.rows import SandboxRow
-    from sbx_jupyter.isolation.stored.trees import StoredTrees
+    from sbx_jupyter.isolation.privileged.remote_trees import AnyTrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Attachments:
 
     @classmethod
     async def open(
-        cls, context: Context, stored: StoredTrees, *, real_ids: bool, tier: str
+        cls, context: Context, stored: AnyTrees, *, real_ids: bool, tier: str
     ) -> Attachments:
         """Make all four and register their hooks with a starting engine.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sbx_jupyter.engine.assembly import Components, Kept, assemble
@@ -28,6 +29,8 @@ from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation import limits
 from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.privileged.connection import HelperConnection
+from sbx_jupyter.isolation.privileged.remote_fence import AnyFence, RemoteFence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.storage.forks import Forks
     from sbx_jupyter.engine.storage.service import Storage
     from sbx_jupyter.engine.storage.snapshots import Snapshots
+    from sbx_jupyter.isolation.privileged.supervisor import Supervisor
     from sbx_jupyter.isolation.tiers import IsolationReport
 
 __all__ = [
@@ -51,6 +55,16 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Helped:
+    """What an engine gets that gave up its privileges: ``isolation/privileged``."""
+
+    data_dir: DataDir
+    """Open and locked already."""
+    supervisor: Supervisor
+    """Of the helper."""
+
+
 class Engine:
     """Starts and stops the components that run sandboxes on this machine, and gives access to them.
 
@@ -62,8 +76,10 @@ class Engine:
     tier: str
     network: str
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, helped: Helped | None = None) -> None:
+        """``helped`` is there for an engine without the privileges that its fence needs."""
         self.config = config
+        self._helped = helped
         self.hooks = Hooks()
         self.meters = Meters()
         self._components: Components | None = None
@@ -81,7 +97,11 @@ class Engine:
             await self._start()
         except BaseException as error:
             await self._exit.aclose()
-            if not is_no_space(error) or not await asyncio.to_thread(reserve.release):
+            if (
+                self._helped is not None
+                or not is_no_space(error)
+                or not await asyncio.to_thread(reserve.release)
+            ):
                 raise
             _log.warning("the disk is full; starting on the space that was kept for that")
             await self._start_or_close()
@@ -96,8 +116,7 @@ class Engine:
             raise
 
     async def _start(self) -> None:
-        data_dir = DataDir(self.config.data_dir)
-        data_dir.open()
+        data_dir = self._open_data_dir()
         self._exit.callback(data_dir.close)
         reached("recovery.locked")
         manifests = await asyncio.to_thread(Manifests.open, data_dir)
@@ -110,14 +129,37 @@ class Engine:
         self._exit.push_async_callback(store.close)
         quarantine = Quarantine(data_dir.path)
         await asyncio.to_thread(reconcile, store, manifests, data_dir, quarantine)
+        fence = await self._open_fence(data_dir)
+        self._exit.push_async_callback(fence.stop)
+        self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
+        self.network = network_of(self.tier, self.config.network)
+        kept = Kept(data_dir, store, manifests, quarantine)
+        components = assemble(self.config, self.hooks, self.meters, kept, fence)
+        await self._open(components)
+        self._components = components
+
+    def _open_data_dir(self) -> DataDir:
+        if self._helped is not None:
+            return self._helped.data_dir
+        data_dir = DataDir(self.config.data_dir)
+        data_dir.open()
+        return data_dir
+
+    async def _open_fence(self, data_dir: DataDir) -> AnyFence:
+        if self._helped is not None:
+            remote = RemoteFence(data_dir.path, HelperConnection(self._helped.supervisor))
+            try:
+                self.report, self.tier = await remote.open()
+            except BaseException:
+                await remote.stop()
+                raise
+            return remote
         report = await asyncio.to_thread(detect, data_dir.path, self.config.host_ids)
         self.tier = choose(report, self.config.isolation)
         self.report = of_tier(report, self.tier)
-        self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
         is_full = self.config.network == "full"
         if is_full:
             check_full_network(self.report, self.tier)
-        self.network = network_of(self.tier, self.config.network)
         fence = Fence(
             data_dir.path,
             self.report,
@@ -127,11 +169,7 @@ class Engine:
             cpu_weight=self.config.cpu_weight,
         )
         await fence.start()
-        self._exit.push_async_callback(fence.stop)
-        kept = Kept(data_dir, store, manifests, quarantine)
-        components = assemble(self.config, self.hooks, self.meters, kept, fence)
-        await self._open(components)
-        self._components = components
+        return fence
 
     async def _open(self, components: Components) -> None:
         """Recover the state that the previous engine left, and start the background components."""
@@ -210,6 +248,11 @@ class Engine:
     def storage(self) -> Storage:
         """Report disk use, prune, and compare sandboxes with what they started from."""
         return self._running().storage
+
+    @property
+    def fence(self) -> AnyFence:
+        """What makes the sandboxes."""
+        return self._running().fence
 
     @property
     def store(self) -> Store:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+import subprocess
+from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import boot_id
+from sbx_jupyter.isolation import process_resources
 from sbx_jupyter.isolation.confined import descendants
 
 if TYPE_CHECKING:
@@ -16,7 +19,12 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
     from sbx_jupyter.isolation.kernel.usage import Usage
+    from sbx_jupyter.isolation.process_resources import Memory
     from sbx_jupyter.isolation.zygote.cage_records import CageRecords
+
+_log = logging.getLogger(__name__)
+
+_COUNT_TIMEOUT: Final = 60.0
 
 
 class Cage:
@@ -37,7 +45,7 @@ class Cage:
         start_time: int,
         writable: Path,
         group: SandboxGroup,
-        records: CageRecords,
+        records: CageRecords | None,
         kept: bool = False,
     ) -> None:
         """``kept``: ``pid`` is the keeper (``confined/keeper.py``), outside the sandbox."""
@@ -84,7 +92,8 @@ class Cage:
         await self._group.release_frozen()
         await self.wait_dead()
         await self._group.remove()
-        self._records.remove(self.sandbox_id)
+        if self._records is not None:
+            self._records.remove(self.sandbox_id)
 
     def attach(self) -> None:
         """Put the first process into the groups that clone could not; blocks some milliseconds."""
@@ -131,6 +140,35 @@ class Cage:
     def members(self) -> list[int]:
         """The processes of the sandbox but its agent, by their ids outside; blocking."""
         return descendants.members(self.pid, kept=self.kept)
+
+    def end_process(self, pid: int) -> str:
+        """Kill one process of the sandbox, blocking; gives its name, or ``""`` if it is of none."""
+        return process_resources.kill(pid) if pid in self.members() else ""
+
+    def memory(self, *, exact: bool) -> dict[int, Memory]:
+        """The memory of each process; blocking. ``exact``: shared pages count in parts."""
+        look = process_resources.exact_memory if exact else process_resources.memory
+        return {pid: look(pid) for pid in self.members()}
+
+    def count_disk(self) -> int | None:
+        """Bytes on the disk of what the sandbox wrote; blocking, ``None`` when it is unknown.
+
+        Counting a big tree in this process would hold the interpreter lock, and ``du`` is safe
+        against directories that are replaced by links meanwhile.
+        """
+        try:
+            done = subprocess.run(
+                ["du", "-sxB1", "--", str(self.writable / "upper")],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=_COUNT_TIMEOUT,
+                check=False,
+            )
+            return int(done.stdout.split(maxsplit=1)[0])
+        except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+            _log.info("the disk usage of %s is unknown: %s", self.sandbox_id, error)
+            return None
 
     def oom_kills(self) -> int:
         """How often the kernel killed a process of the sandbox for its memory limit."""

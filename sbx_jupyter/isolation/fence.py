@@ -83,10 +83,16 @@ class FenceSpec:
     base: str
     """``"host"``: the stock root file system; ``""``: the layers hold a complete root."""
     writable: Path
-    """Directory with ``upper`` and ``work``, in the data directory."""
+    """Directory with ``upper`` and ``work``, in the data directory; made where it is missing."""
     limits: Limits
     network: bool = True
     volumes: tuple[tuple[Path, str], ...] = ()
+
+
+def control_groups_of(data_dir: Path, cpu_weight: int) -> ControlGroups:
+    """The control groups of the engine of a data directory, below this process's own."""
+    name = hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]
+    return ControlGroups(find_hierarchies(), name, cpu_weight)
 
 
 class Fence:
@@ -123,8 +129,7 @@ class Fence:
         self._cages = CageRecords(self._data_dir / "cages")
         self._processor_allocator = ProcessorAllocator()
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
-        name = hashlib.sha256(os.fsencode(self._data_dir)).hexdigest()[:8]
-        self._groups = ControlGroups(find_hierarchies(), name, cpu_weight)
+        self._groups = control_groups_of(self._data_dir, cpu_weight)
         self.stock: Path | None = None
         """The layer of the stock root file system, once started."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
@@ -133,7 +138,8 @@ class Fence:
     async def start(self) -> None:
         """Start the zygote, building the stock layer at first. Raises ``IsolationError``."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
-        self._data_dir.chmod(0o700)
+        if self._data_dir.stat().st_mode & 0o007:
+            self._data_dir.chmod(0o700)
         await asyncio.to_thread(self._prepare_groups)
         await asyncio.to_thread(end_former_zygote, self._data_dir)
         self._cages.remove_drafts()
@@ -163,7 +169,8 @@ class Fence:
         Raises ``IsolationError`` when it cannot be set up, ``InvalidArgumentError`` when that is
         for its layers or volumes, ``UnavailableError`` when no zygote answers.
         """
-        spec.writable.mkdir(parents=True, exist_ok=True)
+        name, limit = self._relative(spec.writable), spec.limits.disk_mb << 20
+        await asyncio.to_thread(self.stored.make_writable, name, limit)
         for left in reversed(range(_ATTEMPTS)):
             try:
                 return await self._create(spec, listener)
@@ -332,6 +339,10 @@ class Fence:
                 logger.warning("%s; starting another one", error.message)
         raise IsolationError(f"{_ATTEMPTS} zygotes were killed while they started")
 
+    async def recover(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
+        """Like ``adopt``, for callers that may have to ask another process."""
+        return self.adopt(sandbox_id, state)
+
     def adopt(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
         """The cage of a sandbox that an earlier engine made; None when it is gone."""
         if state["boot_id"] != boot_id():
@@ -356,6 +367,10 @@ class Fence:
         )
         self._living.add(cage)
         return cage
+
+    def recorded(self, sandbox_id: str) -> dict[str, Any] | None:
+        """The state for ``adopt`` of a sandbox that may live, as the zygote recorded it."""
+        return self._cages.read(sandbox_id)
 
     async def open_files(self, cage: Cage) -> OpenFiles:
         """What a sandbox's processes hold, whatever ids they have. Raises ``SbxError``."""

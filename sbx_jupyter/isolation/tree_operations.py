@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.errors import AbortedError, IsolationError, UnavailableError
@@ -84,15 +85,27 @@ class TreeOperations:
         )
 
     async def unpack(self, sources: list[Path], target: Path) -> None:
-        """Make a directory of the layers of a container image, the lowest first.
+        """Make a directory of the layers of a container image, in one directory, lowest first.
 
         Owners are those of the archives, as sandboxes see them. Raises ``SbxError``; then
         ``target`` may be there in part.
         """
+        folder = os.open(sources[0].parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            await self.unpack_from(folder, [source.name for source in sources], target)
+        finally:
+            os.close(folder)
+
+    async def unpack_from(
+        self, folder: int, names: list[str], target: Path, *, owner: int | None = None
+    ) -> None:
+        """Like ``unpack``, of archives in one directory; others than of ``owner`` are refused."""
         await self._call(
             "unpack",
             made=target,
-            sources=[self._path(source) for source in sources],
+            fds=[folder],
+            names=names,
+            owner=owner,
             target=self._path(target),
             timeout=_COPY_TIMEOUT,
         )

@@ -28,11 +28,12 @@ from sbx_jupyter.service import credentials
 from sbx_jupyter.service.addresses import Listener
 from sbx_jupyter.service.idleness import wait_until_idle
 from sbx_jupyter.service.log_format import open_log
+from sbx_jupyter.service.separation import Separation, give_up_privileges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.engine.engine import Engine, Helped
     from sbx_jupyter.service.server import Server
 
 
@@ -147,6 +148,12 @@ class SbxEngine(Application):
         help="Seconds without a sandbox, a client and a build after which the engine ends; 0:"
         " never. Default: 600 if a client started it, else 0.",
     ).tag(config=True)
+    user_id = Int(
+        0,
+        min=-1,
+        help="The user and group id that serves clients when root starts the engine: -1 for one"
+        " that is derived from the data directory, 0 to stay root.",
+    ).tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
     features = List(
         Unicode(), help="Feature names that GET /engine/info lists, besides the engine's own."
@@ -223,7 +230,13 @@ class SbxEngine(Application):
     def run(self) -> int:
         """Serve until a signal and return 0; on failure, print one line on stderr and return 1."""
         try:
-            asyncio.run(self._serve())
+            self._make_data_dir()
+            listener = Listener.bind(self.ip, self.port, self.data_path)
+            try:
+                helped = give_up_privileges(self.separation())
+                asyncio.run(self._serve(listener, helped))
+            finally:
+                listener.close()
         except SbxError as error:
             return self._fail(error.message)
         except OSError as error:
@@ -238,19 +251,25 @@ class SbxEngine(Application):
         print(f"jupyter sbx engine: {' '.join(reason.split())}", file=sys.stderr)
         return 1
 
-    async def _serve(self) -> None:
+    def separation(self) -> Separation:
+        """What decides whether the engine serves as a user of its own."""
+        return Separation(
+            data_dir=self.data_path,
+            connection_file=self.connection_path,
+            isolation=self.isolation,
+            network=self.network,
+            user_id=self.user_id,
+            cpu_weight=self.cpu_weight,
+            host_ids=self.host_ids,
+        )
+
+    async def _serve(self, listener: Listener, helped: Helped | None) -> None:
         from sbx_jupyter.engine.engine import Engine
 
         stop_signal = self._catch_signals()
-        self._make_data_dir()
         _prepare_process()
-        listener = Listener.bind(self.ip, self.port, self.data_path)
-        try:
-            engine = Engine(self._engine_config())
-            await engine.start()
-        except BaseException:
-            listener.close()
-            raise
+        engine = Engine(self._engine_config(), helped)
+        await engine.start()
         keep_sandboxes = True
         try:
             keep_sandboxes = await self._serve_engine(engine, listener, stop_signal)
@@ -273,13 +292,13 @@ class SbxEngine(Application):
             url=listener.url, api_key=key, pid=os.getpid(), version=server.version
         )
         path = self.connection_path
-        credentials.write_connection_file(path, connection)
+        await credentials.publish(engine.fence, path, connection)
         print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
         _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
         try:
             received = await self._wait_for_end(engine, server, stop_signal)
         finally:
-            credentials.remove_connection_file(path, connection)
+            await credentials.withdraw(engine.fence, path, connection)
         reason = {"reason": "idle"} if received is None else {"signal": received.name}
         _log.info("stopping", extra={"fields": reason})
         keep_sandboxes = received in _KEEP_SANDBOXES_SIGNALS

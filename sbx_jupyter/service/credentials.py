@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.isolation.private_files import write_private
+from sbx_jupyter.isolation.privileged.remote_fence import RemoteFence
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.locations import API_KEY_VARIABLE, ConnectionFile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 
 def find_api_key(data_dir: Path, given: str | None) -> str:
@@ -37,6 +41,23 @@ def find_api_key(data_dir: Path, given: str | None) -> str:
     return key
 
 
+async def publish(fence: AnyFence, path: Path, connection: ConnectionFile) -> None:
+    """Write the connection file, by the helper where only root may; raises ``OSError``."""
+    if isinstance(fence, RemoteFence) and not os.access(path.parent, os.W_OK):
+        await fence.publish(msgspec.json.encode(connection).decode() + "\n")
+    else:
+        write_connection_file(path, connection)
+
+
+async def withdraw(fence: AnyFence, path: Path, connection: ConnectionFile) -> None:
+    """Remove the connection file if this engine wrote it."""
+    if isinstance(fence, RemoteFence) and not os.access(path.parent, os.W_OK):
+        with contextlib.suppress(OSError, SbxError):
+            await fence.unpublish()
+    else:
+        remove_connection_file(path, connection)
+
+
 def write_connection_file(path: Path, connection: ConnectionFile) -> None:
     """Write the file atomically, readable only by its owner; raises ``OSError``."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,18 +69,3 @@ def remove_connection_file(path: Path, connection: ConnectionFile) -> None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
         if msgspec.json.decode(path.read_bytes(), type=ConnectionFile).pid == connection.pid:
             path.unlink()
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replace a file atomically, with mode 0600; raises ``OSError``."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -56,13 +56,19 @@ def census(engine: int) -> dict[str, int]:
 
 
 def zygote_of(engine: int) -> int:
-    """The oldest child of an engine."""
+    """The oldest zygote below an engine, which may be a child of its helper."""
+    return min(pid for pid in processes_below(engine) if _is_zygote(pid))
+
+
+def processes_below(pid: int) -> list[int]:
+    """The children of a process, theirs, and so on."""
     found: list[int] = []
-    for task in os.listdir(f"/proc/{engine}/task"):
-        with contextlib.suppress(OSError):
-            text = Path(f"/proc/{engine}/task/{task}/children").read_text()
-            found += [pid for pid in map(int, text.split()) if _is_zygote(pid)]
-    return min(found)
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            text = Path(f"/proc/{pid}/task/{task}/children").read_text()
+            for child in map(int, text.split()):
+                found += [child, *processes_below(child)]
+    return found
 
 
 def _is_zygote(pid: int) -> bool:

@@ -16,7 +16,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
-from sbx_jupyter.isolation.fence import Limits
+from sbx_jupyter.isolation.fence import Fence, Limits
 from tests.engine.conftest import MakeEngine
 from tests.engine.live.running import listen, terminal
 from tests.engine.living import create, is_known, messages, names_of_layers, run
@@ -190,7 +190,9 @@ async def test_a_process_beyond_the_memory_limit_is_killed_and_noted(make_engine
 
 async def test_a_dead_zygote_is_replaced(engine: Engine):
     first = await create(engine)
-    zygote = engine._running().fence._zygote
+    fence = engine.fence
+    assert isinstance(fence, Fence)
+    zygote = fence._zygote
     assert zygote is not None
     await zygote.stop()
 

@@ -49,8 +49,8 @@ async def test_a_start_ignores_what_it_does_not_know(
     for name in FOLDERS:
         (data_dir / name).mkdir(exist_ok=True)
         littered[name] = litter(data_dir / name, away)
-    (data_dir / "zygote.json").unlink()
-    os.mkfifo(data_dir / "zygote.json")
+    (data_dir / "helper" / "zygote.json").unlink()
+    os.mkfifo(data_dir / "helper" / "zygote.json")
 
     engine = await make_engine()
 
@@ -67,7 +67,7 @@ async def test_a_start_ignores_what_it_does_not_know(
 
 async def test_the_zygote_record_may_be_anything(make_engine: MakeEngine, data_dir: Path):
     engine = await make_engine()
-    record = data_dir / "zygote.json"
+    record = data_dir / "helper" / "zygote.json"
     for text in JSON:
         await engine.stop(kill_sandboxes=True)
         record.write_text(text, errors="surrogateescape")

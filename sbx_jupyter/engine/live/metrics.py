@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import subprocess
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,12 +19,9 @@ from sbx_jupyter.protocol.runtime import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sbx_jupyter.engine.live.agent import AgentCaller
     from sbx_jupyter.isolation.fence import Cage, Limits
-
-_log = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
 _SHORTEST_INTERVAL: Final = 0.2
@@ -37,7 +32,6 @@ _IDLE_INTERVAL: Final = 60.0
 """Seconds between two counts of the disk while no process of the sandbox ran."""
 
 _FIRST_DISK_WAIT: Final = 0.5
-_COUNT_TIMEOUT: Final = 60.0
 
 
 class _AgentUsage(msgspec.Struct, frozen=True):
@@ -146,7 +140,7 @@ class MetricsReader:
 
     async def _count_disk(self) -> None:
         try:
-            usage = await asyncio.to_thread(_disk_usage, self._cage.writable, self._disk_limit)
+            usage = await asyncio.to_thread(_disk_usage, self._cage, self._disk_limit)
             self._disk = usage or self._disk or _DiskUsage(0, self._disk_limit)
             self._disk_time = time.monotonic()
         finally:
@@ -157,8 +151,9 @@ def _machine_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
+def _disk_usage(cage: Cage, limit: int) -> _DiskUsage | None:
     """The size of the writable layer; the total is the limit or else the disk. Blocking."""
+    writable = cage.writable
     try:
         status = os.statvfs(writable)
         # A subvolume has a device of its own, and all space of the disk.
@@ -171,27 +166,5 @@ def _disk_usage(writable: Path, limit: int) -> _DiskUsage | None:
     size = status.f_blocks * status.f_frsize
     if has_own_disk:  # its numbers are exact and cost nothing
         return _DiskUsage(size - status.f_bfree * status.f_frsize, size)
-    used = _count(writable / "upper")
+    used = cage.count_disk()
     return None if used is None else _DiskUsage(used, limit or size)
-
-
-def _count(folder: Path) -> int | None:
-    """Count with ``du``.
-
-    Counting a big tree in this process would hold the interpreter lock, and ``du`` is safe against
-    directories that are replaced by links meanwhile.
-    """
-    command: list[Any] = ["du", "-sxB1", "--", folder]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_COUNT_TIMEOUT,
-            check=False,
-        )
-        return int(done.stdout.split(maxsplit=1)[0])
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
-        _log.info("the disk usage of %s is unknown: %s", folder, error)
-        return None

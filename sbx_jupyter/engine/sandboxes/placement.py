@@ -17,13 +17,14 @@ from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError, UnavailableError
-from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.isolation.fence import FenceSpec, Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.isolation.fence import Cage
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class Placement(Protocol):
 class LocalPlacement:
     """Places sandboxes on this machine; see ``Placement`` for the methods."""
 
-    def __init__(self, data_dir: DataDir, fence: Fence, manifests: Manifests) -> None:
+    def __init__(self, data_dir: DataDir, fence: AnyFence, manifests: Manifests) -> None:
         self._data_dir = data_dir
         self._manifests = manifests
         self._fence = fence
@@ -138,7 +139,7 @@ class LocalPlacement:
     async def adopt(self, row: SandboxRow, limits: Limits) -> Placed | None:
         if row.cage is None:
             return None
-        cage = self._fence.adopt(row.sandbox_id, row.cage)
+        cage = await self._fence.recover(row.sandbox_id, row.cage)
         return None if cage is None else Placed(cage, None)
 
     async def open(
@@ -191,9 +192,7 @@ class LocalPlacement:
         )
 
     def _prepare(self, plan: Plan) -> socket.socket:
-        """Make the directories and the agent's listening socket; blocking."""
-        name = self._data_dir.name_of_writable(plan.sandbox_id)
-        self._fence.stored.make_writable(name, plan.limits.disk_mb << 20)
+        """Make the run directory and the agent's listening socket; blocking."""
         run = self._data_dir.run(plan.sandbox_id)
         run.mkdir(mode=0o700, exist_ok=True)
         return _listen(run)

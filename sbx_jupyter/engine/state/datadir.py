@@ -70,6 +70,11 @@ class DataDir:
         return self.path / "manifests"
 
     @property
+    def manifests_apart(self) -> Path:
+        """The manifests of trees that the engine cannot write beside, as a user of its own."""
+        return self.path / "manifests-apart"
+
+    @property
     def history(self) -> Path:
         return self.path / "metrics"
 

@@ -123,6 +123,7 @@ class Manifests:
         self._folder = data_dir.path
         self._cipher = AESGCM(hashlib.blake2b(key, digest_size=32, person=b"sbx-manifest").digest())
         self._written: dict[tuple[str, str], bytes] = {}
+        self._is_apart = not os.access(data_dir.layers, os.W_OK)
 
     @classmethod
     def open(cls, data_dir: DataDir) -> Manifests:
@@ -157,6 +158,10 @@ class Manifests:
         if self._written.get((kind, key)) == digest:
             return
         directory, path = self._place(row)
+        if self._is_apart and not path.is_relative_to(self._data_dir.manifests):
+            if not (self._folder / directory).is_dir():
+                return
+            path = self._apart(directory)
         manifest = self._manifest(kind, key, directory, fields)
         manifest = msgspec.structs.replace(manifest, store=store_id, sequence=sequence)
         with contextlib.suppress(FileNotFoundError):
@@ -173,7 +178,8 @@ class Manifests:
                 kind=LAYERS, key=match[1], directory=directory, store=store_id, sequence=sequence
             )
             if (self._folder / directory).is_dir():
-                _replace(self._folder / f"{directory}{_SUFFIX}", _encode(manifest))
+                beside = self._folder / f"{directory}{_SUFFIX}"
+                _replace(self._apart(directory) if self._is_apart else beside, _encode(manifest))
                 self._written[LAYERS, match[1]] = b""
 
     def _manifest(self, kind: str, key: str, directory: str, fields: dict[str, Any]) -> Manifest:
@@ -211,6 +217,19 @@ class Manifests:
                 return directory, self._folder / directory
         return directory, self._folder / f"{directory}{_SUFFIX}"
 
+    def _apart(self, directory: str) -> Path:
+        """The path of a manifest that an engine without privileges cannot put beside its tree."""
+        folder = self._data_dir.manifests_apart
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / directory.replace("/", ":")
+
+    def _remove(self, path: Path, directory: str) -> None:
+        """Remove the manifest of a directory, where ``path`` says and where it may be apart."""
+        with contextlib.suppress(FileNotFoundError):
+            (self._data_dir.manifests_apart / directory.replace("/", ":")).unlink()
+        if not self._is_apart:
+            path.unlink(missing_ok=True)
+
     def know(self, manifest: Manifest) -> None:
         """Remember what a manifest on the disk says, so that it is not written again as it is."""
         if manifest.kind == LAYERS or manifest.directory.startswith(f"{LAYERS}/"):
@@ -227,20 +246,20 @@ class Manifests:
         if name is None or self._written.pop((name, key), None) is None:
             return
         if kind is VolumeRow:
-            (self._folder / "volumes" / f"{key}{_SUFFIX}").unlink(missing_ok=True)
+            self._remove(self._folder / "volumes" / f"{key}{_SUFFIX}", f"volumes/{key}")
         elif kind in (TemplateRow, BuildRow, SecretRow):
             (self._folder / "manifests" / f"{name}-{key}").unlink(missing_ok=True)
 
     def forget_layer(self, name: str) -> None:
         """Remove the manifest of a layer, before the layer is removed. Raises ``OSError``."""
         self._written.pop((LAYERS, name.removeprefix("layers/")), None)
-        (self._folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
+        self._remove(self._folder / f"{name}{_SUFFIX}", name)
 
     def forget_sandbox(self, sandbox_id: str) -> None:
         """Remove the manifest of a sandbox, before its layer is removed. Raises ``OSError``."""
         self._written.pop(("sandboxes", sandbox_id), None)
-        with contextlib.suppress(FileNotFoundError):
-            (self._data_dir.writable(sandbox_id) / _IN_SANDBOX).unlink()
+        writable = self._data_dir.writable(sandbox_id)
+        self._remove(writable / _IN_SANDBOX, f"sandboxes/{writable.name}")
 
     def remove_drafts(self) -> None:
         """Remove what a killed engine had not finished; the manifests themselves are whole."""
@@ -260,6 +279,9 @@ class Manifests:
         for kind in ("volumes", LAYERS):
             for path in sorted((self._folder / kind).glob(f"*{_SUFFIX}")):
                 yield _read(path, kind, f"{kind}/{path.name.removesuffix(_SUFFIX)}")
+        for path in sorted(self._data_dir.manifests_apart.glob("*:*")):
+            directory = path.name.replace(":", "/")
+            yield _read(path, directory.partition("/")[0], directory)
         for path in sorted((self._folder / "manifests").glob("*-*")):
             if _IS_DRAFT.fullmatch(path.name):
                 continue

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
+import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from sbx_jupyter.engine.state.rows import now
+from sbx_jupyter.errors import FailedPreconditionError
 from sbx_jupyter.protocol.disk import QuarantineUse
 
 if TYPE_CHECKING:
@@ -63,7 +65,15 @@ class Quarantine:
         """Sandboxes that are set aside once their processes have ended, with the reasons."""
 
     def add(self, path: Path, kind: str, reason: str) -> Entry:
-        """Move something here; blocking. Raises ``OSError``."""
+        """Move something here; blocking.
+
+        Raises ``OSError``, and ``FailedPreconditionError`` where only root may move it.
+        """
+        if not os.access(path.parent, os.W_OK):
+            raise FailedPreconditionError(
+                f"{path} belongs to no row and has to be set aside, for which the engine must be"
+                " started once as root, with --SbxEngine.user_id=0"
+            )
         self._folder.mkdir(mode=0o700, exist_ok=True)
         at = now().replace(microsecond=0)
         name = path.name.partition(".")[0]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import TemplateRow
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 MAX_AGE: Final = 30.0
 """Seconds for which a report is reused, unless a newer one is asked for."""
@@ -76,7 +76,7 @@ class _OtherUse(NamedTuple):
 class DiskReporter:
     """Measures the disk use of the engine's data, and caches the report."""
 
-    def __init__(self, context: Context, fence: Fence) -> None:
+    def __init__(self, context: Context, fence: AnyFence) -> None:
         self._context = context
         self._store = context.store
         self._fence = fence

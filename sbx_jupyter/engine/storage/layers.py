@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.isolation.zygote.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,9 @@ class Size(NamedTuple):
 class Layers:
     """Makes layers and removes those that no row names any more."""
 
-    def __init__(self, data_dir: DataDir, store: Store, fence: Fence, manifests: Manifests) -> None:
+    def __init__(
+        self, data_dir: DataDir, store: Store, fence: AnyFence, manifests: Manifests
+    ) -> None:
         self._manifests = manifests
         self._data_dir = data_dir
         self._store = store

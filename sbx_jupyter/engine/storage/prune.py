@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _BLOCK: Final = 512
 class Pruner:
     """Finds and removes unused cached data."""
 
-    def __init__(self, context: Context, fence: Fence) -> None:
+    def __init__(self, context: Context, fence: AnyFence) -> None:
         self._context = context
         self._fence = fence
         self._store = context.store

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow
     from sbx_jupyter.engine.templates.catalog import Catalog
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.protocol.diff import Diff
 
 _STOCK_BASE: Final = "host"
@@ -30,7 +30,7 @@ class _Stacks(NamedTuple):
 class Diffs:
     """Compares sandboxes with what they started from, or with a snapshot."""
 
-    def __init__(self, context: Context, catalog: Catalog, fence: Fence) -> None:
+    def __init__(self, context: Context, catalog: Catalog, fence: AnyFence) -> None:
         self._context = context
         self._catalog = catalog
         self._fence = fence

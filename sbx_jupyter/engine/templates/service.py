@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.storage.flatten import Flattener
     from sbx_jupyter.engine.templates.catalog import Catalog
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.isolation.tiers import IsolationReport
 
 
@@ -41,7 +41,7 @@ class Templates:
         context: Context,
         catalog: Catalog,
         flattener: Flattener,
-        fence: Fence,
+        fence: AnyFence,
         report: IsolationReport,
         tier: str,
     ) -> Templates:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.isolation.stored.trees import StoredTrees
-    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
+    from sbx_jupyter.isolation.privileged.remote_trees import AnyTrees, AnyVolume
     from sbx_jupyter.protocol.platform import VolumeMount
 
 TOKEN_LIFETIME: Final = dt.timedelta(days=7)
@@ -44,7 +43,7 @@ class Volumes:
     """The volumes of one data directory."""
 
     def __init__(
-        self, store: Store, data_dir: Path, stored: StoredTrees, *, real_ids: bool, size: int = 0
+        self, store: Store, data_dir: Path, stored: AnyTrees, *, real_ids: bool, size: int = 0
     ) -> None:
         """``size``: what a new volume may hold, in bytes, where the file system can limit it."""
         self._store = store
@@ -116,7 +115,7 @@ class Volumes:
         reached("volume.moved")
         self._remove_in_background()
 
-    def open(self, volume_id: str, token: str) -> VolumeContent:
+    def open(self, volume_id: str, token: str) -> AnyVolume:
         """Open the content of a volume with its token.
 
         Raises ``UnauthenticatedError``, ``NotFoundError``.

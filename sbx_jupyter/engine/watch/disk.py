@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.isolation.census.census import OpenFiles
-    from sbx_jupyter.isolation.fence import Cage, Fence
+    from sbx_jupyter.isolation.fence import Cage
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 INODES_PER_MB: Final = 64
 """One inode per 16 KiB, the default ratio of ext4."""
@@ -60,7 +61,7 @@ _QUOTA_AGE: Final = 10.0
 class DiskEnforcer:
     """Kills processes that write in a sandbox that uses too much disk, and blocks uploads to it."""
 
-    def __init__(self, context: Context, slot: Slot, fence: Fence) -> None:
+    def __init__(self, context: Context, slot: Slot, fence: AnyFence) -> None:
         self._context = context
         self._slot = slot
         self._fence = fence
@@ -184,4 +185,4 @@ def _kill_holders(cage: Cage, held: OpenFiles) -> str:
     chosen = [pid for pid in dict.fromkeys((*held.holders, *held.writers)) if pid in members]
     if not chosen and members:
         chosen = [max(members, key=process_resources.ticks)]
-    return ", ".join(process_resources.kill(pid) for pid in chosen[:MAX_KILLED])
+    return ", ".join(cage.end_process(pid) for pid in chosen[:MAX_KILLED])

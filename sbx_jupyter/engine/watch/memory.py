@@ -22,14 +22,14 @@ from sbx_jupyter.engine.watch.limits import (
     log_kill,
     read_activity,
 )
-from sbx_jupyter.isolation import process_resources
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.isolation.census.census import OpenFiles
-    from sbx_jupyter.isolation.fence import Cage, Fence
+    from sbx_jupyter.isolation.fence import Cage
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 _MAX_AGE: Final = 10.0
 """Seconds after which everything is counted again although no process used the processor."""
@@ -57,7 +57,7 @@ class _Use:
 class MemoryEnforcer:
     """Kills the processes of a sandbox that use most, when all together use too much memory."""
 
-    def __init__(self, context: Context, slot: Slot, fence: Fence) -> None:
+    def __init__(self, context: Context, slot: Slot, fence: AnyFence) -> None:
         self._context = context
         self._slot = slot
         self._fence = fence
@@ -81,7 +81,7 @@ class MemoryEnforcer:
         if use.total > limit:
             use = await asyncio.to_thread(_measure, placed.cage, self._held, exact=True)
         if use.total > limit:
-            await self._kill(use, limit)
+            await self._kill(placed.cage, use, limit)
         return self._growth.is_fast(use.total, limit)
 
     async def _check_tcp(self, placed: Placed, limit: int) -> bool:
@@ -93,11 +93,13 @@ class MemoryEnforcer:
             placed.sandbox.unseen_memory_bytes = used
         if used > limit:
             self._held = await self._fence.open_files(placed.cage)
-            await self._kill(_Use(used, dict.fromkeys(placed.cage.members(), 0)), limit)
+            await self._kill(
+                placed.cage, _Use(used, dict.fromkeys(placed.cage.members(), 0)), limit
+            )
         return self._growth.is_fast(used, limit)
 
-    async def _kill(self, use: _Use, limit: int) -> None:
-        killed = await asyncio.to_thread(_kill_largest, use, limit, self._held)
+    async def _kill(self, cage: Cage, use: _Use, limit: int) -> None:
+        killed = await asyncio.to_thread(_kill_largest, cage, use, limit, self._held)
         self._held_at = float("-inf")
         self._context.meters.killed_by_watchdog("memory")
         text = "A process was killed: out of memory"
@@ -122,8 +124,7 @@ def _measure(cage: Cage, held: OpenFiles | None, *, exact: bool) -> _Use:
 
     Pages that several processes share count for each of them, unless ``exact``.
     """
-    look = process_resources.exact_memory if exact else process_resources.memory
-    found = {pid: look(pid) for pid in cage.members()}
+    found = cage.memory(exact=exact)
     total = sum(memory.resident for memory in found.values())
     if held is not None:
         # What is mapped of memory files is in the address spaces already.
@@ -133,7 +134,7 @@ def _measure(cage: Cage, held: OpenFiles | None, *, exact: bool) -> _Use:
     return _Use(total, {pid: memory.resident for pid, memory in found.items()})
 
 
-def _kill_largest(use: _Use, limit: int, held: OpenFiles | None) -> str:
+def _kill_largest(cage: Cage, use: _Use, limit: int, held: OpenFiles | None) -> str:
     """Kill the largest processes until the others use less than the limit; gives their names.
 
     Others may hold the same memory files; then the next check kills those.
@@ -147,6 +148,6 @@ def _kill_largest(use: _Use, limit: int, held: OpenFiles | None) -> str:
     for pid in sorted(sizes, key=lambda pid: sizes[pid], reverse=True):
         if left <= limit:
             break
-        killed.append(f"{process_resources.kill(pid)} ({sizes[pid] // MIB} MiB)")
+        killed.append(f"{cage.end_process(pid)} ({sizes[pid] // MIB} MiB)")
         left -= sizes[pid]
     return ", ".join(killed[:MAX_KILLED])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.engine.watch.limits import LimitEnforcer
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Watchdog:
     At most two checks of a kind run at a time.
     """
 
-    def __init__(self, context: Context, fence: Fence) -> None:
+    def __init__(self, context: Context, fence: AnyFence) -> None:
         self._context = context
         self._fence = fence
         self._watched: dict[str, tuple[Slot, tuple[asyncio.Task[None], ...]]] = {}

@@ -52,6 +52,7 @@ class StoredTrees:
         A new one is held to ``limit``, in bytes, where the file system can. Raises ``OSError``.
         """
         writable = self._path(name)
+        writable.parent.mkdir(parents=True, exist_ok=True)
         if not writable.exists():
             subvolumes.make_folder(writable, limit)
         for directory in (writable, writable / "upper", writable / "work"):

@@ -40,15 +40,18 @@ _FILES: Final = {
 }
 
 
-def unpack(target: str, sources: Sequence[str], *, users: str) -> None:
-    """Make ``target`` of archives, the lowest layer first; the caller's root changes.
+def unpack(
+    target: str, folder: int, names: Sequence[str], *, users: str, owner: int | None
+) -> None:
+    """Make ``target`` of archives in a folder, the lowest layer first; the caller's root changes.
 
-    Raises ``OSError``, and ``ValueError`` with the entry's name for what cannot be unpacked.
+    Where there is an ``owner``, only its archives are taken. Raises ``OSError``, and ``ValueError``
+    with the entry's name for what cannot be unpacked.
     """
     if users == kinds.HOST:
         raise ValueError("container images need namespaces, which this machine does not give")
     with contextlib.ExitStack() as opened:
-        files = [opened.enter_context(open(source, "rb")) for source in sources]
+        files = [opened.enter_context(_open_archive(folder, name, owner)) for name in names]
         os.mkdir(target, 0o755)
         os.chmod(target, 0o755)
         os.chroot(target)
@@ -57,6 +60,16 @@ def unpack(target: str, sources: Sequence[str], *, users: str) -> None:
         for file in files:
             _Layer(owners=users != kinds.VIRTUAL).apply(file)
     _complete()
+
+
+def _open_archive(folder: int, name: str, owner: int | None) -> IO[bytes]:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.fdopen(os.open(name, flags, dir_fd=folder), "rb")
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or owner not in (None, status.st_uid):
+        file.close()
+        raise ValueError(f"{name} is no archive of the engine")
+    return file
 
 
 class _Layer:

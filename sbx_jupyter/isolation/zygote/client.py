@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import select
@@ -112,9 +113,7 @@ async def start_zygote(
         start_new_session=True,
     )  # fmt: skip
     theirs.close()
-    draft = data_dir / f"zygote.json.{process.pid}"
-    draft.write_text(json.dumps(identity(process.pid)))
-    draft.rename(_record(data_dir))
+    record_identity(_record(data_dir), process.pid)
     zygote = ZygoteProcess(process, Channel(ours, on_event=_ignore, on_close=lambda: None))
     try:
         await zygote.call(
@@ -157,8 +156,29 @@ def end_former_zygote(data_dir: Path) -> None:
     Usually it has ended by itself. A slow one may still be making a sandbox, which no engine would
     remove afterwards. Raises ``IsolationError`` when it does not end.
     """
+    end_former(_record(data_dir))
+    before = data_dir / "zygote.json"  # of an earlier version
+    with contextlib.suppress(FileNotFoundError):
+        if before.lstat().st_uid == os.getuid():
+            end_former(before)
+            before.unlink()
+
+
+def record_identity(record: Path, pid: int) -> None:
+    """Write which process ``end_former`` is to end. Raises ``OSError``."""
+    record.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = record.with_name(f"{record.name}.{pid}")
+    draft.write_text(json.dumps(identity(pid)))
+    draft.rename(record)
+
+
+def end_former(record: Path) -> None:
+    """End the process of a record, if it lives, and wait; blocking.
+
+    Raises ``IsolationError`` when it does not end.
+    """
     try:
-        former = read_record(_record(data_dir), IDENTITY)
+        former = read_record(record, IDENTITY)
     except (OSError, ValueError):
         return  # there was none, or the machine crashed meanwhile
     if former["boot_id"] != boot_id():
@@ -173,7 +193,7 @@ def end_former_zygote(data_dir: Path) -> None:
             ending = select.poll()
             ending.register(pidfd, select.POLLIN)
             if not ending.poll(_END_TIMEOUT * 1000):
-                raise IsolationError(f"the zygote {former['pid']} of a former engine does not end")
+                raise IsolationError(f"process {former['pid']} of a former engine does not end")
     except ProcessLookupError:
         return
     finally:
@@ -181,7 +201,7 @@ def end_former_zygote(data_dir: Path) -> None:
 
 
 def _record(data_dir: Path) -> Path:
-    return data_dir / "zygote.json"
+    return data_dir / "helper" / "zygote.json"
 
 
 async def read_outcome(pipe: int) -> str:

@@ -59,7 +59,7 @@ def _allow_many_layers() -> None:
 
 
 def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
-    progress = Progress(fds[0]) if fds else None
+    progress = Progress(fds[0]) if fds and body["op"] != "unpack" else None
     match body["op"]:
         case "copy":
             Mirror(
@@ -75,7 +75,7 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
             # What that needs is not for every sandbox to carry.
             from sbx_jupyter.isolation.trees.unpack import unpack
 
-            unpack(body["target"], body["sources"], users=kind)
+            unpack(body["target"], fds[0], body["names"], users=kind, owner=body["owner"])
         case "remove":
             # Here and not in another program, which would outlive the engine.
             remove(body["path"], opens_closed=True)

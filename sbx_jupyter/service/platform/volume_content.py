@@ -22,7 +22,7 @@ from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
+    from sbx_jupyter.isolation.privileged.remote_trees import AnyVolume
 
 _CHUNK: Final = 1024 * 1024
 _ERRORS: Final = (400, 401, 403, 404, 500)
@@ -42,7 +42,7 @@ _OWNERSHIP: Final = (
 class ContentHandler(PlatformHandler):
     """Base of the routes below ``/volumecontent/{volumeID}``."""
 
-    content: VolumeContent
+    content: AnyVolume
 
     async def admit(self) -> None:
         """Check the volume's token and open the volume; the engine's key is not accepted here.

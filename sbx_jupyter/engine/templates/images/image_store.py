@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.templates.images.blobs import Blobs
     from sbx_jupyter.engine.templates.images.oci import Image
-    from sbx_jupyter.isolation.fence import Fence
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.protocol.templates import Registry
 
 _MAX_IMAGES: Final = 20
@@ -43,7 +43,9 @@ _STOCK: Final = {
 class ImageStore:
     """Finds, imports, pulls and unpacks container images."""
 
-    def __init__(self, context: Context, fence: Fence, blobs: Blobs, *, can_unpack: bool) -> None:
+    def __init__(
+        self, context: Context, fence: AnyFence, blobs: Blobs, *, can_unpack: bool
+    ) -> None:
         self._context = context
         self._fence = fence
         self._blobs = blobs

@@ -1,0 +1,212 @@
+"""The helper under hostile messages, and after its death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sbx_jupyter.agent import wire
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from sbx_jupyter.isolation.privileged import messages
+from sbx_jupyter.isolation.privileged.connection import HelperConnection
+from sbx_jupyter.isolation.privileged.remote_trees import RemoteTrees
+from sbx_jupyter.isolation.stored.volume_content import Ownership
+from tests.isolation.privileged.conftest import helper_of
+from tests.waiting import async_until
+
+SANDBOX = "i" + "0" * 20
+WRITABLE = f"sandboxes/{SANDBOX}"
+VOLUME = str(uuid.UUID(int=1))
+LAYER = f"layers/{VOLUME}"
+STRANGE: list[Any] = [
+    "", ".", "..", "../..", "/", "/etc", "/etc/passwd", "layers/../../..", f"{LAYER}/../..",
+    f"{LAYER}\n", f"{LAYER}/upper/..", "sandboxes", "helper", "cages", "engine.db", "\0",
+    "a" * 5000,
+    -1, 0, 2**63, 2**64, 1.5, None, True, [], {}, [[]], ["/etc"] * 3, {"op": "stop"}, "é" * 100,
+]  # fmt: skip
+EXAMPLES: list[messages.Message] = [
+    messages.Describe(),
+    messages.Create(
+        sandbox_id=SANDBOX, writable=WRITABLE, layers=[LAYER], on_stock=True,
+        memory_mb=64, cpu_count=1, processes=16, disk_mb=16, open_files=64,
+        volumes=[(VOLUME, "/data")],
+    ),
+    messages.Adopt(sandbox_id=SANDBOX),
+    messages.Kill(sandbox_id=SANDBOX),
+    messages.Freeze(sandbox_id=SANDBOX, frozen=True),
+    messages.EndProcess(sandbox_id=SANDBOX, pid=1),
+    messages.OpenFiles(sandbox_id=SANDBOX),
+    messages.Resident(sandbox_id=SANDBOX),
+    messages.Collect(known=[SANDBOX]),
+    messages.Measure(trees=[LAYER, "stock"]),
+    messages.Remove(tree=LAYER),
+    messages.Copy(source=f"{WRITABLE}/upper", target=LAYER, since_ns=0, still=True),
+    messages.Merge(sources=[LAYER, LAYER], target=LAYER),
+    messages.Unpack(target=LAYER, names=["sha256-" + "0" * 64]),
+    messages.Seal(writable=WRITABLE, layer=LAYER),
+    messages.TakeSnapshot(writable=WRITABLE, layer=LAYER),
+    messages.Sync(tree="layers"),
+    messages.MakeVolume(volume_id=VOLUME, limit=0),
+    messages.RetireVolume(volume_id=VOLUME),
+    messages.RemoveRetired(volume_id=VOLUME),
+    messages.StatEntry(volume_id=VOLUME, path="/a"),
+    messages.ChangeEntry(volume_id=VOLUME, path="/a", uid=0, gid=0, mode=0o777),
+    messages.RemoveEntry(volume_id=VOLUME, path="/a"),
+    messages.ListEntries(volume_id=VOLUME, path="/", depth=1),
+    messages.MakeFolder(volume_id=VOLUME, path="/a", uid=0, gid=0, mode=0o777, force=True),
+    messages.OpenRead(volume_id=VOLUME, path="/a"),
+    messages.OpenWrite(volume_id=VOLUME, path="/b", uid=0, gid=0, mode=0o777, force=True),
+    messages.Compare(ours=[LAYER], theirs=[], common=[], on_stock=False),
+    messages.Archive(ours=[LAYER], theirs=[], common=[], on_stock=False),
+]  # fmt: skip
+
+
+def test_there_is_an_example_of_every_message_that_the_engine_sends():
+    tags = {type(example) for example in EXAMPLES}
+    untried = {messages.Publish, messages.Unpublish, messages.Stop}
+    assert tags | untried == set(messages.Any_.__args__)
+
+
+def mutated(chance: random.Random) -> bytes:
+    """A message with something wrong in it, or no message at all."""
+    body: dict[str, Any] = msgspec.to_builtins(chance.choice(EXAMPLES))
+    kind = chance.randrange(6)
+    if kind == 0:
+        return chance.randbytes(chance.randrange(1, 400))
+    for _ in range(chance.randrange(1, 4)):
+        field = chance.choice([*body, "more"])
+        if kind == 1:
+            body.pop(field, None)
+        elif isinstance(body.get(field), list) and kind == 2:
+            body[field] = [chance.choice(STRANGE)]
+        else:
+            body[field] = chance.choice(STRANGE)
+    raw = json.dumps({"id": chance.randrange(10**6), **body}).encode()
+    if kind == 3:
+        place = chance.randrange(len(raw))
+        raw = raw[:place] + chance.randbytes(3) + raw[place + 1 :]
+    return raw[:40_000]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_message_ends_the_helper_or_leaves_the_data_directory(
+    connection: HelperConnection, data_dir: Path, seed: int
+):
+    await connection.call(messages.Describe())
+    helper = helper_of(data_dir)
+    before = outside_of(data_dir)
+    channel = connection._channel
+    assert channel is not None
+    chance = random.Random(seed)
+
+    for number in range(400):
+        fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(chance.choice((0, 0, 1, 3)))]
+        await send(channel._sock, mutated(chance), fds)
+        wire.close_all(fds)
+        if number % 100 == 99:
+            await connection.call(messages.Describe(), timeout=20)
+
+    assert helper_of(data_dir) == helper
+    assert outside_of(data_dir) == before
+
+
+async def send(sock: socket.socket, datagram: bytes, fds: list[int]) -> None:
+    while True:
+        try:
+            sock.sendmsg([datagram], wire.rights(fds))
+            return
+        except BlockingIOError:
+            await asyncio.sleep(0)
+
+
+def outside_of(data_dir: Path) -> dict[str, int]:
+    """What lies beside the data directory and where a path that leads out of it would lead."""
+    folders = ("/", "/etc", "/tmp", str(data_dir.parent))
+    found = {name: os.stat(name).st_mtime_ns for name in ("/etc", "/etc/passwd", "/etc/shadow")}
+    found |= {f"{folder} has etc": int("etc" in os.listdir(folder)) for folder in folders}
+    return found | dict.fromkeys(os.listdir(data_dir.parent), 1)
+
+
+async def test_valid_messages_change_what_is_there(connection: HelperConnection, data_dir: Path):
+    trees = RemoteTrees(connection)
+    await asyncio.to_thread(trees.make_volume, VOLUME)
+    volume = trees.volume(VOLUME, real_ids=True)
+    target = await asyncio.to_thread(volume.open_write, "/a/b", Ownership(uid=5), force=True)
+    os.write(target, b"hello")
+    os.close(target)
+
+    listed = await asyncio.to_thread(volume.list_dir, "/", 2)
+    source, size = await asyncio.to_thread(volume.open_read, "/a/b")
+
+    assert [entry.path for entry in listed] == ["/a", "/a/b"]
+    assert (os.read(source, 10), size) == (b"hello", 5)
+    os.close(source)
+    with pytest.raises(NotFoundError):
+        await asyncio.to_thread(volume.stat, "/missing")
+    with pytest.raises(FileExistsError):
+        await asyncio.to_thread(trees.make_volume, VOLUME)
+
+
+async def test_processes_of_others_are_left_alone(connection: HelperConnection):
+    message = messages.EndProcess(sandbox_id=SANDBOX, pid=os.getpid())
+    with pytest.raises(NotFoundError):
+        await connection.call(message)
+
+
+async def test_a_name_that_is_a_path_is_refused(connection: HelperConnection):
+    await connection.call(messages.Describe())
+    with pytest.raises(InvalidArgumentError):
+        await connection.call(messages.Remove(tree="layers/../../etc"))
+
+
+async def test_a_dead_helper_fails_its_calls_at_once_and_is_replaced(
+    connection: HelperConnection, data_dir: Path
+):
+    await connection.call(messages.Describe())
+    first = helper_of(data_dir)
+    os.kill(first, signal.SIGSTOP)
+    pending = asyncio.ensure_future(connection.call(messages.Sync(tree="layers")))
+    await asyncio.sleep(0)
+
+    since = time.monotonic()
+    os.kill(first, signal.SIGKILL)
+    with pytest.raises(UnavailableError):
+        await pending
+
+    assert time.monotonic() - since < 1
+    body, _ = await connection.call(messages.Describe())
+    assert body["tier"]
+    await async_until(lambda: helper_of(data_dir) != first)
+
+
+async def test_the_helper_ends_with_the_engine(connection: HelperConnection, data_dir: Path):
+    await connection.call(messages.Describe())
+    helper = os.pidfd_open(helper_of(data_dir))
+    connection._loop.remove_reader(connection._control)
+    connection._control.close()
+    channel = connection._channel
+    assert channel is not None
+    try:
+        channel.close()
+        await async_until(lambda: has_ended(helper))
+    finally:
+        os.close(helper)
+
+
+def has_ended(pidfd: int) -> bool:
+    try:
+        signal.pidfd_send_signal(pidfd, 0)
+    except ProcessLookupError:
+        return True
+    return False

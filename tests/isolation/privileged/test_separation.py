@@ -1,0 +1,158 @@
+"""Who serves clients of an engine of root, and what that process can still do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.client import ConnectionConfig, Sandbox
+from sbx_jupyter.engine.state.datadir import DataDir
+from sbx_jupyter.isolation.kernel import call_numbers
+from sbx_jupyter.isolation.privileged import account, filters
+from tests.engine_process import CHECKOUT, EngineProcess, engine_process
+from tests.isolation.privileged.conftest import ENGINE_USER, helper_of
+from tests.waiting import until
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to give up")
+REFUSED = {
+    "read /etc/shadow", "read a neighbour", "mount", "make a namespace", "become root",
+    "run a program", "trace init", "signal init", "move the layers", "replace the cages",
+    "list the cages", "make a layer", "raw socket", "packet socket", "unpack a link",
+    "unpack a file", "remove /etc", "volume above", "read through a volume", "end init",
+}  # fmt: skip
+
+
+def status_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return dict(line.split(":\t") for line in lines if ":\t" in line)
+
+
+@root_only
+def test_the_process_that_parses_http_has_no_privileges():
+    with engine_process("separation", "--SbxEngine.user_id=-1") as engine:
+        status, helper = status_of(engine.pid), status_of(helper_of(engine.data_dir))
+        owner = str(account.id_of(engine.data_dir))
+
+    assert status["Uid"].split() == [owner] * 4
+    assert status["Gid"].split() == [owner] * 4
+    assert status["Groups"].strip() == ""
+    assert {int(status[f"Cap{kind}"], 16) for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert helper["Uid"].split() == ["0"] * 4
+    assert helper["Seccomp"] == "2"
+
+
+@root_only
+def test_the_full_network_keeps_root_and_says_so():
+    options = ("--SbxEngine.user_id=-1", "--network=full", "--pool-size=0")
+    engine = EngineProcess(Path(tempfile.mkdtemp(prefix="sbx-full-")), options=options)
+    try:
+        engine.launch()
+        until(lambda: "clients are served as root" in engine.log.read_text())
+    finally:
+        engine.stop()
+        shutil.rmtree(engine.data_dir)
+
+
+def test_who_takes_the_place_of_the_engine_gets_no_further(data_dir: Path):
+    neighbour = data_dir.parent / "neighbour"
+    other = DataDir(neighbour)
+    other.open()
+    (neighbour / "engine.db").write_text("secret")
+    account.take_over(neighbour, ENGINE_USER + 1)
+    other.close()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.isolation.privileged.compromised", str(data_dir),
+         str(neighbour), str(ENGINE_USER)],
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["CapEff"] == "0000000000000000"
+    assert found["make a volume"] == "done"
+    assert {name for name in REFUSED if found[name].startswith("done")} == set()
+
+
+def test_a_directory_of_root_is_taken_over_once(data_dir: Path):
+    folder = data_dir.parent / "former"
+    former = DataDir(folder)
+    former.open()
+    former.close()
+    outside = data_dir.parent / "outside"
+    outside.write_text("x")
+    (folder / "engine.db").write_text("rows")
+    (folder / "log").mkdir()
+    (folder / "log" / "engine.log").write_text("lines")
+    (folder / "log" / "link").symlink_to(outside)
+    os.link(outside, folder / "log" / "second name")
+    (folder / "test.log").write_text("output")
+
+    account.take_over(folder, ENGINE_USER)
+    account.take_over(folder, ENGINE_USER)
+
+    owners = {
+        name: os.lstat(folder / name).st_uid
+        for name in ("engine.db", "log", "log/engine.log", "layers", "test.log", "engine.lock")
+    }
+    assert owners == {
+        "engine.db": ENGINE_USER, "log": ENGINE_USER, "log/engine.log": ENGINE_USER, "layers": 0,
+        "test.log": 0, "engine.lock": 0,
+    }  # fmt: skip
+    assert outside.stat().st_uid == 0
+    assert folder.stat().st_mode & 0o7777 == 0o1770
+
+
+def test_an_id_of_somebody_is_not_taken():
+    assert account.why_not(0) is not None
+    assert account.id_of(Path("/a")) == account.id_of(Path("/a")) != account.id_of(Path("/b"))
+
+
+@pytest.mark.parametrize("machine", sorted(call_numbers.NUMBERS))
+def test_the_filters_can_be_built_for_each_machine(machine: str):
+    known = call_numbers.NUMBERS[machine]
+    assert {"ptrace", "execve"} <= known.keys()
+    assert len(filters.build_for_engine(machine)) % 8 == 0
+    assert len(filters.build_for_helper(machine)) % 8 == 0
+
+
+@root_only
+def test_sandboxes_pass_between_engines_of_root_and_of_a_user_of_their_own():
+    with engine_process("passing", "--pool-size=0") as engine:
+        made = [use_sandbox(engine)]
+        for user_id, ending in (("-1", signal.SIGKILL), ("-1", signal.SIGHUP), ("0", None)):
+            if ending is not signal.SIGKILL:
+                engine.stop(signal.SIGHUP)
+            else:
+                engine.kill()
+            engine.options = ("--pool-size=0", f"--SbxEngine.user_id={user_id}")
+            engine.start()
+            made.append(use_sandbox(engine))
+            config = ConnectionConfig.from_connection_file(engine.connection)
+            for sandbox_id in made:
+                found = Sandbox.connect(sandbox_id, config=config)
+                assert found.files.read("/home/user/kept") == "kept"
+        for sandbox_id in made:
+            Sandbox.connect(sandbox_id, config=config).kill()
+
+
+def use_sandbox(engine: EngineProcess) -> str:
+    config = ConnectionConfig.from_connection_file(engine.connection)
+    sandbox = Sandbox.create(timeout=300, config=config)
+    sandbox.files.write("/home/user/kept", "kept")
+    assert sandbox.commands.run("cat kept").stdout == "kept"
+    return sandbox.sandbox_id
