@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,18 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads the rest, as with "| head"; the interpreter would complain when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["engine"]:
         from sbx_jupyter.service.app import EngineApp
 
@@ -25,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SbxError as error:
         print(f"jupyter sbx {options.command}: {error.message}", file=sys.stderr)
     except BrokenPipeError:
-        sys.stderr.close()
+        raise
     except OSError as error:
         print(f"jupyter sbx {options.command}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
