@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
-from sbx_jupyter.magics.command import Notebook
-from sbx_jupyter.magics.commands import COMMANDS
+from sbx_jupyter.magics.commands.command import Notebook
+from sbx_jupyter.magics.commands.registry import COMMANDS
 from sbx_jupyter.magics.errors import MagicError, one_line_errors
 from sbx_jupyter.magics.parsing import HelpShown, split
 from sbx_jupyter.magics.screen import write

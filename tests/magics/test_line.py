@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sbx_jupyter.magics.commands import COMMANDS
+from sbx_jupyter.magics.commands.registry import COMMANDS
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.client import Sandbox
 from sbx_jupyter.display.reports import table
 from sbx_jupyter.display.text import one_line
-from sbx_jupyter.magics.command import Command, Notebook, command
+from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.known import TEMPLATE
 from sbx_jupyter.magics.parsing import Parser, seconds

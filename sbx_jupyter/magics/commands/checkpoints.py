@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.display.reports import table
-from sbx_jupyter.magics.command import Command, Notebook, command
+from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import show_html, write
 

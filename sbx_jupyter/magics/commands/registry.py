@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.magics.checkpoint_command import CHECKPOINT_COMMANDS
-from sbx_jupyter.magics.command import Command, Notebook, command
-from sbx_jupyter.magics.copy_commands import COPY_COMMANDS
+from sbx_jupyter.magics.commands.checkpoints import CHECKPOINT_COMMANDS
+from sbx_jupyter.magics.commands.command import Command, Notebook, command
+from sbx_jupyter.magics.commands.copies import COPY_COMMANDS
+from sbx_jupyter.magics.commands.files import FILE_COMMANDS
+from sbx_jupyter.magics.commands.life import LIFE_COMMANDS
+from sbx_jupyter.magics.commands.views import VIEW_COMMANDS
 from sbx_jupyter.magics.errors import MagicError
-from sbx_jupyter.magics.file_commands import FILE_COMMANDS
-from sbx_jupyter.magics.life_commands import LIFE_COMMANDS
 from sbx_jupyter.magics.screen import write
-from sbx_jupyter.magics.view_commands import VIEW_COMMANDS
 
 if TYPE_CHECKING:
     import argparse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.display.reports import table
 from sbx_jupyter.display.text import clean, one_line, size
-from sbx_jupyter.magics.command import Command, Notebook, command
+from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import drawn, show_bundle, show_html, write
 from sbx_jupyter.protocol.runtime import DIRECTORY

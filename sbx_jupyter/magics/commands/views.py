@@ -14,7 +14,7 @@ from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.display.reports import card, table
 from sbx_jupyter.display.text import one_line
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.magics.command import Command, Notebook, command
+from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import show_html, write
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, PROXY_PORT, RUNTIME_PORT

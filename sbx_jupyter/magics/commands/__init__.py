@@ -1,0 +1,1 @@
+"""The subcommands of ``%sbx``: ``registry`` lists them all, ``command`` says what each is."""
