@@ -258,11 +258,14 @@ def _holders() -> list[int]:
 def _holders_of(base: int) -> list[int]:
     """The holders that have the lock of a block."""
     mark = f"{base // SIZE} {base // SIZE}"
-    return [
-        pid
-        for pid in _holders()
-        if any(mark in _text(info) for info in Path(f"/proc/{pid}/fdinfo").iterdir())
-    ]
+    return [pid for pid in _holders() if any(mark in _text(info) for info in _descriptors(pid))]
+
+
+def _descriptors(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/fdinfo").iterdir())
+    except FileNotFoundError:
+        return []  # it ended meanwhile
 
 
 def _text(path: Path) -> str:
