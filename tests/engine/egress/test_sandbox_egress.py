@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -16,8 +17,16 @@ from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine_process import EngineProcess, engine_process
 
-SERVER = "127.0.0.2"
-"""Loopback of the host, opened to sandboxes by the operator for these tests."""
+
+def own_address() -> str:
+    """An address of the host that is not loopback, which tools inside take for the sandbox."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return probe.getsockname()[0]
+
+
+SERVER = own_address()
+"""Where the test's servers listen; the operator opened it to sandboxes."""
 
 
 class ShowRequest(http.server.BaseHTTPRequestHandler):
