@@ -282,7 +282,8 @@ async def _events(kernel: Kernel) -> Events:
             if event is None or (event["type"] == "error" and failed):
                 continue
             failed = failed or event["type"] == "error"
-            yield event
+            for piece in events.pieces(event):
+                yield piece
     finally:
         if receiving is not None:
             receiving.cancel()

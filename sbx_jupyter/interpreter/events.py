@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEMBERS: Final = {
     "text/plain": "text",
@@ -20,6 +23,9 @@ MEMBERS: Final = {
 }
 
 Event = dict[str, Any]
+
+PIECE: Final = 1024 * 1024
+"""Characters of output in one event."""
 
 KEEPALIVE: Final[Event] = {"type": "keepalive"}
 END: Final[Event] = {"type": "end_of_execution"}
@@ -46,6 +52,18 @@ def event_of(message: dict[str, Any]) -> Event | None:
             return error(content["ename"], content["evalue"], "\n".join(content["traceback"]))
         case _:
             return None
+
+
+def pieces(event: Event) -> Iterator[Event]:
+    """The event; long output as several events, so that no line of the answer is enormous.
+
+    A kernel that is not read from for a while puts all that was printed into one message.
+    """
+    if event["type"] not in ("stdout", "stderr") or len(event["text"]) <= PIECE:
+        yield event
+        return
+    for start in range(0, len(event["text"]), PIECE):
+        yield event | {"text": event["text"][start : start + PIECE]}
 
 
 def is_idle(message: dict[str, Any]) -> bool:

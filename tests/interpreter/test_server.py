@@ -124,6 +124,14 @@ def test_long_output_arrives_whole(http):
     assert len(text.splitlines()) == 20000
 
 
+def test_one_enormous_piece_of_output_comes_in_several_events(http):
+    events = execute(http, "import sys; _ = sys.stdout.write('x' * 5_000_000)")
+
+    texts = [event["text"] for event in events if event["type"] == "stdout"]
+    assert sum(map(len, texts)) == 5_000_000
+    assert max(map(len, texts)) <= 1024 * 1024
+
+
 def test_a_kernel_killed_from_outside_is_reported(http, sandbox):
     code = "import time, os; print(os.getpid(), flush=True); time.sleep(60)"
     with http.stream("POST", "/execute", json={"code": code}) as answer:
