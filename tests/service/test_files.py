@@ -471,7 +471,7 @@ def test_metrics_envs_and_health(runtime: httpx.Client) -> None:
     reading = runtime.get("/metrics")
     assert reading.headers["cache-control"] == "no-store"
     assert set(reading.json()) == {
-        "ts", "cpu_count", "cpu_used_pct", "mem_total_mib", "mem_used_mib", "mem_total",
+        "ts", "cpu_count", "cpu_ns", "cpu_used_pct", "mem_total_mib", "mem_used_mib", "mem_total",
         "mem_used", "mem_cache", "disk_used", "disk_total",
     }  # fmt: skip
     assert runtime.get("/envs").json()["E2B_SANDBOX"] == "true"

@@ -141,20 +141,22 @@ def test_the_token_stays_outside(sandbox: SandboxAccess) -> None:
 
 
 def test_the_egress_proxy_is_not_reachable_from_outside(sandbox: SandboxAccess) -> None:
-    def ask(port: int) -> tuple[int, dict[str, object]]:
+    def ask(port: int, target: str = "/") -> tuple[int, bytes]:
         place = httpx.URL(sandbox.url).netloc.decode()
         with contextlib.closing(http.client.HTTPConnection(place, timeout=30)) as connection:
             headers = {"Host": place, **sandbox.headers(port)}
-            connection.request("GET", "http://example.invalid/", headers=headers)
+            connection.request("GET", target, headers=headers)
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"{}")
+            return answer.status, answer.read()
 
     status, body = ask(PROXY_PORT)
-    missing = ask(9)
+    missing, text = ask(9)
 
-    assert (status, body | {"port": 9}) == missing
-    assert status == 502
-    assert body["port"] == PROXY_PORT
+    assert status == missing == 502
+    assert json.loads(body) | {"port": 9} == json.loads(text)
+    assert json.loads(body)["port"] == PROXY_PORT
+    # As clients of a proxy ask: refused before any port is looked for.
+    assert ask(PROXY_PORT, "http://example.invalid/") == (400, b"Invalid host")
 
 
 def test_limits_forget_sandboxes_that_are_idle() -> None:

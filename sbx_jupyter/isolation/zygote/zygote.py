@@ -95,6 +95,8 @@ class Zygote:
     def _serve_one(self) -> None:
         try:
             message = wire.receive(self._control)
+        except ConnectionResetError:
+            message = None  # it ended with an answer of ours unread
         except OSError as error:
             print(f"sbx-jupyter: the engine is gone: {error}", file=sys.stderr, flush=True)
             message = None
