@@ -378,6 +378,7 @@ async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(
 
     assert list((data_dir / "sandboxes").iterdir()) == []
     zygote = engine._running().fence.zygote_pid
+    assert zygote is not None
     await async_until(lambda: _children_but_holders(zygote) == [])
 
 
