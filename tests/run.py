@@ -31,7 +31,7 @@ UNITS = {
 ANNOUNCEMENT = """\
 Running all tests: {runs}.
 The first prints as it goes; the others run beside it and print when it is over.
-All of them take about 18 minutes on 2 cores.
+All of them take about 26 minutes on 2 cores.
 """
 
 
@@ -104,5 +104,5 @@ def main(
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["units"]:
-        sys.exit(main(sys.argv[2:], UNITS, "Running the {runs}: about two minutes."))
+        sys.exit(main(sys.argv[2:], UNITS, "Running the {runs}: about four minutes."))
     sys.exit(main(sys.argv[1:]))
