@@ -6,6 +6,7 @@ a directory that is opened again must be the one that it was.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -139,3 +140,14 @@ def _replace(old: int, new: int) -> int:
 def _identity(fd: int) -> tuple[int, int]:
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
+
+
+@contextlib.contextmanager
+def descent_into(folders: Sequence[str]) -> Iterator[Descent]:
+    """A descent into these directories, which are open meanwhile. Raises ``OSError``."""
+    with contextlib.ExitStack() as opened:
+        tops: list[int] = []
+        for folder in folders:
+            tops.append(os.open(folder, FOLDER))
+            opened.callback(os.close, tops[-1])
+        yield opened.enter_context(contextlib.closing(Descent(tops)))

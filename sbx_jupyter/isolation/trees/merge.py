@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.trees.copying import Copier, entries, finish
-from sbx_jupyter.isolation.trees.descent import FOLDER, Descent
+from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, descent_into
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,18 +52,8 @@ class Merge:
     def run(self) -> None:
         """Make the layer. Raises ``OSError``, ``Cancelled`` among them."""
         os.mkdir(self._target, 0o700)
-        tops: list[int] = []
-        try:
-            tops.extend(os.open(layer, FOLDER) for layer in self._layers)
-            tops.append(os.open(self._target, FOLDER))
-            descent = Descent(tops)
-            try:
-                self._walk(descent)
-            finally:
-                descent.close()
-        finally:
-            for descriptor in tops:
-                os.close(descriptor)
+        with descent_into([*self._layers, self._target]) as descent:
+            self._walk(descent)
 
     def _walk(self, descent: Descent) -> None:
         everything = list(range(len(self._layers)))

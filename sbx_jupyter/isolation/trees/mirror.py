@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.isolation.trees.copying import FULL, Copier, entries, finish
-from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, MovedError
+from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, MovedError, descent_into
 from sbx_jupyter.isolation.zygote.progress import Cancelled
 
 if TYPE_CHECKING:
@@ -68,17 +68,8 @@ class Mirror:
         """Make or refresh the copy. Raises ``OSError``, ``Cancelled`` among them."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._target, 0o700)
-        tops = [os.open(self._source, FOLDER)]
-        try:
-            tops.append(os.open(self._target, FOLDER))
-            descent = Descent(tops)
-            try:
-                self._walk(descent)
-            finally:
-                descent.close()
-        finally:
-            for top in tops:
-                os.close(top)
+        with descent_into([self._source, self._target]) as descent:
+            self._walk(descent)
 
     def _walk(self, descent: Descent) -> None:
         visits = [self._visit(descent.descriptor(_SOURCE), descent.descriptor(_TARGET))]
