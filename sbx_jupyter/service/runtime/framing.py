@@ -93,23 +93,12 @@ def encode_trailers(error: SbxError | None) -> bytes:
 _PLAIN: Final = "".join(chr(number) for number in range(0x20, 0x7F) if chr(number) != "%")
 
 
-def _unary(content_type: str, codec: Codec) -> Framing:
+def _connect(content_type: str, codec: Codec, *, is_stream: bool) -> Framing:
     return Framing(
         content_type,
         codec,
-        is_enveloped=False,
-        coding_header="Content-Encoding",
-        timeout_of=connect_timeout,
-        end_of_stream=connect.encode_end_of_stream,
-    )
-
-
-def _stream(content_type: str, codec: Codec) -> Framing:
-    return Framing(
-        content_type,
-        codec,
-        is_enveloped=True,
-        coding_header="Connect-Content-Encoding",
+        is_enveloped=is_stream,
+        coding_header="Connect-Content-Encoding" if is_stream else "Content-Encoding",
         timeout_of=connect_timeout,
         end_of_stream=connect.encode_end_of_stream,
     )
@@ -131,11 +120,15 @@ _GRPC_WEB: Final = (
     _grpc_web("application/grpc-web+proto", BINARY_CODEC),
     _grpc_web("application/grpc-web+json", JSON_CODEC),
 )
-UNARY_JSON: Final = _unary(connect.UNARY_CONTENT_TYPE, JSON_CODEC)
-_UNARY: Final = (UNARY_JSON, _unary(connect.BINARY_CONTENT_TYPE, BINARY_CODEC), *_GRPC_WEB)
+UNARY_JSON: Final = _connect(connect.UNARY_CONTENT_TYPE, JSON_CODEC, is_stream=False)
+_UNARY: Final = (
+    UNARY_JSON,
+    _connect(connect.BINARY_CONTENT_TYPE, BINARY_CODEC, is_stream=False),
+    *_GRPC_WEB,
+)
 _STREAM: Final = (
-    _stream(connect.STREAM_CONTENT_TYPE, JSON_CODEC),
-    _stream(connect.BINARY_STREAM_CONTENT_TYPE, BINARY_CODEC),
+    _connect(connect.STREAM_CONTENT_TYPE, JSON_CODEC, is_stream=True),
+    _connect(connect.BINARY_STREAM_CONTENT_TYPE, BINARY_CODEC, is_stream=True),
     *_GRPC_WEB,
 )
 
