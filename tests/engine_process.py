@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sbx_jupyter.client.bundled import find_engine
 from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of
 
@@ -157,3 +159,15 @@ def engine_process(
     finally:
         engine.stop()
         shutil.rmtree(data_dir)
+
+
+@contextlib.contextmanager
+def environment_of_kernels(engine: EngineProcess, home: Path) -> Iterator[None]:
+    """Let kernels that start meanwhile run this checkout on ``engine``, with files in ``home``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SBX_DATA_DIR", str(engine.data_dir))
+        patch.setenv("PYTHONPATH", str(CHECKOUT))
+        patch.setenv("IPYTHONDIR", str(home / "ipython"))
+        for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "E2B_API_KEY"):
+            patch.delenv(name, raising=False)
+        yield

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.engine_process import CHECKOUT, engine_process
+from tests.engine_process import CHECKOUT, engine_process, environment_of_kernels
 
 NOTEBOOK = CHECKOUT / "binder" / "demo.ipynb"
 MIME_OF_WIDGETS = "application/vnd.jupyter.widget-view+json"
@@ -26,12 +26,7 @@ def cells(engine, tmp_path_factory):
     """The cells by their id, executed in order; outputs joined as text."""
     home = tmp_path_factory.mktemp("demo")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SBX_DATA_DIR", str(engine.data_dir))
-        patch.setenv("PYTHONPATH", str(CHECKOUT))
-        patch.setenv("IPYTHONDIR", str(home / "ipython"))
-        for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "E2B_API_KEY"):
-            patch.delenv(name, raising=False)
+    with environment_of_kernels(engine, home):
         client = NotebookClient(notebook, timeout=40, resources={"metadata": {"path": str(home)}})
         client.execute()
     return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.engine_process import CHECKOUT, engine_process
+from tests.engine_process import CHECKOUT, engine_process, environment_of_kernels
 
 NOTEBOOK = CHECKOUT / "binder" / "fork-and-compare.ipynb"
 
@@ -16,12 +16,7 @@ def cells(tmp_path_factory):
     """The executed cells by their id."""
     home = tmp_path_factory.mktemp("fork-and-compare")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    with engine_process("compare") as engine, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SBX_DATA_DIR", str(engine.data_dir))
-        patch.setenv("PYTHONPATH", str(CHECKOUT))
-        patch.setenv("IPYTHONDIR", str(home / "ipython"))
-        for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "E2B_API_KEY"):
-            patch.delenv(name, raising=False)
+    with engine_process("compare") as engine, environment_of_kernels(engine, home):
         NotebookClient(notebook, timeout=40, resources={"metadata": {"path": str(home)}}).execute()
     return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
 

@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from tests.engine_process import CHECKOUT, EngineProcess, engine_process
+from tests.engine_process import EngineProcess, engine_process, environment_of_kernels
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -82,12 +82,7 @@ def engine():
 def kernel(engine, tmp_path_factory):
     """A kernel with the magics, shared by the tests of a module."""
     home = tmp_path_factory.mktemp("notebook")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SBX_DATA_DIR", str(engine.data_dir))
-        patch.setenv("PYTHONPATH", str(CHECKOUT))
-        patch.setenv("IPYTHONDIR", str(home / "ipython"))
-        for name in ("E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "E2B_API_KEY"):
-            patch.delenv(name, raising=False)
+    with environment_of_kernels(engine, home):
         client = NotebookClient(
             nbformat.v4.new_notebook(), timeout=40, resources={"metadata": {"path": str(home)}}
         )
