@@ -52,21 +52,40 @@ export function addEndTerminalCommand(
   return end;
 }
 
+/** Ends a shell and what runs in it; tells the user if it cannot. Returns whether it has ended. */
+export async function endShell(sandboxes: Sandboxes, sandboxId: string, pid: number): Promise<boolean> {
+  try {
+    await sandboxes.endTerminal(sandboxId, pid);
+    return true;
+  } catch (reason) {
+    return isGone(reason);
+  }
+}
+
+/** Whether a terminal no longer exists, and so has ended as wanted; tells the user of any other failure. */
+function isGone(reason: unknown): boolean {
+  if (reason instanceof SandboxError && reason.code === 'not_found') {
+    return true;
+  }
+  notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
+  return false;
+}
+
 /** Ends the shell and closes the tab; asks first when a program runs in it. */
 async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promise<void> {
   const { sandboxId, pid } = widget.connection;
-  try {
-    if (pid !== undefined && !widget.connection.hasEnded) {
+  if (pid !== undefined && !widget.connection.hasEnded) {
+    try {
       const { running } = await sandboxes.terminal(sandboxId, pid);
       if (running !== '' && !(await confirmEnd(widget.sandboxName, running))) {
         return;
       }
-      await sandboxes.endTerminal(sandboxId, pid);
+    } catch (reason) {
+      if (!isGone(reason)) {
+        return;
+      }
     }
-  } catch (reason) {
-    // A terminal that no longer exists has ended, as wanted.
-    if (!(reason instanceof SandboxError && reason.code === 'not_found')) {
-      notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
+    if (!(await endShell(sandboxes, sandboxId, pid))) {
       return;
     }
   }
@@ -79,13 +98,6 @@ export function notifyStillRunning(commands: CommandRegistry, sandboxes: Sandbox
   if (pid === undefined) {
     return;
   }
-  const end = async () => {
-    try {
-      await sandboxes.endTerminal(sandboxId, pid);
-    } catch (reason) {
-      notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
-    }
-  };
   Notification.info(trans.__('The terminal in %1 is still running.', widget.sandboxName), {
     autoClose: 5000,
     actions: [
@@ -93,7 +105,7 @@ export function notifyStillRunning(commands: CommandRegistry, sandboxes: Sandbox
         label: trans.__('Reopen'),
         callback: () => void commands.execute(CommandIDs.openTerminal, { sandbox: sandboxId, pid })
       },
-      { label: trans.__('End it'), callback: () => void end() }
+      { label: trans.__('End it'), callback: () => void endShell(sandboxes, sandboxId, pid) }
     ]
   });
 }

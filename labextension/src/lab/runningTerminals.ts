@@ -5,13 +5,12 @@ import { terminalIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 
 import { trans } from '../components/translation';
-import { SandboxError, messageOf } from '../protocol/errors';
 import type { ITerminalInfo } from '../protocol/sandboxes';
 import { displayName } from '../protocol/sandboxes';
 import type { Sandboxes } from './sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from './commandIds';
-import { notifyError } from './notifications';
+import { endShell } from './endTerminal';
 
 interface ISandboxTerminal {
   readonly sandboxId: string;
@@ -82,15 +81,9 @@ export class RunningTerminals implements IRunningSessions.IManager {
   }
 
   private async end(terminal: ISandboxTerminal): Promise<void> {
-    try {
-      await this.sandboxes.endTerminal(terminal.sandboxId, terminal.info.pid);
-    } catch (reason) {
-      // A terminal that no longer exists has ended, as wanted.
-      if (!(reason instanceof SandboxError && reason.code === 'not_found')) {
-        notifyError(trans.__('The terminal could not be ended. %1', messageOf(reason)));
-      }
+    if (await endShell(this.sandboxes, terminal.sandboxId, terminal.info.pid)) {
+      this.shown(terminal)?.closeEnded();
     }
-    this.shown(terminal)?.closeEnded();
     await this.list();
   }
 
