@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import secrets
 import shlex
 import signal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.client.commands import CommandHandle
 
+_LOG: Final = logging.getLogger(__name__)
 LEASE: Final = 900
 """Seconds that the sandbox lives on after the process that started its kernel is gone."""
 _RENEWAL: Final = LEASE / 3
@@ -54,7 +56,6 @@ class KernelSandbox:
         self._relay: Relay | None = None
         self._handle: CommandHandle | None = None
         self._following: asyncio.Task[None] | None = None
-        self._errors = ""
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     @classmethod
@@ -99,7 +100,6 @@ class KernelSandbox:
             self.sandbox.files.write(f"{folder}/token", token),
             self.sandbox.files.write(f"{folder}/guest.py", _guest_source()),
         )
-        self._errors = ""
         self.exit_code = None
         command = _command(
             folder,
@@ -179,12 +179,12 @@ class KernelSandbox:
                 self.exit_code = handle.exit_code
                 return
             except SbxError as error:
-                self._errors = str(error)
+                _LOG.debug("the output of a sandboxed kernel broke off: %s", error)
             await asyncio.sleep(_PAUSE)
             try:
                 handle = await self.sandbox.commands.connect(handle.pid)
             except SbxError as error:
-                self._errors = str(error)
+                _LOG.debug("a sandboxed kernel cannot be attached to: %s", error)
                 if not await self._is_alive():
                     break
         self.exit_code = _LOST
