@@ -27,15 +27,25 @@ _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 2.0
 _CONNECT_TIMEOUT: Final = 10.0
 _LARGE: Final = 256 * 1024
+_NOT_JOINED: Final = (
+    OSError,
+    TimeoutError,
+    tornado.httpclient.HTTPClientError,
+    tornado.websocket.WebSocketError,
+)
 
 
 class Relay:
     """Carries messages between Jupyter's sockets and a guest; use it on one event loop.
 
-    ``connection`` is the kernel's connection information on this machine, whose ``ip`` is a path.
+    ``connection`` is the kernel's connection information on this machine, whose ``ip`` is a path;
+    ``ca_file`` is the deployment's, as ``ConnectionConfig`` has it.
     """
 
-    def __init__(self, connection: dict[str, Any], guest_key: bytes) -> None:
+    def __init__(
+        self, connection: dict[str, Any], guest_key: bytes, ca_file: str | None = None
+    ) -> None:
+        self._ca_file = ca_file
         key = connection["key"]
         self._ours = Signer(key if isinstance(key, bytes) else str(key).encode())
         self._theirs = Signer(guest_key)
@@ -113,8 +123,8 @@ class Relay:
         delay = _FIRST_DELAY
         while True:
             try:
-                guest = await _connect(*url(), token)
-            except (OSError, tornado.httpclient.HTTPClientError, TimeoutError) as error:
+                guest = await connect(*url(), token, self._ca_file)
+            except _NOT_JOINED as error:
                 _LOG.debug("the kernel's sandbox cannot be reached yet: %s", error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _LONGEST_DELAY)
@@ -156,10 +166,11 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         _LOG.error("the channels of a sandboxed kernel are broken", exc_info=error)
 
 
-async def _connect(
-    url: str, headers: dict[str, str], token: str
+async def connect(
+    url: str, headers: dict[str, str], token: str, ca_file: str | None
 ) -> tornado.websocket.WebSocketClientConnection:
-    ssl_options = tls.create_context(None) if url.startswith("https:") else None
+    """Open the WebSocket of a guest. Raises one of ``_NOT_JOINED``."""
+    ssl_options = tls.create_context(ca_file) if url.startswith("https:") else None
     request = tornado.httpclient.HTTPRequest(
         f"{url.replace('http', 'ws', 1)}/channels",
         headers={**headers, TOKEN_HEADER: token},

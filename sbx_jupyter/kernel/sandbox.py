@@ -107,7 +107,8 @@ class KernelSandbox:
         )
         self._handle = await self.sandbox.commands.start(command, envs=envs, timeout=0)
         port = await self._listening(self._handle)
-        self._relay = Relay(connection, key.encode())
+        ca_file = self.sandbox.platform.config.ca_file
+        self._relay = Relay(connection, key.encode(), ca_file)
         self._relay.start(lambda: self.sandbox.port_address(port), token)
         self._following = asyncio.get_running_loop().create_task(self._follow(self._handle))
         await self._relay.joined(_JOIN_TIMEOUT)

@@ -13,11 +13,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tornado.websocket import WebSocketError
 
 from sbx_jupyter.client import ConnectionConfig, tls
 from sbx_jupyter.client.templates import TemplateClient
 from sbx_jupyter.client.transport import Transport
 from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
+from sbx_jupyter.kernel.relay import connect
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SBX_CA_FILE", "HTTPS_PROXY", "ALL_PROXY")
@@ -160,6 +162,17 @@ async def test_http_on_this_machine_makes_no_context(monkeypatch):
     monkeypatch.setattr(ssl, "create_default_context", refuse)
     async with server() as (plain, _), transport() as made:
         assert (await made.request("GET", f"http://127.0.0.1:{plain}/")).status_code == 200
+
+
+async def test_the_channels_of_a_kernel_trust_what_the_connection_trusts(certificate):
+    async with server(certificate) as (port, heads):
+        url = f"https://localhost:{port}"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await connect(url, {}, "token", None)
+        assert not heads
+        with pytest.raises(WebSocketError):  # it answers, but with no WebSocket
+            await connect(url, {}, "token", str(certificate[0]))
+    assert heads
 
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path, monkeypatch):
