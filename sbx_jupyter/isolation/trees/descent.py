@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -143,7 +143,7 @@ def _identity(fd: int) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def descent_into(folders: Sequence[str]) -> Iterator[Descent]:
+def descent_into(folders: Sequence[str]) -> Generator[Descent]:
     """A descent into these directories, which are open meanwhile. Raises ``OSError``."""
     with contextlib.ExitStack() as opened:
         tops: list[int] = []
