@@ -27,8 +27,8 @@ from sbx_jupyter.isolation.kernel.cgroups import (
     ControlGroups,
     GroupLimits,
     SandboxGroup,
-    find_hierarchies,
 )
+from sbx_jupyter.isolation.kernel.hierarchies import find_hierarchies
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.stored.merged_tree import Layer

@@ -18,7 +18,7 @@ from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation import limits as limit_holders
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import landlock, users
-from sbx_jupyter.isolation.kernel.cgroups import Hierarchies, find_hierarchies
+from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies, find_hierarchies
 from sbx_jupyter.isolation.kernel.users import OWN, SHARED
 from sbx_jupyter.isolation.limits import Provided
 from sbx_jupyter.isolation.root import rootfs

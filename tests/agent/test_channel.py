@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.agent.main import VERSION
+from sbx_jupyter.agent.loop import VERSION
 from tests.agent.conftest import Engine, FailureError, Sandbox, read_all
 from tests.waiting import until
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from sbx_jupyter.isolation.ids.holder import NAME
-from sbx_jupyter.isolation.kernel.cgroups import find_hierarchies
+from sbx_jupyter.isolation.kernel.hierarchies import find_hierarchies
 from sbx_jupyter.protocol import access, connect
 from tests.benchmarks.cycles import zygote_of
 from tests.engine_process import EngineProcess

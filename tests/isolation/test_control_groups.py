@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.kernel.cgroups import V2, ControlGroups, GroupLimits, SandboxGroup
-from sbx_jupyter.isolation.kernel.cgroups import Hierarchies as Found
+from sbx_jupyter.isolation.kernel.cgroups import ControlGroups, GroupLimits, SandboxGroup
+from sbx_jupyter.isolation.kernel.hierarchies import V2
+from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies as Found
 from tests.security import holding
 from tests.waiting import async_until
 

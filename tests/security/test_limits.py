@@ -24,7 +24,7 @@ from sbx_jupyter.errors import FailedPreconditionError
 from sbx_jupyter.isolation import fence, limits, tiers
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.isolation.kernel import subvolumes
-from sbx_jupyter.isolation.kernel.cgroups import Hierarchies
+from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies
 from tests.engine.conftest import FAST_DISK
 from tests.engine.live.running import bash, listen
 from tests.engine.living import create, messages, run

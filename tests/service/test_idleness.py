@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from sbx_jupyter.protocol.access import API_KEY_HEADER
-from sbx_jupyter.service.app import DEFAULT_IDLE_TIMEOUT, SbxEngine
+from sbx_jupyter.service.app import SbxEngine
+from sbx_jupyter.service.settings import DEFAULT_IDLE_TIMEOUT
 from tests.engine_process import engine_process
 from tests.waiting import until
 

@@ -15,9 +15,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from sbx_jupyter.errors import UnavailableError, UnimplementedError
+from sbx_jupyter.isolation.kernel.cgroup_files import (
+    read_pairs,
+    read_text,
+    read_words,
+    write_if_there,
+    write_text,
+)
+from sbx_jupyter.isolation.kernel.hierarchies import (
+    CONTROLLERS,
+    LEAF,
+    PREFIX,
+    TCP_LIMIT,
+    V2,
+    Hierarchies,
+)
 from sbx_jupyter.isolation.kernel.usage import Usage
 
-_CONTROLLERS: Final = ("memory", "cpu", "pids")
 _PERIOD_US: Final = 100_000
 DEFAULT_WEIGHT: Final = 100
 """The weight of a group in version 2; version 1 calls the same 1,024 shares."""
@@ -31,16 +45,9 @@ The kernel goes over this for the least buffers of each socket, so it is watched
 """
 
 _LEAST_TCP: Final = 16 << 20
-_TCP_LIMIT: Final = "memory.kmem.tcp.limit_in_bytes"
 _TCP_USAGE: Final = "memory.kmem.tcp.usage_in_bytes"
 _FREEZE_TIMEOUT: Final = 10.0
 _REMOVE_TIMEOUT: Final = 5.0
-_PREFIX: Final = "sbx-"
-_LEAF: Final = "-engine"
-"""Where an engine goes that hands controllers down, since such a group may hold no processes."""
-
-V2: Final = "v2"
-"""The name of the version 2 hierarchy beside those of the version 1 controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,101 +57,6 @@ class GroupLimits:
     memory_mb: int
     cpu_count: int
     processes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hierarchies:
-    """The engine's own groups in which groups can be made."""
-
-    v1: dict[str, Path]
-    v2: Path | None
-    v2_controllers: frozenset[str]
-
-    def provider(self, controller: str) -> str:
-        """Where a controller comes from: ``cgroup v1``, ``cgroup v2`` or ``none``."""
-        if self.v2 is not None and controller in self.v2_controllers:
-            return "cgroup v2"
-        return "cgroup v1" if controller in self.v1 else "none"
-
-    @property
-    def tcp_provider(self) -> str:
-        """What can limit the memory of TCP: version 1 has a counter of its own for it."""
-        memory = self.provider("memory")
-        if memory == "cgroup v1" and not (self.v1["memory"] / _TCP_LIMIT).exists():
-            return "none"
-        return memory
-
-    @property
-    def freezer(self) -> str:
-        """What can stop all processes of a sandbox at once; ``signals`` where nothing can."""
-        if self.v2 is not None:
-            return "cgroup v2"
-        return "cgroup v1" if "freezer" in self.v1 else "signals"
-
-
-def find_hierarchies() -> Hierarchies:
-    """The hierarchies in which this process may make groups, found by making one."""
-    own = _own_paths()
-    v1 = {
-        controller: path
-        for controller in (*_CONTROLLERS, "freezer", "cpuacct")
-        if (path := own.get(controller)) is not None and _can_make(path)
-    }
-    v2 = own.get(V2)
-    if v2 is not None and _is_leaf(v2):
-        # An earlier start, in this process or its parent, moved the process to this leaf.
-        v2 = v2.parent
-    if v2 is None or not (v2 / "cgroup.procs").exists() or not _can_make(v2):
-        return Hierarchies(v1, None, frozenset())
-    return Hierarchies(v1, v2, _grantable(v2))
-
-
-def _own_paths() -> dict[str, Path]:
-    """Controller, or ``V2``, to the directory of this process's own group."""
-    mounts: dict[str, tuple[str, str]] = {}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ", 2)
-        _, _, _, root, point, *_ = fields.split(" ")
-        if kind == "cgroup2":
-            mounts.setdefault(V2, (root, point))
-        elif kind == "cgroup":
-            for option in options.split(" ")[-1].split(","):
-                mounts.setdefault(option, (root, point))
-    paths: dict[str, Path] = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, names, path = line.split(":", 2)
-        for name in names.split(",") if names else [V2]:
-            if name in mounts:
-                root, point = mounts[name]
-                relative = os.path.relpath(path, root)
-                paths[name] = Path(point) / ("." if relative.startswith("..") else relative)
-    return paths
-
-
-def _is_leaf(path: Path) -> bool:
-    return path.name.startswith(_PREFIX) and path.name.endswith(_LEAF)
-
-
-def _can_make(parent: Path) -> bool:
-    probe = parent / f"{_PREFIX}probe-{os.getpid()}"
-    try:
-        probe.mkdir()
-        probe.rmdir()
-    except OSError:
-        return False
-    return True
-
-
-def _grantable(own: Path) -> frozenset[str]:
-    """The controllers that children of ``own`` have, or would have once we moved to a leaf."""
-    wanted = frozenset(_CONTROLLERS)
-    enabled = wanted & frozenset(_words(own / "cgroup.subtree_control"))
-    available = wanted & frozenset(_words(own / "cgroup.controllers"))
-    alone = set(_words(own / "cgroup.procs")) <= {str(os.getpid())}
-    if available and alone and os.access(own / "cgroup.subtree_control", os.W_OK):
-        return available
-    return enabled
 
 
 class ControlGroups:
@@ -159,10 +71,10 @@ class ControlGroups:
         """
         self._hierarchies = hierarchies
         self._cpu_weight = cpu_weight
-        self._name = f"{_PREFIX}{name}"
+        self._name = f"{PREFIX}{name}"
         v1 = {c: p for c, p in hierarchies.v1.items() if c not in hierarchies.v2_controllers}
         if hierarchies.v2 is not None:
-            v1 = {c: p for c, p in v1.items() if c in _CONTROLLERS}  # freezes and counts itself
+            v1 = {c: p for c, p in v1.items() if c in CONTROLLERS}  # freezes and counts itself
         self._parents = {c: path / self._name for c, path in v1.items()}
         if hierarchies.v2 is not None:
             self._parents[V2] = hierarchies.v2 / self._name
@@ -171,15 +83,15 @@ class ControlGroups:
         """Make the engine's directories and hand the controllers down. Raises ``OSError``."""
         v2, controllers = self._hierarchies.v2, self._hierarchies.v2_controllers
         grant = " ".join(f"+{controller}" for controller in sorted(controllers))
-        if v2 is not None and not controllers <= set(_words(v2 / "cgroup.subtree_control")):
-            leaf = v2 / f"{self._name}{_LEAF}"
+        if v2 is not None and not controllers <= set(read_words(v2 / "cgroup.subtree_control")):
+            leaf = v2 / f"{self._name}{LEAF}"
             leaf.mkdir(exist_ok=True)
-            _write(leaf / "cgroup.procs", str(os.getpid()))
-            _write(v2 / "cgroup.subtree_control", grant)
+            write_text(leaf / "cgroup.procs", str(os.getpid()))
+            write_text(v2 / "cgroup.subtree_control", grant)
         for path in self._parents.values():
             path.mkdir(exist_ok=True)
         if v2 is not None and controllers:
-            _write(self._parents[V2] / "cgroup.subtree_control", grant)
+            write_text(self._parents[V2] / "cgroup.subtree_control", grant)
         for path in self._parents.values():
             _write_weight(path, self._cpu_weight)
 
@@ -232,27 +144,27 @@ class SandboxGroup:
         """Make the directories and write the limits. Raises ``OSError``."""
         for path in self._directories.values():
             path.mkdir(exist_ok=True, parents=True)
-        memory, cpu, pids = (self._of(controller) for controller in _CONTROLLERS)
+        memory, cpu, pids = (self._of(controller) for controller in CONTROLLERS)
         if memory is not None and limits.memory_mb:
             size = str(limits.memory_mb << 20)
             if memory == self._v2:
-                _write_if_there(memory / "memory.max", size)
-                _write_if_there(memory / "memory.swap.max", "0")
+                write_if_there(memory / "memory.max", size)
+                write_if_there(memory / "memory.swap.max", "0")
             else:
-                _write(memory / "memory.limit_in_bytes", size)
-                _write_if_there(memory / "memory.memsw.limit_in_bytes", size)
+                write_text(memory / "memory.limit_in_bytes", size)
+                write_if_there(memory / "memory.memsw.limit_in_bytes", size)
                 tcp = max((limits.memory_mb << 20) // _TCP_SHARE, _LEAST_TCP)
-                _write_if_there(memory / _TCP_LIMIT, str(tcp))
+                write_if_there(memory / TCP_LIMIT, str(tcp))
         if cpu is not None:
             _write_weight(cpu, DEFAULT_WEIGHT * max(limits.cpu_count, 1))
         if cpu is not None and limits.cpu_count:
             quota = limits.cpu_count * _PERIOD_US
             if cpu == self._v2:
-                _write_if_there(cpu / "cpu.max", f"{quota} {_PERIOD_US}")
+                write_if_there(cpu / "cpu.max", f"{quota} {_PERIOD_US}")
             else:
-                _write_if_there(cpu / "cpu.cfs_quota_us", str(quota))
+                write_if_there(cpu / "cpu.cfs_quota_us", str(quota))
         if pids is not None and limits.processes:
-            _write_if_there(pids / "pids.max", str(limits.processes))
+            write_if_there(pids / "pids.max", str(limits.processes))
 
     def open_for_clone(self) -> int | None:
         """A descriptor of the version 2 group to clone into; the caller closes it."""
@@ -267,7 +179,7 @@ class SandboxGroup:
         """
         for name, path in self._directories.items():
             if name != V2:
-                _write(path / "cgroup.procs", str(pid))
+                write_text(path / "cgroup.procs", str(pid))
 
     async def freeze(self) -> None:
         """Stop every process. Raises ``UnimplementedError`` without a freezer."""
@@ -280,9 +192,9 @@ class SandboxGroup:
     def is_frozen(self) -> bool:
         """Whether its processes are frozen; false where there is no freezer."""
         if self._v2 is not None:
-            return _pairs(self._v2_events()).get("frozen") == 1
+            return read_pairs(self._v2_events()).get("frozen") == 1
         freezer = self._directories.get("freezer")
-        return freezer is not None and _text(freezer / "freezer.state").strip() == "FROZEN"
+        return freezer is not None and read_text(freezer / "freezer.state").strip() == "FROZEN"
 
     async def release_frozen(self) -> None:
         """Let a frozen group take a signal: version 1 keeps even SIGKILL waiting."""
@@ -304,9 +216,9 @@ class SandboxGroup:
         """Kill all processes in the group, for sandboxes without a row."""
         for name, path in self._directories.items():
             if name == V2 and (path / "cgroup.kill").exists():
-                _write(path / "cgroup.kill", "1")
+                write_text(path / "cgroup.kill", "1")
                 continue
-            for pid in _words(path / "cgroup.procs"):
+            for pid in read_words(path / "cgroup.procs"):
                 try:
                     os.kill(int(pid), 9)
                 except ProcessLookupError:
@@ -318,12 +230,12 @@ class SandboxGroup:
         if memory is None or cpu_ns is None:
             return None
         if memory == self._v2:
-            used = int(_text(memory / "memory.current"))
-            stat = _pairs(memory / "memory.stat")
+            used = int(read_text(memory / "memory.current"))
+            stat = read_pairs(memory / "memory.stat")
             cache = stat.get("file", 0) - stat.get("shmem", 0)
         else:
-            used = int(_text(memory / "memory.usage_in_bytes"))
-            stat = _pairs(memory / "memory.stat")
+            used = int(read_text(memory / "memory.usage_in_bytes"))
+            stat = read_pairs(memory / "memory.stat")
             cache = stat.get("total_cache", 0) - stat.get("total_shmem", 0)
         return Usage(cpu_ns, max(used - cache, 0), cache, self._processes())
 
@@ -337,7 +249,7 @@ class SandboxGroup:
         memory = self._of("memory")
         if memory is None or memory == self._v2 or not (memory / _TCP_USAGE).exists():
             return None
-        return int(_text(memory / _TCP_USAGE))
+        return int(read_text(memory / _TCP_USAGE))
 
     def oom_kills(self) -> int:
         """How often a process was killed for the memory limit."""
@@ -345,7 +257,7 @@ class SandboxGroup:
         if memory is None:
             return 0
         file = "memory.events" if memory == self._v2 else "memory.oom_control"
-        return _pairs(memory / file).get("oom_kill", 0)
+        return read_pairs(memory / file).get("oom_kill", 0)
 
     def _of(self, controller: str) -> Path | None:
         return self._directories.get(controller, self._v2_with(controller))
@@ -359,24 +271,24 @@ class SandboxGroup:
     def work_ns(self) -> int | None:
         """Processor time so far; None where the groups do not count it."""
         if self._v2 is not None:
-            return _pairs(self._v2 / "cpu.stat").get("usage_usec", 0) * 1000
+            return read_pairs(self._v2 / "cpu.stat").get("usage_usec", 0) * 1000
         accounting = self._directories.get("cpuacct")
-        return None if accounting is None else int(_text(accounting / "cpuacct.usage"))
+        return None if accounting is None else int(read_text(accounting / "cpuacct.usage"))
 
     def _processes(self) -> int:
         for path in (self._v2, *self._directories.values()):
             if path is not None:
-                return len(_words(path / "cgroup.procs"))
+                return len(read_words(path / "cgroup.procs"))
         return 0
 
     async def _set_frozen(self, *, frozen: bool) -> None:
         if self._v2 is not None:
-            _write(self._v2 / "cgroup.freeze", "1" if frozen else "0")
-            await _until(lambda: _pairs(self._v2_events()).get("frozen") == int(frozen))
+            write_text(self._v2 / "cgroup.freeze", "1" if frozen else "0")
+            await _until(lambda: read_pairs(self._v2_events()).get("frozen") == int(frozen))
         elif (freezer := self._directories.get("freezer")) is not None:
             state = "FROZEN" if frozen else "THAWED"
-            _write(freezer / "freezer.state", state)
-            await _until(lambda: _text(freezer / "freezer.state").strip() == state)
+            write_text(freezer / "freezer.state", state)
+            await _until(lambda: read_text(freezer / "freezer.state").strip() == state)
         else:
             raise UnimplementedError("this machine has no freezer for sandboxes")
 
@@ -405,44 +317,11 @@ def _remove_directory(path: Path) -> bool:
     return True
 
 
-def _text(path: Path) -> str:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, 1 << 20).decode()
-    finally:
-        os.close(fd)
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
-
-
-def _pairs(path: Path) -> dict[str, int]:
-    rows = (line.split() for line in _text(path).splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-
-
-def _write(path: Path, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
 def _write_weight(group: Path, weight: int) -> None:
     """Share out processor time among this group and those beside it, where it has the controller.
 
     ``weight`` is in the unit of version 2.
     """
     weight = min(max(weight, 1), _MAX_WEIGHT)
-    _write_if_there(group / "cpu.weight", str(weight))
-    _write_if_there(group / "cpu.shares", str(max(round(weight * _SHARES_PER_WEIGHT), 2)))
-
-
-def _write_if_there(path: Path, text: str) -> None:
-    if path.exists():
-        _write(path, text)
+    write_if_there(group / "cpu.weight", str(weight))
+    write_if_there(group / "cpu.shares", str(max(round(weight * _SHARES_PER_WEIGHT), 2)))

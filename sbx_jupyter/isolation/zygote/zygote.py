@@ -21,19 +21,19 @@ import socket
 import stringprep
 import subprocess
 import sys
-import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbx_jupyter.agent import procfs, wire
-from sbx_jupyter.isolation.confined import guardian, keeper, setup
+from sbx_jupyter.isolation.confined import guardian, setup
 from sbx_jupyter.isolation.ids.blocks import NoBlockLeftError, open_blocks
 from sbx_jupyter.isolation.ids.holder import Holder
 from sbx_jupyter.isolation.ids.own_ids import OwnIds
-from sbx_jupyter.isolation.kernel import landlock, syscalls, tap, users
+from sbx_jupyter.isolation.kernel import landlock, syscalls, users
 from sbx_jupyter.isolation.root import rootfs
-from sbx_jupyter.isolation.zygote import cage_records, forks, host_mounts, namespaces, worker
+from sbx_jupyter.isolation.zygote import cage_records, forks, host_mounts, worker
+from sbx_jupyter.isolation.zygote.config import ZygoteConfig
+from sbx_jupyter.isolation.zygote.forked import Fork
 from sbx_jupyter.isolation.zygote.order import Order
 
 if TYPE_CHECKING:
@@ -42,21 +42,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.ids.blocks import Block
 
 _PRELOADED = (encodings.ascii, encodings.idna, encodings.latin_1, linecache, stringprep)
-
-
-@dataclass(slots=True)
-class ZygoteConfig:
-    """What the request ``init`` decided for every sandbox of this zygote."""
-
-    users: str
-    id_base: int
-    """The host id of the sandboxes' root, where it is one for all of them."""
-    own_uid: int
-    own_gid: int
-    plan: rootfs.StockPlan
-    host: host_mounts.HostMounts
-    readable: int
-    """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""
 
 
 class _KilledError(Exception):
@@ -218,8 +203,10 @@ class Zygote:
             given = [pidfd, outcome]
             if pid == 0:
                 release.close()  # so that the other end is told when the zygote ends
-                become = self._become_keeper if kept else self._become_sandbox
-                become(config, order, mapped.fileno(), report, listener)
+                run = self._run_agent
+                fork = Fork(config, order, self._control, mapped.fileno(), report, listener, run)
+                become = fork.become_keeper if kept else fork.become_sandbox
+                become()
             ids = self._give_ids(config, pid, pidfd, block)
             with forks.closing(host_mounts.map_to(pid, config.host)) as mounts:
                 # Before any of it runs: an engine that dies now leaves nothing that is not found.
@@ -255,92 +242,6 @@ class Zygote:
         self._own_ids.keep(pidfd, block)
         return {"id_base": base}
 
-    def _become_sandbox(
-        self, config: ZygoteConfig, order: Order, mapped: int, report: int, listener: int
-    ) -> NoReturn:
-        try:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._control.close()
-            listener, report, mapped = forks.keep_only(listener, report, mapped)
-            mounts = forks.wait_for_release(mapped)
-            _make_tap(order)
-            os.setresgid(0, 0, 0)
-            os.setresuid(0, 0, 0)
-            os.setsid()
-            real = config.users != users.VIRTUAL
-            open_files = namespaces.open_files_of_programs(order, own_ids=real)
-            namespaces.enter(order, config.host, mounts)
-            forks.close_all_but(listener, report)
-            os.write(report, b"ok")
-            os.close(report)
-            self._run_agent(
-                listener,
-                {
-                    "sandbox_id": order.sandbox_id,
-                    "users": "real" if real else "virtual",
-                    "landlock": False,
-                    "open_files": open_files,
-                },
-            )
-        except namespaces.SetupError as error:
-            os.write(report, str(error).encode()[:4000])
-        except BaseException:
-            forks.last_words(report, traceback.format_exc())
-        os._exit(1)
-
-    def _become_keeper(
-        self, config: ZygoteConfig, order: Order, mapped: int, report: int, listener: int
-    ) -> NoReturn:
-        """Without namespaces: stay outside and watch over the process that becomes the sandbox."""
-        try:
-            self._control.close()
-            readable = config.readable if order.confine else os.open(os.devnull, os.O_RDONLY)
-            listener, report, mapped, readable = forks.keep_only(listener, report, mapped, readable)
-            if os.read(mapped, 1) != b"1":
-                os._exit(1)
-            os.close(mapped)
-            os.setsid()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            root = keeper.prepare(order, config.host.data)
-            door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            own = os.getpid()
-            agent = os.fork()
-            if agent == 0:
-                guardian.die_with(own, signal.SIGKILL)
-                door.close()
-                self._become_confined(config, order, report, listener, inside.detach(), readable)
-            inside.close()
-            (kept,) = forks.keep_only(door.detach())
-            keeper.keep(order, agent, kept, root)
-        except BaseException:
-            forks.last_words(report, traceback.format_exc())
-        os._exit(1)
-
-    def _become_confined(
-        self,
-        config: ZygoteConfig,
-        order: Order,
-        report: int,
-        listener: int,
-        door: int,
-        readable: int,
-    ) -> NoReturn:
-        try:
-            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-            where = config.host
-            open_files = namespaces.open_files_of_programs(order, own_ids=False)
-            more = setup.enter(order, where.data, where.stock, config.plan, readable)
-            os.write(report, b"ok")
-            os.close(report)
-            who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
-            more |= {"keeper": door, "open_files": open_files}
-            self._run_agent(listener, who | more)
-        except namespaces.SetupError as error:
-            os.write(report, str(error).encode()[:4000])
-        except BaseException:
-            forks.last_words(report, traceback.format_exc())
-        os._exit(1)
-
     def _run_apart(self, body: dict[str, Any], fds: list[int]) -> None:
         """Do work on files of any owner in a separate process, which sends the answer itself."""
         config = self._need_config()
@@ -374,14 +275,6 @@ class Zygote:
         if self._config is None:
             raise ValueError("the zygote was not initialised")
         return self._config
-
-
-def _make_tap(order: Order) -> None:
-    if order.tap:
-        try:
-            tap.make()
-        except OSError as error:
-            raise namespaces.SetupError(f"the network interface: {error}") from error
 
 
 def _text(error: Exception) -> str:

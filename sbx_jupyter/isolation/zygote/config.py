@@ -1,0 +1,25 @@
+"""What all sandboxes of a zygote have in common. Standard library only, for the zygote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sbx_jupyter.isolation.root import rootfs
+    from sbx_jupyter.isolation.zygote import host_mounts
+
+
+@dataclass(slots=True)
+class ZygoteConfig:
+    """What the request ``init`` decided for every sandbox of this zygote."""
+
+    users: str
+    id_base: int
+    """The host id of the sandboxes' root, where it is one for all of them."""
+    own_uid: int
+    own_gid: int
+    plan: rootfs.StockPlan
+    host: host_mounts.HostMounts
+    readable: int
+    """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""
