@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 from tests.security.attacks import NAMESPACES
@@ -55,9 +56,11 @@ import socket, time
 server = socket.create_server(("127.0.0.1", 8000), backlog=4096)
 kept = []
 print("serves", flush=True)
-while True:
-    kept.append(server.accept())
+try:
+    while True: kept.append(server.accept())
+except OSError: time.sleep(120)
 """
+"""It must not end when no more files may be open: the connections that remain stay queued."""
 
 
 async def _many_were_opened(attempt: Attempt) -> None:
@@ -75,15 +78,18 @@ async def _clients_of_its_port(attempt: Attempt) -> AsyncIterator[None]:
     ).encode()
     with _many_descriptors():
         streams = await asyncio.gather(*(_ask(attempt.siege.port, head) for _ in range(_CLIENTS)))
+        answers = [asyncio.ensure_future(_status(reader)) for reader, _ in streams]
         try:
-            statuses = await asyncio.gather(*(_status(reader) for reader, _ in streams))
+            too_many = _CLIENTS - _AT_ONCE
+            await async_until(lambda: sum(answer.done() for answer in answers) >= too_many)
+            statuses = Counter(answer.result() for answer in answers if answer.done())
         finally:
+            for answer in answers:
+                answer.cancel()
             for _, writer in streams:
                 writer.close()
-    refused, waiting = statuses.count(b"429"), statuses.count(b"")
-    attempt.notes.append(f"{waiting} wait, {refused} were refused")
-    assert refused >= _CLIENTS - _AT_ONCE, statuses[:20]
-    assert refused + waiting + statuses.count(b"502") == _CLIENTS, statuses[:20]
+    attempt.notes.append(f"{_CLIENTS - statuses.total()} wait, {statuses[b'429']} were refused")
+    assert statuses == {b"429": too_many}, statuses
     yield
 
 
@@ -105,12 +111,7 @@ async def _ask(port: int, head: bytes) -> tuple[asyncio.StreamReader, asyncio.St
 
 
 async def _status(reader: asyncio.StreamReader) -> bytes:
-    """The status of the answer; empty when there is none within some seconds."""
-    try:
-        async with asyncio.timeout(8):
-            return (await reader.readline())[9:12]
-    except TimeoutError:
-        return b""
+    return (await reader.readline())[9:12]
 
 
 ATTACKS = [
