@@ -51,7 +51,7 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGTERM})
 
     def serve(self) -> None:
-        """Answer until the agent ends or SIGTERM comes."""
+        """Answer until the agent ends, SIGTERM comes, or nothing else stops a fork bomb."""
         next_look = 0.0
         while True:
             for fd, events in self._poll.poll(self._until(next_look)):
@@ -67,7 +67,9 @@ class Keeper:
                     self._listeners.remove(fd)
                     os.close(fd)
             if self._listeners and time.monotonic() >= next_look:
-                self._process_limit.cut()
+                if not self._process_limit.cut():
+                    self._door.close()  # the agent sees that and ends all within, at one blow
+                    return
                 next_look = time.monotonic() + LOOK_INTERVAL
 
     def _until(self, next_look: float) -> float | None:

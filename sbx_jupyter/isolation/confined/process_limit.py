@@ -20,6 +20,8 @@ from sbx_jupyter.agent import procfs
 from sbx_jupyter.isolation.confined import descendants
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from sbx_jupyter.protocol.process_stat import ProcessStat
 
 LOOK_INTERVAL: Final = 0.1
@@ -27,6 +29,11 @@ _LONGEST_TRUST: Final = 1.0
 """Seconds after which all processes are counted again, however few were started since."""
 _ROUNDS: Final = 50
 _PAUSE: Final = 0.001
+_MOST_PROCESSORS: Final = 1024
+_LONGEST_CUT: Final = 1.0
+"""Seconds after which other work of the keeper has its turn."""
+_PATIENCE: Final = 5.0
+"""Seconds after which programs that fork faster than they are killed end the sandbox."""
 
 
 _CEILING_FACTOR: Final = 4
@@ -75,6 +82,7 @@ class ProcessLimit:
         self._count = 0
         self._made = 0
         self._counted_at = float("-inf")
+        self._over_since: float | None = None
         self._load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
 
     @property
@@ -86,25 +94,51 @@ class ProcessLimit:
         """Whether one more process may start."""
         return not self.holds or self._recount() <= self._limit
 
-    def cut(self) -> None:
+    def cut(self) -> bool:
         """If there are too many, kill the largest session, or else the youngest processes.
 
-        A killed process can fork until it has ended, so this repeats until the limit is kept.
+        Says whether the sandbox may go on: not when, for seconds, its programs have forked faster
+        than they were killed.
         """
-        if not self.holds or self._recount() <= self._limit:
-            return
+        now = time.monotonic()
+        if not self.holds or self._recount() <= self._limit or self._kill_what_is_too_many():
+            self._over_since = None
+            return True
+        if self._over_since is None:
+            self._over_since = now
+        return time.monotonic() - self._over_since < _PATIENCE
+
+    def _kill_what_is_too_many(self) -> bool:
+        """Kill until the limit is kept; False when there are too many after some rounds.
+
+        The kernel kills a group of processes at once, so that no fork escapes. It gives this
+        process little time beside hundreds of others, too little to find them one by one.
+        """
+        with _on_other_processors():
+            return self._kill_in_rounds()
+
+    def _kill_in_rounds(self) -> bool:
         ended: set[tuple[int, int]] = set()
+        deadline = time.monotonic() + _LONGEST_CUT
         for _ in range(_ROUNDS):
+            if time.monotonic() > deadline:
+                break
             members = [
                 member for member in _members() if (member.pid, member.start_time) not in ended
             ]
             if sum(member.threads for member in members) <= self._limit:
-                return
-            for member in _choose_to_kill(members):
+                return True
+            chosen, is_whole_session = _choose_to_kill(members)
+            if is_whole_session:
+                for group in {member.group for member in chosen}:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(group, signal.SIGKILL)
+            for member in chosen:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(member.pid, signal.SIGKILL)
                 ended.add((member.pid, member.start_time))
             time.sleep(_PAUSE)
+        return False
 
     def _recount(self) -> int:
         """The largest number of processes and threads that there can be now."""
@@ -121,6 +155,22 @@ class ProcessLimit:
         return int(os.pread(self._load, 256, 0).split()[-1])
 
 
+@contextlib.contextmanager
+def _on_other_processors() -> Generator[None]:
+    """Leave the processors of the sandbox meanwhile, where its programs leave little time."""
+    bound = os.sched_getaffinity(0)
+    try:
+        # The kernel takes those that there are and that this process may use.
+        os.sched_setaffinity(0, set(range(_MOST_PROCESSORS)) - bound)
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, bound)
+
+
 def _members() -> list[ProcessStat]:
     """Every program below this process; the agent and its workers are of our session."""
     own = os.getsid(0)
@@ -128,12 +178,13 @@ def _members() -> list[ProcessStat]:
     return [stat for stat in found if stat is not None and stat.session != own]
 
 
-def _choose_to_kill(members: list[ProcessStat]) -> list[ProcessStat]:
+def _choose_to_kill(members: list[ProcessStat]) -> tuple[list[ProcessStat], bool]:
+    """Processes, and whether they are all of one session."""
     sizes: Counter[int] = Counter()
     for member in members:
         sizes[member.session] += member.threads
     (session, size), *_ = sizes.most_common(1)
     if 2 * size >= sizes.total():
-        return [member for member in members if member.session == session]
+        return [member for member in members if member.session == session], True
     youngest = sorted(members, key=lambda member: member.start_time, reverse=True)
-    return youngest[: len(youngest) // 2 + 1]
+    return youngest[: len(youngest) // 2 + 1], False
