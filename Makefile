@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs check lint format bench screenshots build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege check lint format bench screenshots build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -58,6 +58,11 @@ test-faults: $(VENV)/.test
 ## Run compilers, virtual machines and package managers in sandboxes, those that the machine has.
 test-programs: $(VENV)/.test
 	$(BIN)/python -m pytest tests/programs --confcutdir=tests/programs $(PYTEST_ARGS)
+
+## Attack three engines with thirty sandboxes from inside three of these, with everything at once, and
+## print how long their neighbours' operations took: about 3 minutes. Needs root, and setpriv.
+test-siege: $(VENV)/.test
+	$(BIN)/python -m pytest -s tests/siege --confcutdir=tests/siege $(PYTEST_ARGS)
 
 ## Damage the engine's files 3,000 times, each in another way, and recover: about 20 minutes.
 test-damage: $(VENV)/.test

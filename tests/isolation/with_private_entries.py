@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -14,6 +15,9 @@ from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import sandbox
+
+if TYPE_CHECKING:
+    from tests.isolation.inside import Inside
 
 SECRETS = {
     "pip.conf": 0o644,
@@ -45,6 +49,30 @@ def plant(prefix: Path) -> None:
         (prefix / name).write_text(MARK)
         (prefix / name).chmod(mode)
     (prefix / "lib/closed").chmod(0o700)
+
+
+LOCK = """
+import fcntl, os, sys
+for path in sys.argv[2:]:
+    kept = open(path)
+    try: fcntl.flock(kept, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError: print(path)
+    globals()[path] = kept
+if sys.argv[1] == "hold":
+    open(os.path.expanduser("~/holds"), "w").close()
+    sys.stdin.read()
+"""
+
+
+async def try_to_signal(one: Inside, other: Inside, paths: list[str]) -> list[str]:
+    """The files by whose locks one sandbox can tell another something."""
+    lock, files = f"python -c '{LOCK}'", " ".join(paths)
+    held = await one.run(
+        f"(sleep 1000 | {lock} hold {files}) > /dev/null 2>&1 & "
+        "until [ -e ~/holds ]; do sleep 0.01; done; echo held"
+    )
+    assert held.out == "held\n", held.err
+    return (await other.run(f"{lock} try {files}")).out.split()
 
 
 async def main(home: Path, wanted: str) -> None:
@@ -82,6 +110,9 @@ async def main(home: Path, wanted: str) -> None:
         seen["made later"] = (await inside.run(f"cat {later}", user="root")).out
         ran = await inside.run("python -c 'import json; print(6 * 7)'")
         seen["python"] = ran.out.strip()
+        async with sandbox(fence, data, "hears") as other:
+            shared = [*(f"{prefix}/lib/module.py" for prefix in prefixes), "/usr/bin/env"]
+            seen["locks seen"] = await try_to_signal(inside, other, shared)
     await fence.stop()
     print(json.dumps(seen))
 
