@@ -1,9 +1,18 @@
-"""Runs inside a sandbox: starts a kernel and joins its channels to one WebSocket.
+"""Runs inside a sandbox: starts kernels and joins the channels of each to one WebSocket.
 
-Called as ``python guest.py FOLDER PROGRAM...``. ``FOLDER/connection.json`` is the kernel's
-connection file and ``FOLDER/token`` the word that a caller must know. The first line of the output
-is a JSON object: ``{"port"}`` when it listens, ``{"error"}`` when it cannot. It ends when the
-kernel ends, with the same exit status.
+Called as ``python guest.py [MODULE...]``. It imports ``ipykernel`` and the modules first, while it
+has one thread, and says ``{"ready": true}``. Then it forks for each kernel, which so starts without
+imports and shares their memory with the others of its sandbox, and with nothing outside.
+
+Requests are lines of JSON on its input, and what it says are lines of JSON on its output:
+
+``{"id", "folder", "connection", "token", "argv", "envs"}`` starts a kernel; an empty program in
+``argv`` is this Python
+    -> ``{"id", "port"}`` when its channels are served, or ``{"id", "error"}``
+    -> ``{"id", "exit"}`` when it has ended
+``{"id", "kill": true}`` ends a kernel and all that it started
+``{"id", "ask": true}``
+    -> ``{"id", "exit"}`` again, if it has ended
 
 Each binary WebSocket message is one message of a channel: a byte with the number of the channel in
 ``CHANNELS``, then every frame with its length in four bytes before it. A text message is a signal
@@ -15,25 +24,35 @@ This file imports nothing of its package, since only its text is sent into the s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
+import gc
 import hmac
+import importlib
 import importlib.util
 import json
 import os
+import select
+import shutil
 import signal
 import struct
 import sys
+import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 CHANNELS = ("shell", "control", "stdin", "iopub", "hb")
 TOKEN_HEADER = "X-Kernel-Token"
 MAX_MESSAGE = 32 * 1024 * 1024
 """Bytes; a larger message of the kernel is dropped here and never leaves the sandbox."""
 
+FORKED = ("-m", "ipykernel_launcher", "-f", "{connection_file}")
+"""The arguments of kernels that need no program of their own."""
+
 _LENGTH = struct.Struct(">I")
 _GRACE = 0.2
 _PR_SET_PDEATHSIG = 1
+_MAX_REQUEST = 1024 * 1024
 
 
 def pack(channel: int, frames: list[bytes]) -> bytes:
@@ -65,18 +84,19 @@ def unpack(raw: bytes) -> tuple[int, list[bytes]]:
 class Guest:
     """The kernel's channels, and the one caller that is joined to them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, connection: dict[str, Any], token: str) -> None:
         import zmq
         import zmq.asyncio
 
-        self.token = (folder / "token").read_text()
-        connection: dict[str, Any] = json.loads((folder / "connection.json").read_text())
+        self.token = token
         self._context = zmq.asyncio.Context()
         self._sockets: list[Any] = []
         for name in CHANNELS:
             kind = zmq.SUB if name == "iopub" else zmq.DEALER
             channel = self._context.socket(kind)
             channel.linger = 0
+            # The kernel binds a moment later.
+            channel.reconnect_ivl = 10
             if kind == zmq.SUB:
                 channel.subscribe(b"")
             else:
@@ -127,20 +147,16 @@ class Guest:
                 self.leave(caller)
 
 
-async def serve(folder: Path, program: list[str]) -> int:
-    """Run the kernel and serve its channels; return its exit status."""
+async def serve(request: dict[str, Any], kernel: int) -> int:
+    """Serve the channels of a kernel until it ends; return its exit status."""
     import tornado.httpserver
     import tornado.netutil
     import tornado.web
     import tornado.websocket
 
-    guest = Guest(folder)
-    process = await asyncio.create_subprocess_exec(
-        *program,
-        stdin=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=_die_with_parent,
-    )
+    guest = Guest(request["connection"], request["token"])
+    ended = asyncio.get_running_loop().create_future()
+    _when_ended(kernel, ended)
 
     class Channels(tornado.websocket.WebSocketHandler):
         def prepare(self) -> None:
@@ -159,7 +175,7 @@ async def serve(folder: Path, program: list[str]) -> int:
             if isinstance(message, bytes):
                 await guest.forward(message)
             elif message.isdecimal():
-                _signal(process.pid, int(message))
+                _signal(kernel, int(message))
 
         def on_close(self) -> None:
             guest.leave(self)
@@ -171,13 +187,36 @@ async def serve(folder: Path, program: list[str]) -> int:
         websocket_ping_interval=20,
     )
     tornado.httpserver.HTTPServer(application).add_sockets(sockets)
-    print(json.dumps({"port": sockets[0].getsockname()[1]}), flush=True)
+    _say(id=request["id"], port=sockets[0].getsockname()[1])
     pumps = [asyncio.create_task(guest.pump(number)) for number in range(len(CHANNELS))]
-    status = await process.wait()
-    _signal(process.pid, signal.SIGKILL)
+    status: int = await ended
+    _signal(kernel, signal.SIGKILL)
     # What the kernel said last is still in the queues.
     await asyncio.wait(pumps, timeout=_GRACE)
-    return status if status >= 0 else 128 - status
+    return status
+
+
+def _when_ended(pid: int, ended: asyncio.Future[int]) -> None:
+    """Set the result to the exit status of a child process when that ends."""
+    loop = asyncio.get_running_loop()
+    descriptor = os.pidfd_open(pid)
+
+    def reap() -> None:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        _, status = os.waitpid(pid, 0)
+        ended.set_result(_exit_code(status))
+
+    loop.add_reader(descriptor, reap)
+
+
+def _exit_code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _say(**facts: Any) -> None:
+    os.write(1, json.dumps(facts).encode() + b"\n")
 
 
 def _die_with_parent() -> None:
@@ -185,19 +224,161 @@ def _die_with_parent() -> None:
 
 
 def _signal(group: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return
+
+
+def _run_session(request: dict[str, Any]) -> int:
+    """Start the kernel of a request and serve it; return its exit status."""
+    os.setsid()
+    folder = Path(request["folder"])
+    folder.mkdir(mode=0o700)
+    file = folder / "connection.json"
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(request["connection"]))
+    kernel = os.fork()
+    if kernel == 0:
+        _end_with(_become_kernel, request, str(file))
+    return asyncio.run(serve(request, kernel))
+
+
+def _become_kernel(request: dict[str, Any], file: str) -> int:
+    os.setsid()
+    _die_with_parent()
+    # The output is not for what the kernel prints by itself.
+    os.dup2(2, 1)
+    os.environ.update(request["envs"])
+    program, *arguments = request["argv"]
+    if program or tuple(arguments[: len(FORKED)]) != FORKED:
+        arguments = [argument.replace("{connection_file}", file) for argument in arguments]
+        program = program or sys.executable
+        os.execvp(program, [program, *arguments])
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()  # the same in each fork otherwise
+    from ipykernel.kernelapp import IPKernelApp
+
+    app = IPKernelApp.instance()
+    app.initialize(["-f", file, *arguments[len(FORKED) :]])  # pyright: ignore[reportUnknownMemberType] - untyped there
+    app.start()
+    return 0
+
+
+def _end_with(work: Any, *arguments: Any) -> NoReturn:
+    """Do work in this process and end it with the status."""
+    status = 1
+    try:
+        status = work(*arguments)
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+class Zygote:
+    """Forks a process for each kernel, and says how each ended."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, int] = {}
+        """The number of the request by process id."""
+        self._ended: dict[int, int] = {}
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._rest = b""
+
+    def run(self) -> None:
+        """Serve until the input ends; then end with all kernels."""
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        while True:
+            ready, _, _ = select.select([0, self._wake_read], [], [])
+            if self._wake_read in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+                self._reap()
+            if 0 in ready and not self._read():
+                break
+        for pid in self._running:
+            _signal(pid, signal.SIGKILL)
+
+    def _read(self) -> bool:
+        """Do what is requested; false at the end of the input."""
+        chunk = os.read(0, 65536)
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._do(json.loads(line))
+        return bool(chunk) and len(self._rest) <= _MAX_REQUEST
+
+    def _do(self, request: dict[str, Any]) -> None:
+        number = request["id"]
+        if request.get("ask"):
+            if number in self._ended:
+                _say(id=number, exit=self._ended[number])
+        elif request.get("kill"):
+            for pid, each in self._running.items():
+                if each == number:
+                    _signal(pid, signal.SIGKILL)
+        elif (program := request["argv"][0]) and shutil.which(program) is None:
+            _say(id=number, error=f"there is no {program} in the sandbox")
+        else:
+            self._fork(request)
+
+    def _fork(self, request: dict[str, Any]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _say(id=request["id"], error=f"no process can be started: {error.strerror}")
+            return
+        if pid:
+            self._running[pid] = request["id"]
+            return
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        _die_with_parent()
+        _end_with(_run_session, request)
+
+    def _reap(self) -> None:
+        while self._running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            if (number := self._running.pop(pid, None)) is not None:
+                self._ended[number] = _exit_code(status)
+                _say(id=number, exit=self._ended[number])
+
+
+def _preload(modules: list[str]) -> None:
+    """Import what kernels need, and of the modules those that are there."""
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
+    sys.argv = ["ipykernel_launcher"]
+    # Read when matplotlib is imported; a kernel sets it otherwise.
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    needed = ["zmq.asyncio", "tornado.httpserver", "tornado.websocket"]
+    kernels = ["ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "comm"]
+    for name in [*needed, *kernels, *modules]:
+        # A module that fails here fails in the kernel, where somebody reads why.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what lives now lives for ever: its pages stay shared
 
 
 def main() -> None:
-    folder, *program = sys.argv[1:]
     for needed in ("tornado", "zmq"):
         if importlib.util.find_spec(needed) is None:
-            print(json.dumps({"error": f"the sandbox's Python lacks {needed}"}), flush=True)
+            _say(error=f"the sandbox's Python lacks {needed}")
             sys.exit(1)
-    sys.exit(asyncio.run(serve(Path(folder), program)))
+    _preload(sys.argv[1:])
+    _say(ready=True)
+    Zygote().run()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -81,6 +83,20 @@ def to_guest(frames: list[bytes], ours: Signer, theirs: Signer) -> list[bytes]:
     """A message for the kernel, signed with its own key. Raises ``ForgedMessageError``."""
     identities, parts, buffers = ours.split(frames)
     return [*identities, DELIMITER, theirs.sign(parts), *parts, *buffers]
+
+
+def execute_header(frames: list[bytes]) -> bytes | None:
+    """The header of a request to run code; ``None`` for other messages."""
+    at = frames.index(DELIMITER) if DELIMITER in frames else len(frames)
+    header = frames[at + 2] if len(frames) > at + 2 else b""
+    return header if b'"execute_request"' in header else None
+
+
+def new_header(kind: str) -> bytes:
+    """The header of a message of this side."""
+    date = datetime.now(UTC).isoformat()
+    fields = {"msg_id": uuid.uuid4().hex, "session": "sbx", "username": "sbx", "date": date}
+    return _encoded(fields | {"msg_type": kind, "version": "5.3"})
 
 
 def from_guest(

@@ -8,12 +8,16 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jupyter_client.multikernelmanager import MultiKernelManager
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
-from traitlets import Unicode
+from traitlets import Bool, List, Unicode
 
 from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.configured import named_config
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.kernel.sandbox import KernelSandbox
+from sbx_jupyter.kernel.pool import READY
+from sbx_jupyter.kernel.sandbox import KernelSandbox, Place
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -24,7 +28,7 @@ T = TypeVar("T")
 
 
 class SandboxProvisioner(KernelProvisionerBase):
-    """Starts the kernel of a specification in a sandbox of the default connection.
+    """Starts the kernel of a specification in a sandbox.
 
     The kernel gets nothing of this process's environment. Restarting keeps the sandbox and its
     files; shutting down kills a sandbox that was created for the kernel.
@@ -35,6 +39,21 @@ class SandboxProvisioner(KernelProvisionerBase):
     ).tag(config=True)
     sandbox_id: Any = Unicode(
         "", help="The sandbox to run in. Default: a new one for each kernel."
+    ).tag(config=True)
+
+    connection: Any = Unicode(
+        "",
+        help="The connection of c.SbxExtension.connections to use, or local. Default: the one that "
+        "the environment names, else the engine of this user.",
+    ).tag(config=True)
+    preload: Any = List(
+        Unicode(),
+        ["numpy", "pandas", "matplotlib"],
+        help="Modules that a sandbox which waits for a kernel has imported, of those it has.",
+    ).tag(config=True)
+    keep_ready: Any = Bool(
+        True,
+        help="In a Jupyter server, keep one sandbox ready for the next kernel after the first.",
     ).tag(config=True)
 
     # One object on the portal's loop per kernel; jupyter_client calls us on whatever loop it has.
@@ -114,13 +133,27 @@ class SandboxProvisioner(KernelProvisionerBase):
         return info
 
     async def _start(self, cmd: list[str], envs: dict[str, str], notebook: str) -> None:
-        if self._sandbox is None:
-            self._sandbox = await KernelSandbox.open(
-                sandbox_id=self.sandbox_id or None,
-                template=self.template,
-                metadata={"name": f"kernel of {notebook}" if notebook else "kernel"},
+        if self._sandbox is None or self._sandbox.zygote.is_lost:
+            lost, self._sandbox = self._sandbox, None
+            if lost is not None:
+                await lost.aclose()
+            self._sandbox = await self._find_sandbox(
+                f"kernel of {notebook}" if notebook else "kernel"
             )
         await self._sandbox.start(cmd, dict(self.connection_info), envs)
+
+    async def _find_sandbox(self, name: str) -> KernelSandbox:
+        config = await (
+            named_config(self.connection) if self.connection else ConnectionConfig.default()
+        )
+        if self.sandbox_id:
+            return await KernelSandbox.connect(config, self.sandbox_id)
+        place = Place(config, self.template, tuple(self.preload))
+        sandbox = await READY.take(place, name)
+        # Programs that run one notebook, such as nbconvert, have no use for another sandbox.
+        if self.keep_ready and isinstance(getattr(self.parent, "parent", None), MultiKernelManager):
+            READY.refill(place)
+        return sandbox
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work`` on the portal's loop, which outlives the loops of blocking callers."""

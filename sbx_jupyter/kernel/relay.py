@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,15 @@ import zmq.asyncio
 from sbx_jupyter.client import tls
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.kernel.guest import CHANNELS, MAX_MESSAGE, TOKEN_HEADER, pack, unpack
-from sbx_jupyter.kernel.messages import ForgedMessageError, Signer, from_guest, to_guest
+from sbx_jupyter.kernel.messages import (
+    DELIMITER,
+    ForgedMessageError,
+    Signer,
+    execute_header,
+    from_guest,
+    new_header,
+    to_guest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +63,8 @@ class Relay:
         self._guest: tornado.websocket.WebSocketClientConnection | None = None
         self._joined = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._asked = b"{}"
+        """The header of the last request to run code."""
         self.dropped = 0
         """Messages of the guest that were forged or malformed."""
 
@@ -79,6 +90,13 @@ class Relay:
             with contextlib.suppress(tornado.websocket.WebSocketClosedError):
                 await self._guest.write_message(str(number))
 
+    async def say(self, text: str) -> None:
+        """Print a line of our own below the cell that runs, or ran last."""
+        content: dict[str, Any] = {"name": "stderr", "text": text}
+        parts = [new_header("stream"), self._asked, b"{}", json.dumps(content).encode()]
+        frames = [b"stream", DELIMITER, self._ours.sign(parts), *parts]
+        await self._sockets[CHANNELS.index("iopub")].send_multipart(frames)  # pyright: ignore[reportUnknownMemberType] - zmq's
+
     async def aclose(self) -> None:
         """Close the sockets and the connection."""
         for task in self._tasks:
@@ -102,6 +120,8 @@ class Relay:
             frames: list[bytes] = await self._sockets[number].recv_multipart()
             if name != _HEARTBEAT:
                 try:
+                    if name == "shell" and (header := execute_header(frames)) is not None:
+                        self._asked = header
                     frames = to_guest(frames, self._ours, self._theirs)
                 except ForgedMessageError as error:
                     _LOG.warning("a message for the kernel is left out: %s", error)

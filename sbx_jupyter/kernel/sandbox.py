@@ -4,84 +4,95 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import logging
 import secrets
-import shlex
 import signal
-import sys
-from importlib.resources import files
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
+from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.kernel.relay import Relay
+from sbx_jupyter.kernel.zygote import LOST, KernelZygote, is_own_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbx_jupyter.client.commands import CommandHandle
+    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.platform import PlatformClient
 
-_LOG: Final = logging.getLogger(__name__)
 LEASE: Final = 900
 """Seconds that the sandbox lives on after the process that started its kernel is gone."""
 _RENEWAL: Final = LEASE / 3
-_START_TIMEOUT: Final = 120.0
 _JOIN_TIMEOUT: Final = 30.0
 _END_TIMEOUT: Final = 3.0
-_ATTEMPTS: Final = 30
-_PAUSE: Final = 1.0
-_TAIL: Final = 2000
-_LOST: Final = 1
 _WITHOUT_PORTS: Final = "landlock"
+_KILLED: Final = 128 + signal.SIGKILL
 
 
-class _Said(msgspec.Struct):
-    """The first line of the guest."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where kernels run: sandboxes of a template on a deployment.
 
-    port: int | None = None
-    error: str = ""
+    ``modules`` are imported ahead in those that wait for a kernel.
+    """
+
+    config: ConnectionConfig
+    template: str
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Running:
+    """A kernel that was started."""
+
+    number: int
+    relay: Relay
 
 
 class KernelSandbox:
-    """One sandbox and, in it, at most one kernel at a time; use it on one event loop."""
+    """One sandbox and, in it, at most one kernel at a time; use it on the portal's loop."""
 
-    def __init__(self, sandbox: AsyncSandbox, *, is_ours: bool) -> None:
+    def __init__(self, sandbox: AsyncSandbox, zygote: KernelZygote, *, is_ours: bool) -> None:
         self.sandbox = sandbox
-        self.exit_code: int | None = None
-        """``None`` while the kernel runs."""
+        self.zygote = zygote
         self._is_ours = is_ours
-        self._relay: Relay | None = None
-        self._handle: CommandHandle | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._running: _Running | None = None
+        self._exit_code: int | None = LOST
+        self._dying: asyncio.Task[None] | None = None
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     @classmethod
-    async def open(
-        cls,
-        *,
-        sandbox_id: str | None,
-        template: str,
-        metadata: Mapping[str, str],
+    async def create(
+        cls, place: Place, metadata: Mapping[str, str], modules: Sequence[str] = ()
     ) -> KernelSandbox:
-        """Use the sandbox with this id, or create one, on the default connection.
+        """Create a sandbox, and start to import modules in it. Raises ``SbxError``."""
+        platform = Portal.current().platform(place.config)
+        await check_isolation(platform)
+        sandbox = await AsyncSandbox.create(
+            place.template, timeout=LEASE, metadata=metadata, platform=platform
+        )
+        try:
+            zygote = await KernelZygote.start(sandbox, modules)
+        except BaseException:
+            await sandbox.kill()
+            raise
+        return cls(sandbox, zygote, is_ours=True)
 
-        Raises ``SbxError``.
-        """
-        if sandbox_id:
-            sandbox = await AsyncSandbox.connect(sandbox_id)
-        else:
-            sandbox = await AsyncSandbox.create(template, timeout=LEASE, metadata=metadata)
-        opened = cls(sandbox, is_ours=not sandbox_id)
-        if (await sandbox.isolation() or {}).get("tier") == _WITHOUT_PORTS:
-            await opened.aclose()
-            raise UnavailableError(
-                "sandboxes on this machine have no ports (tier 'landlock'), which kernels need; "
-                "'jupyter sbx doctor' says what the machine lacks"
-            )
-        return opened
+    @classmethod
+    async def connect(cls, config: ConnectionConfig, sandbox_id: str) -> KernelSandbox:
+        """Use a sandbox that exists, which stays at the end. Raises ``SbxError``."""
+        platform = Portal.current().platform(config)
+        await check_isolation(platform)
+        sandbox = await AsyncSandbox.connect(sandbox_id, platform=platform)
+        return cls(sandbox, await KernelZygote.start(sandbox), is_ours=False)
+
+    @property
+    def exit_code(self) -> int | None:
+        """``None`` while the kernel runs."""
+        if self._running is not None and self._exit_code is None:
+            return self.zygote.exit_code(self._running.number)
+        return self._exit_code
 
     async def start(
         self, argv: Sequence[str], connection: dict[str, Any], envs: Mapping[str, str]
@@ -93,108 +104,81 @@ class KernelSandbox:
         key, token, name = (secrets.token_hex(24) for _ in range(3))
         folder = f"/tmp/.sbx-kernel-{name[:16]}"
         inside = connection | {"ip": f"{folder}/k", "transport": "ipc", "key": key}
-        inside = {k: v for k, v in inside.items() if not k.startswith("curve")}
-        await self.sandbox.commands.run(["mkdir", "-m", "700", folder])
-        await asyncio.gather(
-            self.sandbox.files.write(f"{folder}/connection.json", json.dumps(inside)),
-            self.sandbox.files.write(f"{folder}/token", token),
-            self.sandbox.files.write(f"{folder}/guest.py", _guest_source()),
-        )
-        self.exit_code = None
-        command = _command(
-            folder,
-            [part.replace("{connection_file}", f"{folder}/connection.json") for part in argv],
-        )
-        self._handle = await self.sandbox.commands.start(command, envs=envs, timeout=0)
-        port = await self._listening(self._handle)
-        ca_file = self.sandbox.platform.config.ca_file
-        self._relay = Relay(connection, key.encode(), ca_file)
-        self._relay.start(lambda: self.sandbox.port_address(port), token)
-        self._following = asyncio.get_running_loop().create_task(self._follow(self._handle))
-        await self._relay.joined(_JOIN_TIMEOUT)
+        program, *arguments = argv
+        request = {
+            "folder": folder,
+            "connection": {k: v for k, v in inside.items() if not k.startswith("curve")},
+            "token": token,
+            "argv": ["" if is_own_python(program) else program, *arguments],
+            "envs": dict(envs),
+        }
+        number, port = await self.zygote.start_kernel(request)
+        relay = Relay(connection, key.encode(), self.sandbox.platform.config.ca_file)
+        self._running, self._exit_code = _Running(number, relay), None
+        relay.start(lambda: self.sandbox.port_address(port), token)
+        self._dying = asyncio.get_running_loop().create_task(self._explain(number, relay))
+        await relay.joined(_JOIN_TIMEOUT)
 
     async def signal(self, number: int) -> None:
         """Send a signal to the kernel and all that it started."""
-        if self._relay is not None:
-            await self._relay.signal(number)
+        if self._running is not None:
+            await self._running.relay.signal(number)
 
     async def ended(self) -> int:
         """Wait for the end of the kernel and return its exit status."""
-        if self.exit_code is None and self._following is not None:
-            await asyncio.wait([self._following])
-        return _LOST if self.exit_code is None else self.exit_code
+        if self._running is not None and self._exit_code is None:
+            return await self.zygote.ended(self._running.number)
+        return LOST if self._exit_code is None else self._exit_code
 
     async def end_kernel(self) -> None:
         """Kill the kernel, leave the sandbox as it is, and close the sockets."""
-        await self.signal(signal.SIGKILL)
-        if self._following is not None:
-            # The guest ends after its kernel.
-            _, running = await asyncio.wait([self._following], timeout=_END_TIMEOUT)
-            if running and self._handle is not None:
-                with contextlib.suppress(SbxError):
-                    await self._handle.kill()
-            self._following.cancel()
-        if self.exit_code is None:
-            self.exit_code = _LOST
-        if self._relay is not None:
-            await self._relay.aclose()
-            self._relay = None
+        running, self._running = self._running, None
+        if running is None:
+            return
+        if self._dying is not None:
+            self._dying.cancel()
+        with contextlib.suppress(SbxError):
+            await running.relay.signal(signal.SIGKILL)
+        try:
+            async with asyncio.timeout(_END_TIMEOUT):
+                self._exit_code = await self.zygote.ended(running.number)
+        except TimeoutError:
+            self._exit_code = LOST
+            with contextlib.suppress(SbxError):
+                await self.zygote.kill(running.number)
+        await running.relay.aclose()
 
     async def aclose(self) -> None:
         """End the kernel, and the sandbox if it was created for it."""
         self._renewing.cancel()
-        await self.end_kernel()
-        if self._is_ours:
-            with contextlib.suppress(SbxError):
+        with contextlib.suppress(SbxError):
+            if self._is_ours:
+                # Everything in it ends at once, and nobody needs the exit status any more.
                 await self.sandbox.kill()
+        await self.end_kernel()
+        with contextlib.suppress(SbxError):
+            await self.zygote.aclose()
         await self.sandbox.aclose()
 
-    async def _listening(self, handle: CommandHandle) -> int:
-        """Wait for the guest's first line and return its port."""
-        line = ""
-        try:
-            async with asyncio.timeout(_START_TIMEOUT):
-                while "\n" not in line:
-                    if (output := await handle.receive()) is None:
-                        raise UnavailableError(
-                            f"the kernel ended at once: {handle.stderr[-_TAIL:]}"
-                        )
-                    line += output.text if output.kind == "stdout" else ""
-        except TimeoutError:
-            await handle.kill()
-            raise UnavailableError("the kernel does not start in its sandbox") from None
-        try:
-            said = msgspec.json.decode(line.partition("\n")[0], type=_Said)
-        except (msgspec.DecodeError, RecursionError):
-            said = _Said(error=line[:200])
-        if said.port is None:
-            raise UnavailableError(f"the kernel cannot run in its sandbox: {said.error[:_TAIL]}")
-        return said.port
+    async def _explain(self, number: int, relay: Relay) -> None:
+        """Say in the running cell why its kernel has ended."""
+        status = await self.zygote.ended(number)
+        await relay.say(f"\n[{await self._reason(status)}]\n")
 
-    async def _follow(self, handle: CommandHandle) -> None:
-        """Read on until the kernel ends; attach again when the connection is lost."""
-        for _ in range(_ATTEMPTS):
+    async def _reason(self, status: int) -> str:
+        if self.zygote.is_lost:
             try:
-                while (await handle.receive()) is not None:
-                    pass
-                self.exit_code = handle.exit_code
-                return
+                await self.sandbox.info()
             except SbxError as error:
-                _LOG.debug("the output of a sandboxed kernel broke off: %s", error)
-            await asyncio.sleep(_PAUSE)
-            try:
-                handle = await self.sandbox.commands.connect(handle.pid)
-            except SbxError as error:
-                _LOG.debug("a sandboxed kernel cannot be attached to: %s", error)
-                if not await self._is_alive():
-                    break
-        self.exit_code = _LOST
-
-    async def _is_alive(self) -> bool:
-        try:
-            return await self.sandbox.is_running()
-        except SbxError:
-            return True  # nobody answers; that says nothing about the sandbox
+                return f"The sandbox of this kernel has ended, and its files with it: {error}"
+            return "The connection to the sandbox of this kernel was lost"
+        if status == _KILLED:
+            return (
+                "The kernel was killed. Usually its sandbox ran out of memory: use less of it, "
+                "or a template with more"
+            )
+        how = f"by signal {status - 128}" if status > 128 else f"with status {status}"
+        return f"The kernel ended {how}; its sandbox and the files go on"
 
     async def _renew(self) -> None:
         """Keep the sandbox alive while this process lives."""
@@ -205,21 +189,12 @@ class KernelSandbox:
                     await self.sandbox.set_timeout(LEASE)
 
 
-def _guest_source() -> str:
-    return files("sbx_jupyter.kernel").joinpath("guest.py").read_text(encoding="utf-8")
-
-
-def _command(folder: str, argv: Sequence[str]) -> str:
-    """A shell command that runs the guest with the first Python that is there."""
-    first = argv[0]
-    programs = (
-        [sys.executable, "python3"] if first in ("python", "python3", sys.executable) else [first]
-    )
-    rest = shlex.join(argv[1:])
-    tries = [
-        f"command -v {shlex.quote(p)} >/dev/null && cd && exec {shlex.quote(p)} "
-        f"{folder}/guest.py {folder} {shlex.quote(p)} {rest}"
-        for p in programs
-    ]
-    missing = shlex.quote(json.dumps({"error": f"there is no {programs[-1]} in the sandbox"}))
-    return "; ".join([*tries, f"echo {missing}; exit 127"])
+async def check_isolation(platform: PlatformClient) -> None:
+    """Raise ``UnavailableError`` where kernels cannot run, before anything is created."""
+    described: dict[str, Any] = await platform.engine_info() or {}
+    isolation: dict[str, Any] = described.get("isolation", described)
+    if isolation.get("tier") == _WITHOUT_PORTS:
+        raise UnavailableError(
+            "sandboxes on this machine have no ports (tier 'landlock'), which kernels need; "
+            "'jupyter sbx doctor' says what the machine lacks"
+        )

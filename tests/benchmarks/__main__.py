@@ -11,6 +11,7 @@ from tests.benchmarks import (
     cycles,
     echo,
     hardening,
+    kernels,
     lifecycle,
     listing,
     snapshot,
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "chain": chain.run,
     "cycles": cycles.run,
     "hardening": hardening.run,
+    "kernels": kernels.run,
 }
 
 

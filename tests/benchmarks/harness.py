@@ -112,6 +112,11 @@ class EngineClient:
         self._key = {access.API_KEY_HEADER: api_key}
         self._threads = threading.local()
 
+    def environment(self) -> dict[str, str]:
+        """The variables with which other programs find this engine."""
+        key = self._key[access.API_KEY_HEADER]
+        return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url, "E2B_API_KEY": key}
+
     @property
     def _connection(self) -> RawConnection:
         """The connection of this thread."""

@@ -127,6 +127,20 @@ async def test_a_restart_keeps_the_files_and_forgets_the_variables(kernel: Runni
     assert await kernel.text("print(open('kept.txt').read(), 'x' in globals())") == "kept False"
 
 
+async def test_forks_have_random_numbers_of_their_own(kernel: Running):
+    code = "import random, numpy; print(random.random(), numpy.random.random())"
+    first = (await kernel.text(code)).split()
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+    second = (await kernel.text(code)).split()
+    assert len({*first, *second}) == 4
+
+
+async def test_a_kernel_sees_nothing_of_the_process_that_it_was_forked_from(kernel: Running):
+    code = "import sys; print(sys.argv[0], '/tmp' in sys.path, __name__)"
+    assert await kernel.text(code) == "ipykernel_launcher False __main__"
+
+
 async def test_an_interrupt_reaches_the_code(kernel: Running):
     code = "import time\nprint('on', flush=True)\ntime.sleep(60)"
     running = asyncio.create_task(kernel.run(code, timeout=50))
@@ -150,14 +164,40 @@ async def test_code_can_ask_for_input(kernel: Running):
 
 
 async def test_a_kernel_that_dies_is_noticed_and_can_be_restarted(kernel: Running):
-    kernel.client.execute("import os; os._exit(7)")
+    request = kernel.client.execute("import os; os._exit(7)")
     provisioner: Any = kernel.manager.provisioner
     await async_until(lambda: provisioner._sandbox.exit_code is not None)
     assert await provisioner.poll() == 7
+    assert "The kernel ended with status 7" in await said_below(kernel, request)
     assert not await kernel.manager.is_alive()
     await kernel.manager.restart_kernel(now=True)
     await kernel.client.wait_for_ready(timeout=60)
     assert await kernel.text("print(2)") == "2"
+
+
+async def said_below(kernel: Running, request: str) -> str:
+    """The next text below the cell of a request."""
+    while True:
+        message = await kernel.client.get_iopub_msg(timeout=30)
+        if message["parent_header"].get("msg_id") == request and message["msg_type"] == "stream":
+            return message["content"]["text"]
+
+
+async def test_a_kernel_that_is_killed_says_that_memory_is_the_usual_reason(kernel: Running):
+    request = kernel.client.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert "ran out of memory" in await said_below(kernel, request)
+
+
+async def test_the_end_of_the_sandbox_in_mid_cell_is_said(kernel: Running):
+    request = kernel.client.execute("import time; print('on', flush=True); time.sleep(60)")
+    assert "on" in await said_below(kernel, request)
+    sandbox = await AsyncSandbox.connect(kernel.sandbox_id)
+    await sandbox.kill()
+    await sandbox.aclose()
+    assert "has ended, and its files with it" in await said_below(kernel, request)
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+    assert await kernel.text("print(3)") == "3"
 
 
 async def test_what_the_kernel_sends_by_itself_is_kept_from_the_page(kernel: Running):
@@ -186,7 +226,7 @@ print("sent")
 """
     assert await kernel.text(code) == "sent"
     provisioner: Any = kernel.manager.provisioner
-    await async_until(lambda: provisioner._sandbox._relay.dropped >= 3)
+    await async_until(lambda: provisioner._sandbox._running.relay.dropped >= 3)
     assert await kernel.text("print(1)") == "1"
 
 
