@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the unit tests under Python 3.13, else 3.12, in an environment of its own: about two minutes.
+# Run the unit tests under Python 3.13, else 3.12, in an environment of its own: about three minutes.
 set -eu
 cd "$(dirname "$0")/.."
 

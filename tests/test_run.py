@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.run import FAILED, main
+from tests.conftest import collect_ignore
+from tests.run import FAILED, RUNS, main
+
+ROOT = Path(__file__).parents[1]
 
 SOUND = "def test_sound(): pass\n"
 BROKEN = "def test_broken(): assert False\n"
@@ -22,13 +25,13 @@ def test_flaky():
 
 @pytest.fixture
 def run_all(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch):
-    """Run two folders of tests as ``make test`` runs its three; returns exit code and output."""
+    """Run folders of tests as ``make test`` runs all of them; returns exit code and output."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-    def run_all(first: str, beside: str) -> tuple[int, list[str]]:
+    def run_all(first: str, beside: str, **more: str) -> tuple[int, list[str]]:
         arguments = {}
-        for name, source in (("first", first), ("beside", beside)):
+        for name, source in {"first": first, "beside": beside, **more}.items():
             folder = tmp_path / name
             folder.mkdir()
             (folder / f"test_{name}.py").write_text(source)
@@ -73,8 +76,41 @@ def test_what_fails_twice_fails_the_whole(run_all) -> None:
     ]
 
 
+def test_each_run_takes_the_place_of_one_that_is_over_and_prints_in_order(run_all) -> None:
+    """The first run is over only when the third has begun."""
+    waits = "from pathlib import Path\nfrom tests.waiting import until\n" + (
+        "def test_waits(): until((Path(__file__).parents[1] / '{}' / 'begun').exists)\n"
+    )
+    begins = (
+        "from pathlib import Path\ndef test_begins(): Path(__file__).with_name('begun').touch()\n"
+    )
+
+    code, lines = run_all(waits.format("later"), SOUND, later=begins, last=SOUND + FLAKY)
+
+    assert code == 0
+    assert lines[0] == "Running all tests: first, beside, later, last."
+    assert sum("passed" in line and " in " in line for line in lines) == 5
+    assert lines[-5:] == [
+        "first: Nothing needed a second try.",
+        "beside: Nothing needed a second try.",
+        "later: Nothing needed a second try.",
+        "last: Needed a second try:",
+        "  test_last.py::test_flaky: passed",
+    ]
+
+
+def test_every_test_belongs_to_one_run() -> None:
+    """The first run takes all folders but those of the others."""
+    apart = {folder for name, (folder, *_) in RUNS.items() if name != "others"}
+    ignored = {option.removeprefix("--ignore=") for option in RUNS["others"]}
+    ignored |= {f"tests/{name}" for name in collect_ignore}
+
+    assert apart | {"tests/programs"} == ignored
+    assert all((ROOT / folder).is_dir() for folder in ignored)
+
+
 def test_it_begins_with_what_it_runs_and_how_long_that_takes(run_all) -> None:
     _, lines = run_all(SOUND, SOUND)
 
     assert lines[0] == "Running all tests: first, beside."
-    assert "26 minutes on 2 cores" in lines[2]
+    assert "18 minutes on 2 cores" in lines[2]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(180)
 
-UID = 1001
+UID = 1004
 AS_USER = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
 PYTHON = "/usr/bin/python3"
 """That of these tests may lie where only root may go."""

@@ -17,7 +17,7 @@ from tests.engine_process import CHECKOUT
 
 SCRIPT = Path(__file__).with_name("as_ordinary_user.py")
 PYTHON = "/usr/bin/python3"
-UID = 1001
+UID = 1003
 
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0 or shutil.which("setpriv") is None or not Path(PYTHON).exists(),
@@ -33,6 +33,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("tier", ["auto", "landlock", "none"])
 def test_a_life_of_sandboxes_needs_no_root(home: Path, tier: str):
     paths = f"PYTHONPATH={CHECKOUT}:{sysconfig.get_path('purelib')}"
@@ -43,7 +44,7 @@ def test_a_life_of_sandboxes_needs_no_root(home: Path, tier: str):
         [*user, *environment, PYTHON, "-B", SCRIPT, str(home / "data"), tier],
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=170,
         cwd="/",
     )
 

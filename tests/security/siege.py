@@ -74,7 +74,7 @@ class Siege:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         path = connection_file_of(self.data)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not path.exists():
             if self.engine.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit((self.home / "engine.log").read_text())
@@ -84,11 +84,11 @@ class Siege:
         return ConnectionConfig(api_url=connection["url"], api_key=connection["api_key"])
 
     async def run(self) -> dict[str, Any]:
-        config = self.start_engine()
-        await self.around.open()
         async with contextlib.AsyncExitStack() as stack:
-            stack.callback(self.around.close)
             stack.callback(self.stop_engine)
+            config = self.start_engine()
+            await self.around.open()
+            stack.callback(self.around.close)
             self.platform = await stack.enter_async_context(PlatformClient(config))
             self.config = config
             sibling = await stack.enter_async_context(await self.create())

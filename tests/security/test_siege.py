@@ -79,7 +79,7 @@ def give_range(home: Path) -> str:
     accounts.write_text(
         Path("/etc/passwd").read_text() + f"sbxsiege:x:{UID}:{UID}::/nonexistent:/bin/sh\n"
     )
-    ranges.write_text("sbxsiege:100000:65536\n")
+    ranges.write_text("sbxsiege:200000:65536\n")
     setup = f"mount --bind {accounts} /etc/passwd"
     for name in ("subuid", "subgid"):
         Path("/etc", name).touch()

@@ -56,7 +56,7 @@ def give_range(home: Path) -> str:
     accounts, ranges = home / "passwd", home / "subuid"
     line = f"sbxbuilds:x:{UID}:{UID}::/nonexistent:/bin/sh\n"
     accounts.write_text(Path("/etc/passwd").read_text() + line)
-    ranges.write_text("sbxbuilds:100000:65536\n")
+    ranges.write_text("sbxbuilds:400000:65536\n")
     mounts = [f"mount --bind {accounts} /etc/passwd"]
     for name in ("subuid", "subgid"):
         Path("/etc", name).touch()
