@@ -18,6 +18,7 @@ import pytest
 
 from sbx_jupyter.client.bundled import find_engine
 from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,7 @@ class EngineProcess:
 
     @property
     def connection(self) -> ConnectionFile:
-        found = find_engine(self.data_dir)
-        assert found is not None, "the engine does not answer"
-        return found
+        return until(lambda: find_engine(self.data_dir), message="The engine did not answer")
 
     @property
     def connection_file(self) -> Path:

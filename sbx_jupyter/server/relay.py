@@ -44,7 +44,7 @@ class Relay:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self._socket.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="sbx-relay", daemon=True)
 
     @property
@@ -54,23 +54,27 @@ class Relay:
 
     def start(self) -> None:
         """Accept connections, in a thread."""
+        self._loop = asyncio.new_event_loop()  # here, so that ``stop`` finds it at any time
         self._thread.start()
 
     def stop(self) -> None:
         """Close every connection and the address; blocks for at most ``_STOP_SECONDS``."""
-        if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
+        if self._thread.is_alive() and self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(_STOP_SECONDS)
         self._socket.close()
 
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        with asyncio.Runner(loop_factory=self._own_loop) as runner:
+            runner.run(self._serve())
+
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None
+        return self._loop
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
         links: set[_Link] = set()
-        server = await self._loop.create_server(
+        server = await asyncio.get_running_loop().create_server(
             lambda: _Link(self._connect, links), sock=self._socket
         )
         try:

@@ -120,7 +120,7 @@ class BodyHandler(RequestHandler):
             return
         self.is_rejected = True
         self.body = bytearray()
-        self.write_whole(self.write_failure(error))
+        self.write_whole(self._failure(error))
         self._discard_timer = asyncio.get_running_loop().call_later(
             _MAX_DISCARD_SECONDS, self._stop_discarding
         )
@@ -146,11 +146,15 @@ class BodyHandler(RequestHandler):
             self.http1.close()
             return
         self.clear_for_failure()
-        if isinstance(error, HttpError) and error.status == 405:
-            self.set_header("Allow", ", ".join(self._verbs()))
-        payload = self.write_failure(error)
+        payload = self._failure(error)
         self.set_header("Content-Length", len(payload))
         self.finish(payload)
+
+    def _failure(self, error: SbxError) -> bytes:
+        """As ``write_failure``, and name the methods that are allowed where it is about them."""
+        if isinstance(error, HttpError) and error.status == 405:
+            self.set_header("Allow", ", ".join(self._verbs()))
+        return self.write_failure(error)
 
     def clear_for_failure(self) -> None:
         """Drop the headers and body of the response that failed."""
@@ -165,12 +169,20 @@ class BodyHandler(RequestHandler):
                 self.http1.close() if not self.is_rejected else self.finish()
             return
         raised = kwargs.get("exc_info", (None, None, None))[1]
+        error: SbxError
         if isinstance(raised, SbxError):
-            self.fail(raised)
+            error = raised
         elif isinstance(raised, HTTPError):
-            self.fail(HttpError(raised.status_code, _REASONS.get(status_code, "bad request")))
+            error = HttpError(raised.status_code, _REASONS.get(status_code, "bad request"))
         else:
-            self.fail(InternalError("internal error"))
+            error = InternalError("internal error")
+        if self.routed.has_ended:
+            self.fail(error)
+        else:
+            # Tornado found it in the headers, such as a method that no route has. It would close
+            # the connection after the answer, whose client would reuse it.
+            self.reject(error)
+            self.routed.when_ended = self._stop_discarding
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         if isinstance(value, SbxError | HTTPError | StreamClosedError):

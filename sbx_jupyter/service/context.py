@@ -13,7 +13,7 @@ from sbx_jupyter.service.counters import ConnectionLimits, Counters
 from sbx_jupyter.service.open_call_limits import OpenCallLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sbx_jupyter.engine.engine import Engine
     from sbx_jupyter.protocol.access import Route
@@ -66,3 +66,8 @@ class RoutedRequest(HTTPServerRequest):
     """The most bytes of body that are forwarded; ``None`` for any number."""
 
     request_id: str = ""
+
+    when_ended: Callable[[], None] | None = None
+    """Called when the whole body has arrived."""
+
+    has_ended: bool = False

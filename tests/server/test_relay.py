@@ -44,6 +44,15 @@ def connect(relay):
     return socket.create_connection(("127.0.0.1", port), timeout=30)
 
 
+def test_one_that_is_stopped_at_once_has_ended(listener):
+    for _ in range(50):
+        made = Relay(lambda fresh: listener.getsockname(), log=logging.getLogger("relay"))
+        made.start()
+        made.stop()
+
+        assert "sbx-relay" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_bytes_pass_both_ways_and_the_end_of_requests_is_passed_on(relay, listener):
     with connect(relay) as client:
         client.sendall(b"question")

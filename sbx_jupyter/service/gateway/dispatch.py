@@ -104,6 +104,7 @@ class _DispatchDelegate(HTTPMessageDelegate):
         self._server_conn = server_conn
         self._request_conn = request_conn
         self._target: HTTPMessageDelegate | None = None
+        self._request: RoutedRequest | None = None
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -116,6 +117,7 @@ class _DispatchDelegate(HTTPMessageDelegate):
             headers=headers,
         )
         request.request_id = new_request_id()
+        self._request = request
         # tornado switches Nagle's algorithm back on after each answer; with it, the second small
         # piece of a stream would wait for the client's delayed acknowledgement of the first.
         stream = cast("HTTP1Connection", self._request_conn).stream
@@ -130,7 +132,11 @@ class _DispatchDelegate(HTTPMessageDelegate):
 
     def finish(self) -> None:
         assert self._target is not None
+        assert self._request is not None
+        self._request.has_ended = True
         self._target.finish()
+        if self._request.when_ended is not None:
+            self._request.when_ended()
 
     def on_connection_close(self) -> None:
         if self._target is not None:

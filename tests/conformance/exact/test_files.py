@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import http.client
 import time
 from email.utils import formatdate
 from typing import Any
 
+import httpx
 import pytest
 
 from .wire import Wire
@@ -274,6 +277,24 @@ def test_a_wrong_verb_is_told_the_right_ones(
 
     assert answer.status_code == 405
     assert set(answer.headers["allow"].split(", ")) == allowed
+
+
+def test_the_connection_outlives_an_answer_that_comes_before_the_body(wire: Wire) -> None:
+    connection = http.client.HTTPConnection(httpx.URL(wire.url).netloc.decode(), timeout=20)
+    with contextlib.closing(connection):
+        connection.putrequest("BREW", "/files")
+        for name, value in {**wire.headers, "Content-Length": "4"}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        with connection.getresponse() as answer:
+            assert answer.status == 405
+            answer.read()
+        assert not answer.will_close
+        connection.send(b"body")
+
+        connection.request("GET", "/health", headers=wire.headers)
+
+        assert connection.getresponse().status == 204
 
 
 @pytest.mark.parametrize(
