@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.cli.calls import call_deployment
 from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
+from sbx_jupyter.display.text import one_line
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from sbx_jupyter.cli.parsers import Commands
     from sbx_jupyter.client.platform import PlatformClient
     from sbx_jupyter.protocol.platform import ListedSandbox, SandboxLogEntry
+
+
+_LONGEST_LINE: Final = 10_000
+"""Characters of one entry of a log that are printed."""
 
 
 def add_to(commands: Commands) -> None:
@@ -133,7 +138,8 @@ def print_logs(options: argparse.Namespace) -> int:
 
     for entry in call_deployment(resolve(options), work):
         fields = "".join(f" {name}={value}" for name, value in entry.fields.items())
-        print(f"{entry.timestamp:%Y-%m-%d %H:%M:%S} {entry.level:5} {entry.message}{fields}")
+        text = one_line(f"{entry.message}{fields}", _LONGEST_LINE)
+        print(f"{entry.timestamp:%Y-%m-%d %H:%M:%S} {entry.level:5} {text}")
     return 0
 
 

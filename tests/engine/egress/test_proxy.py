@@ -114,6 +114,17 @@ async def test_socks_to_a_private_address_is_refused(running_proxy) -> None:
     assert answer[1] == 2
 
 
+@pytest.mark.parametrize("name", [b"\x1b[2J\r\nforged line", b"a\x1bc.example", b"\xff", b"a b"])
+async def test_what_is_no_name_is_refused_and_reaches_no_log(running_proxy, name) -> None:
+    answer, _, writer = await socks(
+        running_proxy, b"\x05\x01\x00\x03" + bytes([len(name)]) + name + (80).to_bytes(2)
+    )
+    writer.close()
+
+    assert answer[1] == 8
+    assert running_proxy.refusals == []
+
+
 async def test_a_name_that_leads_to_a_private_address_is_refused(serve) -> None:
     from sbx_jupyter.engine.egress.policy import EgressPolicy
     from sbx_jupyter.engine.egress.proxy.dialer import Dialer
@@ -135,6 +146,8 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(serve) -> None:
         b"CONNECT : HTTP/1.1",
         b"nonsense",
         b"GET http://\xff/ HTTP/1.1",
+        b"GET http://a\x1bc/ HTTP/1.1",
+        b"CONNECT a\x1bc.example:443 HTTP/1.1",
     ],
 )
 async def test_other_requests_get_400(running_proxy, request_line) -> None:

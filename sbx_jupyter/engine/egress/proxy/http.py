@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from sbx_jupyter.engine.egress.proxy.protocol import is_host
 from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT, relay
 from sbx_jupyter.errors import (
     DeadlineExceededError,
@@ -79,6 +80,8 @@ def _split_target(method: bytes, target: bytes) -> tuple[str, int]:
         raise InvalidArgumentError("the target is not a host and port") from error
     if not parts.hostname or (method != b"CONNECT" and parts.scheme != "http"):
         raise InvalidArgumentError("the target is not an http URL; use CONNECT for others")
+    if not is_host(parts.hostname):
+        raise InvalidArgumentError("the target is not a host and port")
     return parts.hostname, port
 
 

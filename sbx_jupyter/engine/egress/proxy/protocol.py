@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.policy import Address
     from sbx_jupyter.engine.egress.proxy.dialer import Dialer
+
+_LONGEST_NAME: Final = 253
+"""Of the domain name system."""
 
 
 class Proxy(Protocol):
@@ -21,3 +24,8 @@ class Proxy(Protocol):
     def tunnel_opened(self, name: str | None, address: Address) -> None:
         """Record the target of the current task's connection, so that new rules can close it."""
         ...
+
+
+def is_host(text: str) -> bool:
+    """Whether a target may be a host: only such names are looked up, and shown in logs."""
+    return 0 < len(text) <= _LONGEST_NAME and all("!" <= letter <= "~" for letter in text)

@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.egress.proxy.protocol import is_host
 from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT, relay
 from sbx_jupyter.errors import DeadlineExceededError, PermissionDeniedError, SbxError
 
@@ -65,6 +66,9 @@ async def _read_request(inside: Stream) -> tuple[str, int] | None:
         _answer(writer, _ADDRESS_UNKNOWN)
         return None
     port = int.from_bytes(await reader.readexactly(2))
+    if not is_host(host):
+        _answer(writer, _ADDRESS_UNKNOWN)
+        return None
     if command != _CONNECT:
         _answer(writer, _COMMAND_UNKNOWN)
         return None
