@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 START_PATIENCE = 30.0
 STOP_PATIENCE = 20.0
 CHECKOUT = Path(__file__).resolve().parents[1]
+USER_ID = os.environ.get("SBX_TEST_USER_ID") or None
+"""Who serves clients in place of root: an id, or -1 for one of the engine's own."""
 
 
 @dataclass
@@ -66,6 +68,11 @@ class EngineProcess:
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
+    @property
+    def is_separate(self) -> bool:
+        """Whether it serves clients as a user of its own and has a helper of root."""
+        return os.geteuid() == 0 and os.stat(f"/proc/{self.pid}/task").st_uid != 0
+
     def resident_mb(self) -> float:
         """The resident memory of the process in MiB."""
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -80,7 +87,10 @@ class EngineProcess:
         """Start the engine without waiting until it answers."""
         command = [self.python, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"]
         command += ["--data-dir", str(self.data_dir)]
-        command += ["--connection-file", str(connection_file_of(self.data_dir)), *self.options]
+        command += ["--connection-file", str(connection_file_of(self.data_dir))]
+        if USER_ID is not None and not any("user_id=" in option for option in self.options):
+            command.append(f"--SbxEngine.user_id={USER_ID}")
+        command += self.options
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*self.prefix, *command],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation import limits
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
-from sbx_jupyter.isolation.privileged.remote_fence import AnyFence, RemoteFence
+from sbx_jupyter.isolation.privileged.remote_fence import RemoteFence
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.storage.forks import Forks
     from sbx_jupyter.engine.storage.service import Storage
     from sbx_jupyter.engine.storage.snapshots import Snapshots
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.isolation.privileged.supervisor import Supervisor
     from sbx_jupyter.isolation.tiers import IsolationReport
 
@@ -84,6 +86,15 @@ class Engine:
         self.meters = Meters()
         self._components: Components | None = None
         self._exit = contextlib.AsyncExitStack()
+        self._remote: RemoteFence | None = None
+
+    @property
+    def served_by(self) -> str:
+        """Who serves clients: ``separate``, a user without privileges that root became; ``root``;
+        or ``user``, the ordinary one who started the engine."""
+        if self._helped is not None:
+            return "separate"
+        return "root" if os.geteuid() == 0 else "user"
 
     async def start(self) -> None:
         """Lock the data directory, recover the stored sandboxes, and start all components.
@@ -97,13 +108,12 @@ class Engine:
             await self._start()
         except BaseException as error:
             await self._exit.aclose()
-            if (
-                self._helped is not None
-                or not is_no_space(error)
-                or not await asyncio.to_thread(reserve.release)
-            ):
+            if not is_no_space(error) or not await asyncio.to_thread(reserve.release):
+                await self._leave_helper()
                 raise
             _log.warning("the disk is full; starting on the space that was kept for that")
+            if self._remote is not None:
+                await self._remote.restart()
             await self._start_or_close()
             return
         await asyncio.to_thread(reserve.fill)
@@ -113,11 +123,23 @@ class Engine:
             await self._start()
         except BaseException:
             await self._exit.aclose()
+            await self._leave_helper()
             raise
+
+    async def _leave_helper(self) -> None:
+        """End the helper, if there is one, and release the directory that was opened for it."""
+        remote, self._remote = self._remote, None
+        if remote is not None:
+            await remote.stop()
+        if self._helped is not None:
+            self._helped.data_dir.close()
 
     async def _start(self) -> None:
         data_dir = self._open_data_dir()
-        self._exit.callback(data_dir.close)
+        remote = self._remote
+        if remote is None and self._helped is not None:
+            connection = HelperConnection(self._helped.supervisor)
+            remote = self._remote = RemoteFence(data_dir.path, connection)
         reached("recovery.locked")
         manifests = await asyncio.to_thread(Manifests.open, data_dir)
         store = Store(
@@ -127,10 +149,14 @@ class Engine:
         )
         await store.open(beside=await asyncio.to_thread(data_dir.describe_contents))
         self._exit.push_async_callback(store.close)
-        quarantine = Quarantine(data_dir.path)
+        quarantine = Quarantine(data_dir.path, None if remote is None else remote.stored)
         await asyncio.to_thread(reconcile, store, manifests, data_dir, quarantine)
-        fence = await self._open_fence(data_dir)
-        self._exit.push_async_callback(fence.stop)
+        if remote is None:
+            fence = await self._open_fence(data_dir)
+            self._exit.push_async_callback(fence.stop)
+        else:
+            fence = remote
+            self.report, self.tier = await remote.open()
         self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
         self.network = network_of(self.tier, self.config.network)
         kept = Kept(data_dir, store, manifests, quarantine)
@@ -143,17 +169,10 @@ class Engine:
             return self._helped.data_dir
         data_dir = DataDir(self.config.data_dir)
         data_dir.open()
+        self._exit.callback(data_dir.close)
         return data_dir
 
-    async def _open_fence(self, data_dir: DataDir) -> AnyFence:
-        if self._helped is not None:
-            remote = RemoteFence(data_dir.path, HelperConnection(self._helped.supervisor))
-            try:
-                self.report, self.tier = await remote.open()
-            except BaseException:
-                await remote.stop()
-                raise
-            return remote
+    async def _open_fence(self, data_dir: DataDir) -> Fence:
         report = await asyncio.to_thread(detect, data_dir.path, self.config.host_ids)
         self.tier = choose(report, self.config.isolation)
         self.report = of_tier(report, self.tier)
@@ -213,6 +232,7 @@ class Engine:
             await shut_down(components, kill_sandboxes=kill_sandboxes)
         finally:
             await self._exit.aclose()
+            await self._leave_helper()
 
     @property
     def sandboxes(self) -> Sandboxes:

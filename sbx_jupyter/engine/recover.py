@@ -90,6 +90,7 @@ class _Recovery:
         self._report = Report()
         self._key = self._open_key()
         self._manifests = Manifests(data_dir, self._key)
+        self._manifests.gather()
         self._salvage = self._find_salvage()
         self._rows: dict[tuple[str, str], Row] = {}
         self._rebuilt: Counter[str] = Counter()

@@ -62,7 +62,7 @@ def give_up_privileges(settings: Separation) -> Helped | None:
         return None
     data_dir = DataDir(settings.data_dir)
     is_done = account.is_taken_over(data_dir.path, settings.owner)
-    data_dir.open()
+    data_dir.open(keeps_owners=is_done)
     account.take_over(data_dir.path, settings.owner, is_done=is_done)
     # While this process is alone in its group, which can then hand controllers down.
     control_groups_of(data_dir.path, settings.cpu_weight).prepare()

@@ -56,12 +56,19 @@ def census(engine: int) -> dict[str, int]:
 
 
 def zygote_of(engine: int) -> int:
-    """The oldest zygote below an engine, which may be a child of its helper."""
-    return min(pid for pid in processes_below(engine) if _is_zygote(pid))
+    """The zygote below an engine, which may be a child of its helper.
+
+    Sandboxes are its forks and look the same, but come after it here, whatever their numbers.
+    Raises ``ValueError`` while there is none.
+    """
+    found = next((pid for pid in processes_below(engine) if _is_zygote(pid)), None)
+    if found is None:
+        raise ValueError(f"the engine {engine} has no zygote")
+    return found
 
 
 def processes_below(pid: int) -> list[int]:
-    """The children of a process, theirs, and so on."""
+    """The children of a process, theirs, and so on; each one before its own."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):

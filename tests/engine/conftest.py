@@ -14,6 +14,7 @@ import pytest
 
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import NotFoundError
+from tests.helped import engine_of
 
 MakeEngine = Callable[..., Awaitable[Engine]]
 
@@ -34,7 +35,7 @@ async def make_engine(data_dir: Path) -> AsyncIterator[MakeEngine]:
     made: list[Engine] = []
 
     async def make(**config) -> Engine:
-        engine = Engine(EngineConfig(data_dir, **{"pool_size": 0, **config}))
+        engine = engine_of(EngineConfig(data_dir, **{"pool_size": 0, **config}))
         await engine.start()
         made.append(engine)
         return engine

@@ -29,7 +29,9 @@ def fast_disk() -> str:
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     folder = Path(tempfile.mkdtemp(prefix="sbx-faults-", dir=fast_disk()))
+    folder.chmod(0o755)
     (folder / "faults").mkdir()
+    (folder / "faults").chmod(0o777)  # an engine with a user of its own writes there too
     (folder / "data").mkdir()
     engine = EngineProcess(
         folder / "data",

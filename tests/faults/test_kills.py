@@ -15,6 +15,7 @@ import pytest
 
 from tests.faults.witnesses import Witnesses
 from tests.faults.world import World, children_of
+from tests.isolation.privileged.conftest import helper_of
 from tests.waiting import until_equal
 
 ROUNDS = int(os.environ.get("SBX_KILL_ROUNDS", "20"))
@@ -86,7 +87,11 @@ def test_no_kill_of_a_helper_leaks_or_hangs(world: World, witnesses: Witnesses):
 
 
 def kill_one(world: World, witnesses: Witnesses, chance: random.Random) -> None:
-    """Kill the zygote or one of its children, such as a worker or a sandbox that is being made."""
+    """Kill the zygote, one of its children, such as a sandbox that is being made, or the helper."""
+    if world.engine.is_separate and chance.random() < 0.3:
+        with contextlib.suppress(ProcessLookupError):  # the next one is not there yet
+            os.kill(helper_of(world.engine.data_dir), signal.SIGKILL)
+        return
     with contextlib.suppress(AssertionError, OSError, ValueError, IndexError):
         zygote = world.zygote()
         spared = {pid for pids in world.caged(witnesses.sandbox_ids).values() for pid in pids}

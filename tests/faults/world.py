@@ -139,25 +139,43 @@ class World:
         everyone = [*others, *(pid for pids in caged.values() for pid in pids)]
         found = {
             "sandboxes with processes": (set(caged), alive),
-            "processes beside engine and zygote": (len(others), 2),
-            "mount namespaces": (len(_namespaces(everyone)), len(alive) + 2),
+            "processes of the engine": (len(others), 4 if self.engine.is_separate else 2),
+            "mount namespaces": (len(_namespaces(everyone)), len(alive) + 1 + self._views()),
             "mounts": (_mounts(data), []),
             "control groups": (self.groups(), alive),
             "writable layers": (layers, ids),
             "run directories": (_names(data / "run") - ids, set()),
             "cages": (_names(data / "cages"), alive),
-            "volumes": (_names(data / "volumes"), volumes | {f"{v}.manifest" for v in volumes}),
+            "volumes": (_names(data / "volumes"), self._with_manifests(volumes)),
             "removed volumes": (_names(data / "volumes-removed"), set()),
             "stock layers": (len(_names(data / "stock")), 1),
-            "layers": (
-                _names(data / "layers"),
-                {name for root in self._named_layers() for name in (root, f"{root}.manifest")},
-            ),
+            "layers": (_names(data / "layers"), self._with_manifests(self._named_layers())),
+            "manifests apart": (_names(data / "manifests-apart"), self._apart(volumes)),
             "records": (_names(data / "manifests"), self._recorded()),
             "quarantine": (_names(data / "quarantine"), set()),
             "merged layers": (self._idle_merges(), set()),
         }
         return {what: pair for what, pair in found.items() if pair[0] != pair[1]}
+
+    def _views(self) -> int:
+        """How many mount namespaces the engine and its helper have together."""
+        return len(_namespaces([os.getpid(), self.engine.pid]))
+
+    def _with_manifests(self, trees: set[str]) -> set[str]:
+        """The entries of a folder of trees: those that have a manifest beside them have two."""
+        if self.engine.is_separate:
+            return trees
+        return {name for tree in trees for name in (tree, f"{tree}.manifest")}
+
+    def _apart(self, volumes: set[str]) -> set[str]:
+        """The manifests that an engine with a user of its own keeps in a folder of its own."""
+        if not self.engine.is_separate:
+            return set()
+        return {
+            *(f"volumes:{name}" for name in volumes),
+            *(f"layers:{name}" for name in self._named_layers()),
+            *(f"sandboxes:{name}" for name in _names(self.engine.data_dir / "sandboxes")),
+        }
 
     def assert_no_leak(self) -> None:
         """Cleaning up goes on in the background, for a moment."""

@@ -29,6 +29,7 @@ from tests.engine.conftest import FAST_DISK
 from tests.engine.live.running import bash, listen
 from tests.engine.living import create, messages, run
 from tests.engine.storage.test_storage import missing
+from tests.helped import engine_of
 from tests.security import holding
 from tests.waiting import async_until
 
@@ -63,7 +64,7 @@ class Tried:
 @contextlib.asynccontextmanager
 async def running(data_dir: Path, disk_mb: int = DISK_MB) -> AsyncIterator[Engine]:
     sizes = Limits(MEMORY_MB, 1, 200, disk_mb, 1024)
-    engine = Engine(
+    engine = engine_of(
         EngineConfig(data_dir, pool_size=0, default_limits=sizes, volume_size_mb=DISK_MB)
     )
     await engine.start()

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
+from sbx_jupyter.isolation.privileged import account
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _HIDDEN = "."
-_WRITABLE = re.compile(leftovers.SANDBOX_ID.pattern + r"(\.[0-9a-f]{32})?")
+WRITABLE = re.compile(leftovers.SANDBOX_ID.pattern + r"(\.[0-9a-f]{32})?")
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
@@ -104,7 +105,7 @@ class DataDir:
 
     def sandbox_directories(self) -> list[str]:
         """The names of the directories that hold writable layers; blocking."""
-        return leftovers.directories(self.sandboxes, _WRITABLE, is_logged=False)
+        return leftovers.directories(self.sandboxes, WRITABLE, is_logged=False)
 
     def layer_directories(self) -> list[str]:
         """The names of the layers as rows have them; blocking."""
@@ -129,12 +130,14 @@ class DataDir:
 
     def found_sandboxes(self) -> set[str]:
         """The ids of all sandboxes that have a directory here; blocking."""
-        layers = leftovers.directories(self.sandboxes, _WRITABLE)
+        layers = leftovers.directories(self.sandboxes, WRITABLE)
         run = leftovers.directories(self.path / "run", leftovers.SANDBOX_ID)
         return {*(name.partition(_HIDDEN)[0] for name in layers), *run}
 
-    def open(self) -> None:
+    def open(self, *, keeps_owners: bool = False) -> None:
         """Make the directory and lock it; others lose their permissions to it.
+
+        What an engine with a user of its own left becomes root's again, unless ``keeps_owners``.
 
         Raises ``FailedPreconditionError`` with the pid of the other engine when one has locked it,
         or when the directory belongs to another user,
@@ -143,18 +146,8 @@ class DataDir:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_owner()
-            self.path.chmod(0o700)
-            for below in (
-                self.sandboxes,
-                self.layers,
-                self.path / "run",
-                self.history,
-                self.manifests,
-            ):
-                below.mkdir(mode=0o700, exist_ok=True)
-            for below in (self.sandboxes, self.layers, self.path / "run"):
-                set_top_directory_flag(below)
-            lock = os.open(self.path / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(self.path / "engine.lock", flags, 0o600)
         except OSError as error:
             raise translate(error, f"making the data directory {self.path}") from error
         try:
@@ -165,11 +158,27 @@ class DataDir:
             raise FailedPreconditionError(
                 f"the data directory {self.path} is in use by another engine, pid {owner}"
             ) from error
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        try:
+            self._prepare(keeps_owners=keeps_owners)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(lock)
+            raise translate(error, f"making the data directory {self.path}") from error
         self._lock = lock
         # They keep their names even when the key that they were derived from is lost.
         self._known = {name.partition(_HIDDEN)[0]: name for name in self.sandbox_directories()}
+
+    def _prepare(self, *, keeps_owners: bool) -> None:
+        """Make what is missing; the lock is held."""
+        if not keeps_owners:
+            account.take_back(self.path)
+            self.path.chmod(0o700)
+        run = self.path / "run"
+        for below in (self.sandboxes, self.layers, run, self.history, self.manifests):
+            below.mkdir(mode=0o700, exist_ok=True)
+        for below in (self.sandboxes, self.layers, run):
+            set_top_directory_flag(below)
 
     def _check_owner(self) -> None:
         """Refuse the directory of another user, who could change what is in it at any time."""
@@ -202,7 +211,7 @@ def set_top_directory_flag(directory: Path) -> None:
     subdirectories as unrelated to each other. Other file systems have neither the flag nor the
     search; their error is ignored.
     """
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):
             flags = _FLAGS.unpack(fcntl.ioctl(fd, _GET_FLAGS, bytes(_FLAGS.size)))[0]

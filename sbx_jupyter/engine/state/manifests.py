@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.database import KEYS, key_of
+from sbx_jupyter.engine.state.datadir import WRITABLE
 from sbx_jupyter.engine.state.integrity import checksum
 from sbx_jupyter.engine.state.keys import SECRETS_KEY, load_or_make_key
 from sbx_jupyter.engine.state.rows import (
@@ -52,6 +53,9 @@ _IS_DRAFT: Final = re.compile(rf"({leftovers.UUID.pattern}\.manifest|[a-z]+-[\w-
 _MOST_BYTES: Final = 16 << 20
 _NONCE_BYTES: Final = 12
 _LAYER: Final = re.compile(rf"layers/({leftovers.UUID.pattern})(/upper)?")
+_TREE: Final = re.compile(
+    rf"(layers|volumes)/{leftovers.UUID.pattern}|sandboxes/{WRITABLE.pattern}"
+)
 LAYERS: Final = "layers"
 """The kind of a layer's manifest, which has no row unless it is of an image."""
 
@@ -128,7 +132,26 @@ class Manifests:
     @classmethod
     def open(cls, data_dir: DataDir) -> Manifests:
         """Those of a data directory, with its key; raises ``DataLossError``, ``OSError``."""
-        return cls(data_dir, load_or_make_key(data_dir.path / SECRETS_KEY, Fernet.generate_key))
+        found = cls(data_dir, load_or_make_key(data_dir.path / SECRETS_KEY, Fernet.generate_key))
+        found.gather()
+        return found
+
+    def gather(self) -> None:
+        """Put those that were kept apart beside their trees, where this engine can; blocking.
+
+        Raises ``OSError``.
+        """
+        if self._is_apart:
+            return
+        for path in self._data_dir.manifests_apart.glob("*:*"):
+            directory = path.name.replace(":", "/")
+            if path.is_symlink() or not _TREE.fullmatch(directory):
+                continue
+            tree = self._folder / directory
+            if directory.startswith("sandboxes/") and tree.is_dir():
+                path.rename(tree / _IN_SANDBOX)
+            elif tree.is_dir():
+                path.rename(tree.with_name(f"{tree.name}{_SUFFIX}"))
 
     # Writing
 

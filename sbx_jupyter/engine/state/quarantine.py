@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
-from sbx_jupyter.engine.state.rows import now
-from sbx_jupyter.errors import FailedPreconditionError
+from sbx_jupyter.isolation.stored import setting_aside
 from sbx_jupyter.protocol.disk import QuarantineUse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _log = logging.getLogger(__name__)
@@ -21,11 +20,15 @@ _log = logging.getLogger(__name__)
 RETENTION: Final = dt.timedelta(days=30)
 """What is older is removed at the next start."""
 
-_STAMP: Final = "%Y%m%dT%H%M%SZ"
-_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(sandbox|volume|layer|record|store)-(.+)")
-_CONTENT: Final = "content"
-_REASON: Final = "reason"
-_MOST_NAMES: Final = 1000
+_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(sandbox|volume|layer|record|store)-([\w:-]+(\.\d+)?)")
+
+
+class Mover(Protocol):
+    """Moves trees that only root may move; its method blocks."""
+
+    def set_aside(self, name: str, kind: str, reason: str) -> str:
+        """Move a tree of the data directory; returns the entry. Raises ``OSError``."""
+        ...
 
 
 class Entry(NamedTuple):
@@ -53,57 +56,59 @@ class Entry(NamedTuple):
     @property
     def content(self) -> Path:
         """What was set aside, under a name of its own."""
-        return self.folder / _CONTENT
+        return self.folder / setting_aside.CONTENT
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is of an engine with a user of its own, and not of its helper."""
+        return self.folder.parent.name == setting_aside.APART
 
 
 class Quarantine:
-    """The directory ``quarantine`` of a data directory."""
+    """The directory ``quarantine`` of a data directory.
 
-    def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "quarantine"
+    An engine with a user of its own keeps its files in ``quarantine-apart``.
+    """
+
+    def __init__(self, data_dir: Path, mover: Mover | None = None) -> None:
+        """``mover`` is there where only root may move trees."""
+        self._data_dir = data_dir
+        self._mover = mover
         self.pending: dict[Path, str] = {}
         """Sandboxes that are set aside once their processes have ended, with the reasons."""
 
-    def add(self, path: Path, kind: str, reason: str) -> Entry:
-        """Move something here; blocking.
-
-        Raises ``OSError``, and ``FailedPreconditionError`` where only root may move it.
-        """
-        if not os.access(path.parent, os.W_OK):
-            raise FailedPreconditionError(
-                f"{path} belongs to no row and has to be set aside, for which the engine must be"
-                " started once as root, with --SbxEngine.user_id=0"
+    def add(self, path: Path, kind: str, reason: str) -> None:
+        """Move something here; blocking. Raises ``OSError`` and ``SbxError``."""
+        if self._mover is None:
+            folder = setting_aside.set_aside(
+                path, self._data_dir / setting_aside.FOLDER, kind, reason
             )
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        at = now().replace(microsecond=0)
-        name = path.name.partition(".")[0]
-        for number in range(_MOST_NAMES):
-            suffix = f".{number}" if number else ""
-            folder = self._folder / f"{at.strftime(_STAMP)}-{kind}-{name}{suffix}"
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
-                break
+        elif os.access(path.parent, os.W_OK) and path.lstat().st_uid == os.geteuid():
+            folder = setting_aside.set_aside(
+                path, self._data_dir / setting_aside.APART, kind, reason
+            )
         else:
-            raise OSError(f"{self._folder} has too many entries of {name}")
-        (folder / _REASON).write_text(f"{reason}\n")
-        path.rename(folder / _CONTENT)
+            name = str(path.relative_to(self._data_dir))
+            folder = self._data_dir / self._mover.set_aside(name, kind, reason)
         _log.error("%s is set aside in %s: %s", path, folder, reason)
-        return Entry(folder, kind, name, at, reason)
 
     def entries(self) -> list[Entry]:
         """What is here, oldest first; blocking."""
-        if not self._folder.is_dir():
-            return []
-        found: list[Entry] = []
-        for folder in sorted(self._folder.iterdir()):
-            if match := _NAME.fullmatch(folder.name):
-                since = dt.datetime.strptime(match[1], _STAMP).replace(tzinfo=dt.UTC)
-                found.append(Entry(folder, match[2], match[3], since, _reason(folder)))
-        return found
+        return sorted(self._entries(), key=lambda entry: (entry.since, entry.folder.name))
+
+    def _entries(self) -> Iterator[Entry]:
+        for parent in (setting_aside.FOLDER, setting_aside.APART):
+            found = self._data_dir / parent
+            for folder in found.iterdir() if found.is_dir() else ():
+                match = _NAME.fullmatch(folder.name)
+                if match is None or folder.is_symlink():
+                    continue
+                since = dt.datetime.strptime(match[1], setting_aside.STAMP).replace(tzinfo=dt.UTC)
+                yield Entry(folder, match[2], match[3], since, _reason(folder))
 
 
 def _reason(folder: Path) -> str:
     try:
-        return (folder / _REASON).read_text(errors="replace").strip()
+        return (folder / setting_aside.REASON).read_text(errors="replace").strip()
     except OSError:
         return ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.state.rows import now
+from sbx_jupyter.engine.storage import quarantined
 from sbx_jupyter.engine.storage.layer_stacks import with_merges
 from sbx_jupyter.engine.storage.layers import Size
 from sbx_jupyter.engine.templates.references import full_name
@@ -49,6 +50,7 @@ _MEASURED_APART: Final = frozenset(
         "uploads",
         "run",
         "quarantine",
+        "quarantine-apart",
     }
 )
 
@@ -172,9 +174,9 @@ class DiskReporter:
         trees += [self._folder / "volumes" / volume_id for volume_id in volumes]
         trees.append(self._folder / "stock")
         entries = await asyncio.to_thread(self._context.quarantine.entries)
-        trees += [entry.folder for entry in entries]
         measured = await self._fence.tree_operations.measure_all(trees)
         found = [0 if size is None else size[0] for size in measured]
+        set_aside = await quarantined.sizes(entries, self._fence.tree_operations)
         blobs, uploads, other = await asyncio.to_thread(self._walk)
         return _OtherUse(
             written=dict(zip(sandboxes, found, strict=False)),
@@ -182,10 +184,7 @@ class DiskReporter:
             stock=found[len(sandboxes) + len(volumes)],
             blobs=blobs,
             uploads=uploads,
-            quarantine=[
-                entry.to_use(size)
-                for entry, size in zip(entries, found[-len(entries) :], strict=False)
-            ],
+            quarantine=[entry.to_use(size) for entry, size in zip(entries, set_aside, strict=True)],
             other=other,
         )
 

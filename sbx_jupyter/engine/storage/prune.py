@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.engine.state.quarantine import RETENTION
 from sbx_jupyter.engine.state.rows import ImageRow, Row, StepRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.storage import quarantined
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.disk import PruneAnswer, Pruned, PruneRequest
@@ -130,11 +131,10 @@ class Pruner:
     async def _quarantine(self, request: PruneRequest) -> Pruned:
         entries = await asyncio.to_thread(self._context.quarantine.entries)
         trees = self._fence.tree_operations
-        sizes = await trees.measure_all([entry.folder for entry in entries])
+        freed = sum(await quarantined.sizes(entries, trees))
         if not request.dry_run:
             for entry in entries:
-                await trees.remove(entry.folder)
-        freed = sum(size[0] for size in sizes if size is not None)
+                await quarantined.remove(entry, trees)
         return Pruned(kind="quarantine", count=len(entries), freed_bytes=freed)
 
     async def remove_old(self) -> None:
@@ -143,8 +143,8 @@ class Pruner:
             if entry.since + RETENTION > now():
                 continue
             try:
-                await self._fence.tree_operations.remove(entry.folder)
-            except SbxError:
+                await quarantined.remove(entry, self._fence.tree_operations)
+            except (SbxError, OSError):
                 _log.exception("%s could not be removed", entry.folder)
 
     async def _files(self, folder: str, request: PruneRequest) -> tuple[int, int]:

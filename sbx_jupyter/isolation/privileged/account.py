@@ -18,6 +18,7 @@ from typing import Final
 from sbx_jupyter.errors import FailedPreconditionError
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.privileged import filters
+from sbx_jupyter.isolation.stored import setting_aside
 
 FIRST_ID: Final = 1_900_000_000
 """Above the ids that containers and users get (up to 1879048191), below the last (2**31 - 1)."""
@@ -26,10 +27,10 @@ _IDS: Final = 100_000_000
 OF_HELPER: Final = ("cages", "helper", "stock", "zygote")
 """Directories that the engine cannot look into."""
 
-SHOWN: Final = ("layers", "sandboxes", "volumes", "volumes-removed")
+SHOWN: Final = ("layers", "quarantine", "sandboxes", "volumes", "volumes-removed")
 """Directories of the helper whose entries the engine may list."""
 
-_OF_ROOT: Final = re.compile(r"engine\.lock|[a-z]+\.log|quarantine|lost\+found|probe-.*")
+_OF_ROOT: Final = re.compile(r"engine\.lock|[a-z]+\.log|lost\+found|probe-.*")
 """What else stays root's: the lock and the output of the engine, which root opens."""
 _SHARED: Final = 0o1770
 _LAST_CAPABILITY: Final = 63
@@ -68,8 +69,8 @@ def is_taken_over(data_dir: Path, owner: int) -> bool:
 def take_over(data_dir: Path, owner: int, *, is_done: bool = False) -> None:
     """Give the engine's files to its user; what sandboxes are made of stays root's.
 
-    The mode of the directory changes last: a take-over that was cut short is done again. An engine
-    that stays root changes it back, and can use all files. ``is_done``: as ``is_taken_over`` said
+    The mode of the directory changes last: a take-over that was cut short is done again.
+    ``take_back`` is the way back. ``is_done``: as ``is_taken_over`` said
     before the directory was opened. Raises ``OSError``, and ``FailedPreconditionError`` for entries
     that are not root's.
     """
@@ -82,6 +83,9 @@ def take_over(data_dir: Path, owner: int, *, is_done: bool = False) -> None:
         if name in SHOWN:
             os.chown(folder, 0, owner)
             folder.chmod(0o750)
+    for entry in () if is_done else (data_dir / setting_aside.FOLDER).iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            setting_aside.show(entry, owner)
     root = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not is_done:
@@ -91,6 +95,28 @@ def take_over(data_dir: Path, owner: int, *, is_done: bool = False) -> None:
                 _give(root, name, owner)
         os.fchown(root, 0, owner)
         os.fchmod(root, _SHARED)
+    finally:
+        os.close(root)
+
+
+def take_back(data_dir: Path) -> None:
+    """Give the files of an engine with a user of its own back to root, which uses them next.
+
+    That user may have put anything there: its links are removed, so that root follows none.
+    Raises ``OSError``.
+    """
+    root = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.fstat(root).st_gid == 0 or os.geteuid() != 0:
+            return
+        for name in os.listdir(root):
+            if name not in OF_HELPER + SHOWN and not _OF_ROOT.fullmatch(name):
+                _give(root, name, 0)
+        for name in SHOWN:
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(name, 0, 0, dir_fd=root, follow_symlinks=False)
+        os.fchmod(root, 0o700)
+        os.fchown(root, 0, 0)
     finally:
         os.close(root)
 
@@ -118,6 +144,8 @@ def _give(folder: int, name: str, owner: int) -> None:
             os.fchown(inner, owner, owner)
         finally:
             os.close(inner)
+    elif owner == 0 and stat.S_ISLNK(status.st_mode):
+        os.unlink(name, dir_fd=folder)
     elif status.st_nlink == 1:
         os.chown(name, owner, owner, dir_fd=folder, follow_symlinks=False)
 

@@ -39,6 +39,7 @@ class HelperConnection:
         self._loop = asyncio.get_running_loop()
         self._channel: Channel | None = None
         self._is_connected = asyncio.Event()
+        self._is_lost = asyncio.Event()
         self._is_closing = False
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._readable)
@@ -79,6 +80,14 @@ class HelperConnection:
         except subprocess.TimeoutExpired:
             _log.warning("the helper of the engine does not end")
 
+    async def restart(self, message: Message) -> None:
+        """End the helper by a last message, so that the supervisor starts another."""
+        if self._channel is not None:
+            with contextlib.suppress(SbxError, OSError):
+                await self.call(message, timeout=_END_TIMEOUT)
+            async with asyncio.timeout(_END_TIMEOUT):
+                await self._is_lost.wait()
+
     async def _connected(self) -> Channel:
         try:
             async with asyncio.timeout(_NEW_HELPER):
@@ -105,11 +114,13 @@ class HelperConnection:
             self._channel.close()
         sock = socket.socket(fileno=fds[0])
         self._channel = Channel(sock, on_event=_ignore, on_close=self._lost)
+        self._is_lost.clear()
         self._is_connected.set()
 
     def _lost(self) -> None:
         self._channel = None
         self._is_connected.clear()
+        self._is_lost.set()
         if not self._is_closing:
             _log.warning("the helper of the engine is gone; another one is started")
 

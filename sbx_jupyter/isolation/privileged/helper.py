@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import re
+import resource
 import socket
 import sys
 from pathlib import Path
@@ -199,6 +200,9 @@ def main(descriptor: int, options: str) -> NoReturn:
 
     logging.basicConfig(level=logging.WARNING, format="helper: %(message)s", stream=sys.stderr)
     filters.install_for_helper()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # as far as this machine lets it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     asyncio.run(_run(descriptor, msgspec.json.decode(options, type=HelperOptions)))
     os._exit(0)
 

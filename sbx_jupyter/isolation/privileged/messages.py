@@ -6,7 +6,7 @@ strict pattern. Descriptors go beside the message; the framing is that of ``prot
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -15,7 +15,11 @@ _ID: Final = "i[a-z0-9]{20}"
 _UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _WRITABLE: Final = rf"sandboxes/{_ID}(?:\.[0-9a-f]{{32}})?"
 _LAYER: Final = f"layers/{_UUID}"
-_TREE: Final = f"{_WRITABLE}(?:/upper)?|{_LAYER}(?:/upper)?|volumes/{_UUID}|layers|stock"
+_ASIDE: Final = (
+    "quarantine/[0-9]{8}T[0-9]{6}Z-(?:sandbox|volume|layer|record|store)-"
+    r"[A-Za-z0-9_:-]{1,100}(?:\.[0-9]{1,3})?"
+)
+_TREE: Final = f"{_WRITABLE}(?:/upper)?|{_LAYER}(?:/upper)?|volumes/{_UUID}|{_ASIDE}|layers|stock"
 
 _MAX_LAYERS: Final = 512
 _MAX_TREES: Final = 10_000
@@ -27,7 +31,8 @@ WritableName = Annotated[str, Meta(pattern=rf"\A{_WRITABLE}\Z")]
 NewLayer = Annotated[str, Meta(pattern=rf"\A{_LAYER}\Z")]
 LayerName = Annotated[str, Meta(pattern=rf"\A{_LAYER}(?:/upper)?\Z")]
 TreeName = Annotated[str, Meta(pattern=rf"\A(?:{_TREE})\Z")]
-Removable = Annotated[str, Meta(pattern=rf"\A(?:{_WRITABLE}|{_LAYER})\Z")]
+Removable = Annotated[str, Meta(pattern=rf"\A(?:{_WRITABLE}|{_LAYER}|{_ASIDE})\Z")]
+Unnamed = Annotated[str, Meta(pattern=rf"\A(?:{_WRITABLE}|{_LAYER}|volumes/{_UUID})\Z")]
 BlobName = Annotated[str, Meta(pattern=r"\A[a-z0-9]{1,16}-[0-9a-f]{32,128}\Z")]
 InnerPath = Annotated[str, Meta(min_length=1, max_length=4096)]
 Amount = Annotated[int, Meta(ge=0, le=1 << 50)]
@@ -118,7 +123,7 @@ class Measure(Message, tag="measure"):
 
 
 class Remove(Message, tag="remove"):
-    """Remove a layer or a writable layer."""
+    """Remove a layer, a writable layer or what was set aside."""
 
     tree: Removable
 
@@ -164,6 +169,14 @@ class Sync(Message, tag="sync"):
     """Sync the file system of a tree."""
 
     tree: TreeName
+
+
+class SetAside(Message, tag="set_aside"):
+    """Move a tree that no row names to the quarantine."""
+
+    tree: Unnamed
+    kind: Literal["sandbox", "volume", "layer"]
+    reason: Annotated[str, Meta(max_length=2000)]
 
 
 class MakeVolume(Message, tag="make_volume"):
@@ -271,7 +284,7 @@ class Stop(Message, tag="stop"):
 Any_ = (
     Describe | Create | Adopt | Kill | Freeze | EndProcess | OpenFiles | Resident | Collect
     | Measure | Remove | Copy | Merge | Unpack | Seal | TakeSnapshot | Sync
-    | MakeVolume | RetireVolume | RemoveRetired | StatEntry | ChangeEntry | RemoveEntry
+    | SetAside | MakeVolume | RetireVolume | RemoveRetired | StatEntry | ChangeEntry | RemoveEntry
     | ListEntries | MakeFolder | OpenRead | OpenWrite | Compare | Archive | Publish | Unpublish
     | Stop
 )  # fmt: skip

@@ -198,6 +198,10 @@ class Operations:
                 stored.take_snapshot(message.writable, message.layer)
             case asked.Sync():
                 stored.sync(message.tree)
+            case asked.SetAside():
+                owner = self._options.owner
+                tree, kind = message.tree, message.kind
+                return {"entry": stored.set_aside(tree, kind, message.reason, group=owner)}
             case asked.MakeVolume():
                 stored.make_volume(message.volume_id, message.limit)
             case asked.RetireVolume():

@@ -56,6 +56,10 @@ class RemoteFence:
         self.zygote_pid = body["zygote"]
         return msgspec.convert(body["report"], IsolationReport), body["tier"]
 
+    async def restart(self) -> None:
+        """Replace the helper, which starts afresh; the sandboxes keep running."""
+        await self._connection.restart(messages.Stop())
+
     async def stop(self) -> None:
         """End the helper and the zygote; the sandboxes keep running."""
         await self._connection.aclose(messages.Stop())

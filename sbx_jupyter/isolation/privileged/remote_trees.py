@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LONG: Final = 3600.0
 _MEASURE_TIMEOUT: Final = 600.0
+_MOST_REASON: Final = 2000
 
 
 class RemoteTreeOperations:
@@ -103,6 +104,10 @@ class RemoteTrees:
 
     def sync(self, name: str) -> None:
         self._ask(messages.Sync(tree=name), timeout=_LONG)
+
+    def set_aside(self, name: str, kind: str, reason: str) -> str:
+        message = {"op": "set_aside", "tree": name, "kind": kind, "reason": reason[:_MOST_REASON]}
+        return self._ask(msgspec.convert(message, messages.SetAside))[0]["entry"]
 
     def make_volume(self, volume_id: str, limit: int = 0) -> None:
         self._ask(messages.MakeVolume(volume_id=volume_id, limit=limit))

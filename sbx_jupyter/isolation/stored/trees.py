@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.isolation.kernel import subvolumes
+from sbx_jupyter.isolation.stored import setting_aside
 from sbx_jupyter.isolation.stored.archive import write_archive
 from sbx_jupyter.isolation.stored.comparison import MAX_CHANGES, Comparison
 from sbx_jupyter.isolation.stored.merged_tree import Layer
@@ -94,6 +95,12 @@ class StoredTrees:
     def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
         """Remove a retired volume; ``step`` may raise to stop. Raises ``OSError``."""
         remove(str(self._path(f"volumes-removed/{volume_id}")), step, opens_closed=True)
+
+    def set_aside(self, name: str, kind: str, reason: str, *, group: int = -1) -> str:
+        """Move a tree to the quarantine; returns its entry. Raises ``OSError``."""
+        into = self._path(setting_aside.FOLDER)
+        entry = setting_aside.set_aside(self._path(name), into, kind, reason, group=group)
+        return f"{setting_aside.FOLDER}/{entry.name}"
 
     def volume(self, volume_id: str, *, real_ids: bool) -> VolumeContent:
         """The content of a volume."""

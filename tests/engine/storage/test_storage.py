@@ -15,13 +15,14 @@ import pytest
 
 from sbx_jupyter.cli import disk as cli_disk
 from sbx_jupyter.cli import main, storage
-from sbx_jupyter.engine.engine import Engine, EngineConfig
+from sbx_jupyter.engine.engine import EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.isolation.kernel import subvolumes
 from tests.engine.living import create, run
 from tests.engine.storage.test_snapshots import FILES, LOOK
 from tests.engine.test_ordinary_user import PYTHON, SCRIPT, UID
 from tests.engine_process import CHECKOUT
+from tests.helped import engine_of
 from tests.waiting import async_until
 
 SIZE = 400 << 20
@@ -59,7 +60,7 @@ def disk(request: pytest.FixtureRequest) -> Iterator[storage.Plan]:
 
 
 async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: storage.Plan):
-    engine = Engine(EngineConfig(disk.data_dir, pool_size=1))
+    engine = engine_of(EngineConfig(disk.data_dir, pool_size=1))
     await engine.start()
     try:
         assert engine.report.reflink
@@ -91,7 +92,7 @@ async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: sto
 
 
 async def test_a_snapshot_takes_no_space_for_what_both_have(disk: storage.Plan):
-    engine = Engine(EngineConfig(disk.data_dir, pool_size=0))
+    engine = engine_of(EngineConfig(disk.data_dir, pool_size=0))
     await engine.start()
     try:
         row = await create(engine)
@@ -109,7 +110,7 @@ async def test_a_snapshot_takes_no_space_for_what_both_have(disk: storage.Plan):
 
 async def test_a_build_on_a_disk_of_its_own_is_sealed_and_carried(disk: storage.Plan):
     """A step's files become a layer by a rename, which nothing can do out of a subvolume."""
-    engine = Engine(EngineConfig(disk.data_dir, pool_size=0))
+    engine = engine_of(EngineConfig(disk.data_dir, pool_size=0))
     await engine.start()
     try:
         if disk.kind == "btrfs":

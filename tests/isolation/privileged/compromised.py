@@ -69,6 +69,7 @@ async def attack(data_dir: Path, neighbour: Path, supervisor: Supervisor) -> Non
     await ask(connection, "remove /etc", messages.Remove(tree="layers/../../../../etc"))
     volume = "00000000-0000-0000-0000-000000000001"
     await ask(connection, "volume above", messages.MakeVolume(volume_id="../../x", limit=0))
+    attempt("plant in quarantine", lambda: (data_dir / "quarantine" / "mine").symlink_to("/etc"))
     await ask(connection, "make a volume", messages.MakeVolume(volume_id=volume, limit=0))
     outside = messages.OpenRead(volume_id=volume, path="/../../../../etc/shadow")
     await ask(connection, "read through a volume", outside)

@@ -57,6 +57,7 @@ EXAMPLES: list[messages.Message] = [
     messages.Seal(writable=WRITABLE, layer=LAYER),
     messages.TakeSnapshot(writable=WRITABLE, layer=LAYER),
     messages.Sync(tree="layers"),
+    messages.SetAside(tree=LAYER, kind="layer", reason="nobody names it"),
     messages.MakeVolume(volume_id=VOLUME, limit=0),
     messages.RetireVolume(volume_id=VOLUME),
     messages.RemoveRetired(volume_id=VOLUME),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,14 +10,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir
+from sbx_jupyter.engine.state.manifests import Manifests
+from sbx_jupyter.errors import FailedPreconditionError
 from sbx_jupyter.isolation.kernel import call_numbers
 from sbx_jupyter.isolation.privileged import account, filters
+from sbx_jupyter.protocol import access
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 from tests.isolation.privileged.conftest import ENGINE_USER, helper_of
 from tests.waiting import until
@@ -25,8 +31,9 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileg
 REFUSED = {
     "read /etc/shadow", "read a neighbour", "mount", "make a namespace", "become root",
     "run a program", "trace init", "signal init", "move the layers", "replace the cages",
-    "list the cages", "make a layer", "raw socket", "packet socket", "unpack a link",
-    "unpack a file", "remove /etc", "volume above", "read through a volume", "end init",
+    "list the cages", "make a layer", "plant in quarantine", "raw socket", "packet socket",
+    "unpack a link", "unpack a file", "remove /etc", "volume above", "read through a volume",
+    "end init",
 }  # fmt: skip
 
 
@@ -39,8 +46,16 @@ def status_of(pid: int) -> dict[str, str]:
 def test_the_process_that_parses_http_has_no_privileges():
     with engine_process("separation", "--SbxEngine.user_id=-1") as engine:
         status, helper = status_of(engine.pid), status_of(helper_of(engine.data_dir))
+        said = httpx.get(f"{engine.url}/engine/info", headers={access.API_KEY_HEADER: engine.key})
+        doctor = subprocess.run(
+            [sys.executable, "-m", "sbx_jupyter.cli.main", "doctor", "--data-dir", engine.data_dir],
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True,
+            check=True, timeout=50,
+        )  # fmt: skip
         owner = str(account.id_of(engine.data_dir))
 
+    assert said.json()["isolation"]["served_by"] == "separate"
+    assert "clients: served by a user without privileges" in doctor.stdout
     assert status["Uid"].split() == [owner] * 4
     assert status["Gid"].split() == [owner] * 4
     assert status["Groups"].strip() == ""
@@ -115,6 +130,67 @@ def test_a_directory_of_root_is_taken_over_once(data_dir: Path):
     }  # fmt: skip
     assert outside.stat().st_uid == 0
     assert folder.stat().st_mode & 0o7777 == 0o1770
+
+
+def test_root_takes_back_what_an_engine_of_a_user_left_and_follows_none_of_its_links(
+    data_dir: Path,
+):
+    folder = data_dir.parent / "returned"
+    former = DataDir(folder)
+    former.open()
+    account.take_over(folder, ENGINE_USER)
+    layer = f"layers/{uuid.UUID(int=1)}"
+    (folder / layer).mkdir()
+    (folder / "manifests-apart" / layer.replace("/", ":")).write_text("manifest")
+    outside = data_dir.parent / "of root"
+    outside.write_text("x")
+    (folder / "log").mkdir()
+    (folder / "log" / "engine.log").symlink_to(outside)
+    os.chown(folder / "log", ENGINE_USER, ENGINE_USER)
+    former.close()
+
+    with contextlib.closing(DataDir(folder)) as returned:
+        returned.open()
+        Manifests.open(returned)
+
+    assert {os.lstat(path).st_uid for path in folder.rglob("*")} == {0}
+    assert not (folder / "log" / "engine.log").is_symlink()
+    assert (folder / f"{layer}.manifest").read_text() == "manifest"
+    assert folder.stat().st_mode & 0o7777 == 0o700
+
+
+def test_a_second_engine_of_root_is_refused_and_leaves_the_directory_as_it_is(data_dir: Path):
+    with pytest.raises(FailedPreconditionError, match="in use"):
+        DataDir(data_dir).open()
+
+    assert data_dir.stat().st_mode & 0o7777 == 0o1770
+    assert (data_dir / "run").stat().st_uid == ENGINE_USER
+
+
+@root_only
+def test_what_no_row_names_is_set_aside_by_an_engine_of_a_user():
+    layer = str(uuid.UUID(int=1))
+    with engine_process("aside", "--SbxEngine.user_id=-1", "--pool-size=0") as engine:
+        engine.stop()
+        (engine.data_dir / "layers" / layer).mkdir()
+        (engine.data_dir / "manifests-apart" / f"layers:{layer}").write_text("damaged")
+        owner = account.id_of(engine.data_dir)
+        os.chown(engine.data_dir / "manifests-apart" / f"layers:{layer}", owner, owner)
+
+        engine.start()
+
+        client = httpx.Client(base_url=engine.url, headers={access.API_KEY_HEADER: engine.key})
+        with client:
+            listed = client.get("/engine/disk?maxAge=0").json()["quarantine"]
+            folder = Path(next(each["path"] for each in listed if each["kind"] == "layer")).parent
+            assert {(each["kind"], each["reason"]) for each in listed} == {
+                ("layer", "its checksum is wrong"), ("record", "its checksum is wrong"),
+            }  # fmt: skip
+            assert (folder.parent.name, folder.stat().st_uid) == ("quarantine", 0)
+            answer = client.post("/engine/prune", json={"kinds": ["quarantine"]}).json()
+            assert answer["pruned"][0]["count"] == 2
+            assert client.get("/engine/disk?maxAge=0").json().get("quarantine", []) == []
+        assert not folder.exists()
 
 
 def test_an_id_of_somebody_is_not_taken():
