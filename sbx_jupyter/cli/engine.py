@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import start_time_of
@@ -27,6 +28,12 @@ _NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk t
 _IDS: Final = {
     "own": "own; each sandbox has host ids of its own",
     "shared": "shared; what the kernel counts for each id, all sandboxes use up together",
+}
+_SERVED_BY: Final = {
+    "separate": "served by a user without privileges; a helper of root makes the sandboxes",
+    "root": "served by root; a broken parser has the machine (c.SbxEngine.user_id)",
+    "user": "served by the user who started the engine",
+    None: "no engine runs",
 }
 _STOP_SECONDS: Final = 60.0
 
@@ -67,13 +74,15 @@ def show_isolation(options: argparse.Namespace) -> int:
     from sbx_jupyter.isolation.limits import TITLES
     from sbx_jupyter.isolation.tiers import detect
 
-    report = detect(options.data_dir or default_data_dir()).to_json()
+    folder = options.data_dir or default_data_dir()
+    report: dict[str, Any] = {**detect(folder).to_json(), "served_by": _served_by(folder)}
     if options.json:
         print(json.dumps(report, indent=2))
         return 0
     print(f"tier:    {report['tier']}")
     print(f"users:   {report['users']}")
     print(f"ids:     {_IDS[report['ids']]}")
+    print(f"clients: {_SERVED_BY[report['served_by']]}")
     print(f"freezer: {report['freezer']}")
     print(f"reflink: {'yes' if report['reflink'] else _NO_REFLINK}")
     for resource, holder in report["limits"].items():
@@ -82,6 +91,19 @@ def show_isolation(options: argparse.Namespace) -> int:
         print(f"missing: {missing['what']}\n         {missing['remedy']}")
     print(f"network: {_describe_network(report)}")
     return 0
+
+
+def _served_by(data_dir: Path) -> str | None:
+    """Who serves clients, as ``/engine/info`` says it; ``None`` when no engine runs."""
+    from sbx_jupyter.client.bundled import find_engine
+
+    found = find_engine(data_dir)
+    if found is None:
+        return None
+    owner = Path(f"/proc/{found.pid}/task").stat().st_uid
+    if owner == 0:
+        return "root"
+    return "separate" if data_dir.stat().st_uid == 0 else "user"
 
 
 def _describe_network(report: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ import { element, iconButton } from '../components/dom';
 import * as icons from '../components/icons';
 import { trans } from '../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../protocol/sandboxes';
-import { idsText, limitLines, networkText, tierText, usersText, worthText } from './isolationText';
+import { idsText, limitLines, networkText, servedByText, tierText, usersText, worthText } from './isolationText';
 
 /** Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it. */
 export function isolationDetails(info: IServerInfo | null): HTMLElement {
@@ -33,6 +33,8 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
       element('dd', '', {}, usersText(isolation.users)),
       element('dt', '', {}, trans.__('Host ids')),
       element('dd', '', {}, idsText(isolation.ids)),
+      element('dt', '', {}, trans.__('Clients served by')),
+      element('dd', '', {}, servedByText(isolation.served_by)),
       element('dt', '', {}, trans.__('Network')),
       element('dd', '', {}, networkText(isolation.network))
     ),

@@ -86,6 +86,20 @@ export function idsText(ids: string | undefined): string {
   }
 }
 
+/** Describes what a broken parser of the engine could do: that depends on the user it runs as. */
+export function servedByText(servedBy: string | undefined): string {
+  switch (servedBy) {
+    case 'separate':
+      return trans.__('A user without privileges: a broken engine cannot touch the rest of the machine.');
+    case 'root':
+      return trans.__('Root: a broken engine can do everything on the machine.');
+    case 'user':
+      return trans.__('The user who started the engine: a broken engine can do what that user may.');
+    default:
+      return servedBy ?? trans.__('Not known.');
+  }
+}
+
 /** One limit: the resource, the amount, what the limit is worth, and what holds it. */
 export interface ILimitLine {
   readonly resource: string;
@@ -121,13 +135,14 @@ function limitWorth(word: string | undefined): ILimitLine['worth'] {
   return word === 'limited' || word === 'watched' ? word : 'not limited';
 }
 
-/** The tooltip of the badge: what the tier means, shared ids, what is not limited, what is missing. */
+/** The tooltip of the badge: what the tier means, shared ids, who serves, what is not limited and missing. */
 export function isolationSummary(isolation: IIsolation): string {
   const open = limitLines(isolation).filter(({ worth }) => worth !== 'limited');
   const missing = (isolation.missing ?? []).map(({ what }) => trans.__('Missing: %1', what));
   return [
     tierText(isolation.tier).meaning,
     ...(isolation.ids === 'shared' ? [trans.__('Ids shared between sandboxes')] : []),
+    ...(isolation.served_by === 'root' ? [trans.__('Clients are served by root')] : []),
     ...open.map(({ what, worth }) => trans.__('%1: %2', what, worthText(worth))),
     ...missing
   ].join('\n');

@@ -41,6 +41,8 @@ export interface IIsolation {
   readonly users?: string;
   /** Whether each sandbox has host ids of its own: "own" or "shared". */
   readonly ids?: string;
+  /** Who serves clients: "separate" (a user that root became), "root" or "user". */
+  readonly served_by?: string;
   /** Resource (memory, disk, ...): what holds sandboxes to it, or "none". */
   readonly limits?: Readonly<Record<string, string>>;
   /** Resource: "limited" by the kernel, "watched", or "not limited". */

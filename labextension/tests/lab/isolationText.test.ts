@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { idsText, isolationSummary, networkText, tierText } from '../../src/lab/isolationText';
+import { idsText, isolationSummary, networkText, servedByText, tierText } from '../../src/lab/isolationText';
 
 describe('how isolation is described', () => {
   it('says in the tooltip what is watched and what is not limited', () => {
@@ -22,6 +22,15 @@ describe('how isolation is described', () => {
     expect(idsText('shared')).toContain('one sandbox can use up for all');
     expect(idsText('own')).toContain('for that sandbox alone');
     expect(idsText(undefined)).toBe('Not known.');
+  });
+
+  it('says where root serves clients, and what that means', () => {
+    expect(isolationSummary({ tier: 'namespaces', served_by: 'root' })).toContain('served by root');
+    expect(isolationSummary({ tier: 'namespaces', served_by: 'separate' })).not.toContain('root');
+    expect(servedByText('root')).toContain('everything on the machine');
+    expect(servedByText('separate')).toContain('without privileges');
+    expect(servedByText('user')).toContain('what that user may');
+    expect(servedByText(undefined)).toBe('Not known.');
   });
 
   it('tells what there is of a network, and names what it does not know', () => {

@@ -57,7 +57,7 @@ class InfoHandler(PlatformHandler):
             version=self.service.settings.version,
             tier=engine.tier,
             network=engine.network,
-            isolation=engine.report.to_json(),
+            isolation={**engine.report.to_json(), "served_by": engine.served_by},
             limits=limits,
             features=["terminal-replay", *self.service.settings.features],
             domain=self.service.settings.domain,
