@@ -67,6 +67,27 @@ ATTACKS = [
         outside=outside.start_by_the_interface,
     ),
     Exhaustion(
+        "the first process",
+        "programs that stop and end in strange ways",
+        # Its parent is the first process, or the keeper, which waits for it.
+        """
+        import ctypes, os, signal
+        libc = ctypes.CDLL(None)
+        for number in (signal.SIGUSR1, signal.SIGSTOP, signal.SIGSEGV, 34, 64):
+            if os.fork() == 0:
+                if os.fork(): os._exit(255)
+                os.setsid()
+                libc.ptrace(0, 0, 0, 0)
+                os.kill(os.getpid(), number)
+                os._exit(0)
+        libc.ptrace(0, 0, 0, 0)
+        print("made", flush=True)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        """,
+        holds=(outside.it_still_answers,),
+        seconds=3,
+    ),
+    Exhaustion(
         "memory",
         "one process",
         """

@@ -60,6 +60,11 @@ async def processes_are_limited(attempt: Attempt) -> None:
     attempt.notes.append(f"{alive} run")
 
 
+async def it_still_answers(attempt: Attempt) -> None:
+    done = await attempt.victim.commands.run("echo alive", timeout=20)
+    assert done.stdout == "alive\n", done
+
+
 async def not_every_child_is_left(attempt: Attempt) -> None:
     assert "left 12" not in attempt.said, attempt.said
 
