@@ -133,6 +133,9 @@ async def test_hostile_answers_change_nothing_on_jupyters_origin(program, page):
             "www-authenticate",
             "service-worker-allowed",
             "strict-transport-security",
+            "accept-ch",
+            "use-as-dictionary",
+            "secure-session-registration",
             "cross-origin-opener-policy",
         }
     )

@@ -78,6 +78,21 @@ _NOT_TO_BROWSER: Final = HOP_BY_HOP | {
     "origin-agent-cluster",
     "set-login",
     "speculation-rules",
+    # is kept by browsers for the origin: what they send to it, sessions, dictionaries
+    "accept-ch",
+    "accept-ch-lifetime",
+    "critical-ch",
+    "expect-ct",
+    "use-as-dictionary",
+    "sec-session-challenge",
+    "sec-session-registration",
+    "secure-session-challenge",
+    "secure-session-registration",
+    "activate-storage-access",
+    "shared-storage-write",
+    "attribution-reporting-register-source",
+    "attribution-reporting-register-trigger",
+    "observe-browsing-topics",
     # a page with a sandboxing policy that also asks for this is refused by browsers
     "cross-origin-opener-policy",
     # set anew
