@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -232,6 +235,29 @@ def test_gauges_follow_what_there_is(own: httpx.Client) -> None:
     assert value(during, "sbx_engine_process_cpu_seconds_total") > 0
     wait_for(own, lambda now: value(now, "sbx_event_loop_lateness_seconds_count") > 2)
     assert ("sbx_event_loop_lag_seconds", frozenset()) in during
+
+
+def test_what_limits_are_worth_is_told_alike_everywhere(
+    own: httpx.Client, small: EngineProcess
+) -> None:
+    told = own.get("/engine/info").json()["isolation"]
+    doctor = subprocess.run(
+        [sys.executable, "-m", "sbx_jupyter.cli.main", "doctor", "--json",
+         f"--data-dir={small.data_dir}"],
+        capture_output=True, check=False, timeout=30,
+    )  # fmt: skip
+    labels = [
+        dict(labels)
+        for (name, labels), at in scrape(own).items()
+        if name == "sbx_limit" and at == 1
+    ]
+    measured = {(one["resource"], one["word"], one["holder"]) for one in labels}
+    for report in (told, json.loads(doctor.stdout)):
+        holders = report["limits"]
+        assert {
+            (name, word, holders[name]) for name, word in report["limit_words"].items()
+        } == measured
+    assert measured
 
 
 def test_requests_are_timed_by_who_answers_them(own: httpx.Client) -> None:
