@@ -241,12 +241,25 @@ class OpenRead(OfVolume, tag="open_read"):
 
 
 class OpenWrite(OfVolume, tag="open_write"):
-    """Open a file for writing; gives its descriptor."""
+    """Make a draft of a file; gives its descriptor and name."""
 
     uid: OwnerId | None
     gid: OwnerId | None
     mode: OwnerId | None
     force: bool
+
+
+class FinishWrite(OfVolume, tag="finish_write"):
+    """Give a draft the name of the file."""
+
+    draft: Annotated[str, Meta(max_length=255)]
+    force: bool
+
+
+class DropWrite(OfVolume, tag="drop_write"):
+    """Remove a draft."""
+
+    draft: Annotated[str, Meta(max_length=255)]
 
 
 class Compare(Message, tag="compare"):
@@ -285,7 +298,7 @@ Any_ = (
     Describe | Create | Adopt | Kill | Freeze | EndProcess | OpenFiles | Resident | Collect
     | Measure | Remove | Copy | Merge | Unpack | Seal | TakeSnapshot | Sync
     | SetAside | MakeVolume | RetireVolume | RemoveRetired | StatEntry | ChangeEntry | RemoveEntry
-    | ListEntries | MakeFolder | OpenRead | OpenWrite | Compare | Archive | Publish | Unpublish
-    | Stop
+    | ListEntries | MakeFolder | OpenRead | OpenWrite | FinishWrite | DropWrite | Compare | Archive
+    | Publish | Unpublish | Stop
 )  # fmt: skip
 """Every message."""

@@ -251,7 +251,14 @@ def _open(content: VolumeContent, message: asked.OfVolume, given: list[int]) -> 
             return {"size": size}
         case asked.OpenWrite():
             owner = _ownership(message)
-            given.append(content.open_write(message.path, owner, force=message.force))
+            draft = content.open_write(message.path, owner, force=message.force)
+            given.append(draft.descriptor)
+            return {"draft": draft.name}
+        case asked.FinishWrite():
+            content.finish_write(message.path, message.draft, force=message.force)
+            return _DONE
+        case asked.DropWrite():
+            content.drop_write(message.path, message.draft)
             return _DONE
         case _:
             raise InvalidArgumentError(f"{type(message).__name__} is no message for a volume")

@@ -11,7 +11,7 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.privileged import messages
 from sbx_jupyter.isolation.stored.trees import StoredTrees
-from sbx_jupyter.isolation.stored.volume_content import VolumeContent, clean_path
+from sbx_jupyter.isolation.stored.volume_content import Draft, VolumeContent, clean_path
 from sbx_jupyter.isolation.tree_operations import relative_to
 from sbx_jupyter.protocol.diff import Diff
 from sbx_jupyter.protocol.volumes import VolumeEntry
@@ -186,7 +186,7 @@ class RemoteVolume:
         body, fds = self._ask(message)
         return _only(fds), body["size"]
 
-    def open_write(self, path: str, ownership: Ownership, *, force: bool) -> int:
+    def open_write(self, path: str, ownership: Ownership, *, force: bool) -> Draft:
         message = messages.OpenWrite(
             volume_id=self._volume,
             path=_whole(path),
@@ -195,7 +195,18 @@ class RemoteVolume:
             mode=_bounded(ownership.mode),
             force=force,
         )
-        return _only(self._ask(message)[1])
+        body, fds = self._ask(message)
+        return Draft(_only(fds), body["draft"])
+
+    def finish_write(self, path: str, draft: str, *, force: bool) -> None:
+        self._ask(
+            messages.FinishWrite(
+                volume_id=self._volume, path=_whole(path), draft=draft, force=force
+            )
+        )
+
+    def drop_write(self, path: str, draft: str) -> None:
+        self._ask(messages.DropWrite(volume_id=self._volume, path=_whole(path), draft=draft))
 
     def _entry(self, message: messages.Message) -> VolumeEntry:
         return msgspec.convert(self._ask(message)[0]["entry"], VolumeEntry)

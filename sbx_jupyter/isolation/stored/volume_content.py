@@ -11,10 +11,12 @@ import contextlib
 import datetime as dt
 import errno
 import os
+import re
+import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.agent.removal import remove
 from sbx_jupyter.errors import (
@@ -38,6 +40,16 @@ DEFAULT_OWNER: Final = 9090
 DEFAULT_DIRECTORY_MODE: Final = 0o777
 DEFAULT_FILE_MODE: Final = 0o666
 _MAX_PATH: Final = 4096
+_DRAFT: Final = ".sbx-upload"
+_DRAFT_NAME: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(_DRAFT))
+
+
+class Draft(NamedTuple):
+    """A file that is being written, beside the one that it will be."""
+
+    descriptor: int
+    name: str
+    """Its name until then, in the same directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,31 +145,52 @@ class VolumeContent:
             raise InvalidArgumentError(f"path '{cleaned}' is {kind}")
         return descriptor, found.st_size
 
-    def open_write(self, path: str, ownership: Ownership, *, force: bool) -> int:
-        """Create an empty file; returns a descriptor, which the caller closes.
+    def open_write(self, path: str, ownership: Ownership, *, force: bool) -> Draft:
+        """Make an empty file beside the one at a path, whose place ``finish_write`` gives it.
 
         Without ``force`` the file must not exist and its parent must exist. With ``force``, parents
-        are made, and an existing file is truncated and gets the owner and mode.
+        are made, and an existing file is replaced. The caller closes the descriptor.
         """
         cleaned = clean_path(path)
         if cleaned.name == "":
             raise InvalidArgumentError("path '/' is a directory")
         if force:
             self._make_parents(cleaned)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
-        flags |= 0 if force else os.O_EXCL
+        draft = f".{secrets.token_hex(8)}{_DRAFT}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with self._parent(cleaned) as (parent, name):
-            descriptor = openat2(parent, name, flags, mode=0o600, resolve=RESOLVE_IN_ROOT)
+            _check_replaceable(parent, name, force=force)
+            descriptor = openat2(parent, draft, flags, mode=0o600, resolve=RESOLVE_IN_ROOT)
             try:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise InvalidArgumentError(f"path '{cleaned}' is not a regular file")
-                os.ftruncate(descriptor, 0)
                 self._set_owner(descriptor, _or_default(ownership.uid), _or_default(ownership.gid))
                 os.fchmod(descriptor, _mode(ownership, DEFAULT_FILE_MODE))
             except BaseException:
                 os.close(descriptor)
+                os.unlink(draft, dir_fd=parent)
                 raise
-        return descriptor
+        return Draft(descriptor, draft)
+
+    def finish_write(self, path: str, draft: str, *, force: bool) -> None:
+        """Give a draft its name, when all of its content is written."""
+        _check_draft(draft)
+        with self._parent(clean_path(path)) as (parent, name):
+            try:
+                if force:
+                    os.replace(draft, name, src_dir_fd=parent, dst_dir_fd=parent)
+                else:
+                    # Hostile code may have put a link to elsewhere in the place of the draft.
+                    os.link(
+                        draft, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False
+                    )
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(draft, dir_fd=parent)
+
+    def drop_write(self, path: str, draft: str) -> None:
+        """Remove a draft whose content did not arrive."""
+        _check_draft(draft)
+        with self._parent(clean_path(path)) as (parent, _):
+            os.unlink(draft, dir_fd=parent)
 
     def _make_parents(self, path: PurePosixPath) -> None:
         for parent in reversed(path.parents[:-1]):
@@ -194,6 +227,25 @@ class VolumeContent:
                 yield parent, path.name or "."
             finally:
                 os.close(parent)
+
+
+def _check_draft(name: str) -> None:
+    if not _DRAFT_NAME.fullmatch(name):
+        raise InvalidArgumentError(f"'{name}' is no file that is being written")
+
+
+def _check_replaceable(parent: int, name: str, *, force: bool) -> None:
+    """Raise unless there is no file of this name, or with ``force`` a regular one; ``OSError``."""
+    try:
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if not force:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 @contextlib.contextmanager

@@ -145,12 +145,14 @@ class VolumeFileHandler(ContentHandler):
 
     max_body_size: ClassVar[int] = 1 << 62
     _target: int | None = None
+    _draft: str | None = None
+    """The name of the file that is being written, until its place is taken by it."""
 
     async def admit(self) -> None:
         await super().admit()
         if self.request.method == "PUT":
             force = self.query_flag("force")
-            self._target = await asyncio.to_thread(
+            self._target, self._draft = await asyncio.to_thread(
                 self.content.open_write, self.query_path(), self.query_ownership(), force=force
             )
 
@@ -196,10 +198,18 @@ class VolumeFileHandler(ContentHandler):
         query=(_PATH, *_OWNERSHIP),
     )
     async def put(self, volume_id: str) -> None:
+        path, force = self.query_path(), self.query_flag("force")
+        draft, self._draft = self._draft, None
         self.release()
-        self.answer(await asyncio.to_thread(self.content.stat, self.query_path()), 201)
+        if draft is not None:
+            await asyncio.to_thread(self.content.finish_write, path, draft, force=force)
+        self.answer(await asyncio.to_thread(self.content.stat, path), 201)
 
     def release(self) -> None:
         target, self._target = self._target, None
+        draft, self._draft = self._draft, None
         if target is not None:
             os.close(target)
+        if draft is not None:
+            dropping = asyncio.to_thread(self.content.drop_write, self.query_path(), draft)
+            self.service.tasks.spawn(dropping, "sbx-drop-upload")

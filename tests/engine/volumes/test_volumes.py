@@ -79,7 +79,10 @@ async def test_tokens_and_data_survive_a_restart(
     volumes: Volumes, store: Store, tmp_path: Path
 ) -> None:
     made = await volumes.create("data")
-    os.close(volumes.open(made.volume_id, made.token).open_write("f", PLAIN, force=False))
+    content = volumes.open(made.volume_id, made.token)
+    draft = content.open_write("f", PLAIN, force=False)
+    os.close(draft.descriptor)
+    content.finish_write("f", draft.name, force=False)
 
     again = Volumes(store, tmp_path, StoredTrees(tmp_path), real_ids=False)
     await again.recover()

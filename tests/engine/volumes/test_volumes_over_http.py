@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from e2b import Sandbox, Volume
 
 from tests.engine_process import EngineProcess
+from tests.waiting import until, until_equal
 
 
 @pytest.fixture
@@ -152,6 +154,31 @@ def test_writes_without_force_are_exclusive(api: httpx.Client, volume: dict[str,
         assert (second.status_code, second.json()["code"]) == (409, "already_exists")
         assert (forced.status_code, forced.json()["size"]) == (201, 5)
         assert client.get("/file", params={"path": "/f"}).content == b"three"
+
+
+def test_an_upload_that_breaks_off_leaves_the_old_file(
+    api: httpx.Client, shared_engine: EngineProcess, volume: dict[str, Any]
+) -> None:
+    head = (
+        f"PUT /volumecontent/{volume['volumeID']}/file?path=/f&force=true HTTP/1.1\r\n"
+        f"Host: localhost\r\nAuthorization: Bearer {volume['token']}\r\n"
+        "Content-Length: 1000\r\n\r\n"
+    )
+
+    with content(api, volume) as client:
+
+        def names() -> list[str]:
+            listed = client.get("/dir", params={"path": "/"}).json()
+            return [entry["name"] for entry in listed]
+
+        assert client.put("/file", params={"path": "/f"}, content=b"whole").status_code == 201
+        with socket.create_connection(("127.0.0.1", shared_engine.port), timeout=5) as sock:
+            sock.sendall(head.encode() + b"half")
+            until(lambda: len(names()) == 2)
+            assert client.get("/file", params={"path": "/f"}).content == b"whole"
+
+        until_equal(names, ["f"])
+        assert client.get("/file", params={"path": "/f"}).content == b"whole"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,9 @@ EXAMPLES: list[messages.Message] = [
     messages.MakeFolder(volume_id=VOLUME, path="/a", uid=0, gid=0, mode=0o777, force=True),
     messages.OpenRead(volume_id=VOLUME, path="/a"),
     messages.OpenWrite(volume_id=VOLUME, path="/b", uid=0, gid=0, mode=0o777, force=True),
+    messages.FinishWrite(volume_id=VOLUME, path="/b", draft=".0123456789abcdef.sbx-upload",
+                         force=True),
+    messages.DropWrite(volume_id=VOLUME, path="/b", draft=".0123456789abcdef.sbx-upload"),
     messages.Compare(ours=[LAYER], theirs=[], common=[], on_stock=False),
     messages.Archive(ours=[LAYER], theirs=[], common=[], on_stock=False),
 ]  # fmt: skip
@@ -144,8 +147,12 @@ async def test_valid_messages_change_what_is_there(connection: HelperConnection,
     await asyncio.to_thread(trees.make_volume, VOLUME)
     volume = trees.volume(VOLUME, real_ids=True)
     target = await asyncio.to_thread(volume.open_write, "/a/b", Ownership(uid=5), force=True)
-    os.write(target, b"hello")
-    os.close(target)
+    os.write(target.descriptor, b"hello")
+    os.close(target.descriptor)
+    await asyncio.to_thread(volume.finish_write, "/a/b", target.name, force=True)
+    dropped = await asyncio.to_thread(volume.open_write, "/a/c", Ownership(), force=False)
+    os.close(dropped.descriptor)
+    await asyncio.to_thread(volume.drop_write, "/a/c", dropped.name)
 
     listed = await asyncio.to_thread(volume.list_dir, "/", 2)
     source, size = await asyncio.to_thread(volume.open_read, "/a/b")

@@ -42,9 +42,10 @@ def no_descriptor_is_left() -> Iterator[None]:
 
 
 def write(content: VolumeContent, path: str, data: bytes, *, force: bool = False) -> None:
-    descriptor = content.open_write(path, PLAIN, force=force)
-    os.write(descriptor, data)
-    os.close(descriptor)
+    draft = content.open_write(path, PLAIN, force=force)
+    os.write(draft.descriptor, data)
+    os.close(draft.descriptor)
+    content.finish_write(path, draft.name, force=force)
 
 
 def read(content: VolumeContent, path: str) -> bytes:
@@ -175,6 +176,55 @@ def test_special_files_are_not_opened(content: VolumeContent, root: Path) -> Non
     assert content.stat("fifo").type == "unknown"
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_that_was_not_finished_changes_nothing(
+    content: VolumeContent, root: Path, force: bool
+) -> None:
+    if force:
+        write(content, "d/f", b"before", force=True)
+    else:
+        content.make_dir("d", PLAIN, force=False)
+    before = content.list_dir("d")
+    draft = content.open_write("d/f", PLAIN, force=force)
+    os.write(draft.descriptor, b"half")
+    os.close(draft.descriptor)
+
+    content.drop_write("d/f", draft.name)
+
+    assert content.list_dir("d") == before
+
+
+def test_of_two_exclusive_writes_one_wins(content: VolumeContent) -> None:
+    first = content.open_write("f", PLAIN, force=False)
+    os.write(first.descriptor, b"first")
+    write(content, "f", b"second")
+    os.close(first.descriptor)
+
+    with pytest.raises(AlreadyExistsError):
+        content.finish_write("f", first.name, force=False)
+    assert read(content, "f") == b"second"
+    assert [entry.name for entry in content.list_dir("/")] == ["f"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_draft_that_is_swapped_for_a_link_leads_nowhere(
+    content: VolumeContent, root: Path, tmp_path: Path, force: bool
+) -> None:
+    (tmp_path / "outside").write_text("secret")
+    draft = content.open_write("f", PLAIN, force=force)
+    os.close(draft.descriptor)
+    (root / draft.name).unlink()
+    (root / draft.name).symlink_to(tmp_path / "outside")
+
+    content.finish_write("f", draft.name, force=force)
+
+    assert content.stat("f").type == "symlink"
+    assert (tmp_path / "outside").stat().st_nlink == 1
+    for name in ("../outside", "f", "/f"):
+        with pytest.raises(InvalidArgumentError):
+            content.drop_write("f", name)
+
+
 def test_a_file_in_the_middle_of_a_path_is_an_invalid_argument(content: VolumeContent) -> None:
     write(content, "f", b"")
 
@@ -207,7 +257,9 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
     try:
         for index in range(2000):
             try:
-                os.close(content.open_write(f"d/{index}", PLAIN, force=False))
+                draft = content.open_write(f"d/{index}", PLAIN, force=False)
+                os.close(draft.descriptor)
+                content.finish_write(f"d/{index}", draft.name, force=False)
             except SbxError:
                 continue
     finally:
