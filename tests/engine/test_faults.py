@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import os
+import shutil
 import subprocess
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -17,6 +20,7 @@ from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, 
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence, Limits
+from sbx_jupyter.isolation.stored.volume_content import Ownership
 from tests.engine.conftest import MakeEngine
 from tests.engine.live.running import listen, terminal
 from tests.engine.living import create, is_known, messages, names_of_layers, run
@@ -25,10 +29,11 @@ from tests.waiting import async_until
 
 @pytest.fixture
 def small_disk(data_dir: Path) -> Iterator[Path]:
-    """The data directory on a file system of 40 MB."""
+    """The data directory on a file system of 40 MB and 8,000 files."""
     data_dir.mkdir()
+    options = "size=40m,nr_inodes=8000"
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=40m", "sbx-test", data_dir], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", options, "sbx-test", data_dir], capture_output=True
     )
     if done.returncode != 0:
         pytest.skip("a file system of its own needs the right to mount")
@@ -47,6 +52,16 @@ def fill(directory: Path) -> Path:
             except OSError:
                 continue
     return path
+
+
+def use_up_files(directory: Path) -> Path:
+    """Make empty files until the file system takes no more."""
+    folder = directory / "filler"
+    folder.mkdir()
+    with contextlib.suppress(OSError):
+        for number in itertools.count():
+            (folder / str(number)).touch()
+    return folder
 
 
 async def attempt(work: Awaitable[object]) -> object:
@@ -99,6 +114,54 @@ async def test_an_engine_starts_on_a_full_disk_and_can_be_used_to_clean_up(
     filler.unlink()
     await engine.sandboxes.kill(row.sandbox_id)
     await async_until(lambda: engine.sandboxes.rows() == [])
+
+
+async def test_without_a_file_left_nothing_is_half_made_and_kill_works(
+    small_disk: Path, make_engine: MakeEngine
+):
+    engine = await make_engine()
+    row = await create(engine)
+    volume = await engine.attachments.volumes.create("data")
+    content = engine.attachments.volumes.open(volume.volume_id, volume.token)
+    live = await engine.sandboxes.live(row.sandbox_id)
+    filler = use_up_files(small_disk)
+
+    for work in (
+        create(engine),
+        engine.snapshots.create(row.sandbox_id),
+        engine.attachments.volumes.create("another"),
+        asyncio.to_thread(content.open_write, "f", Ownership(), force=True),
+        asyncio.to_thread(content.make_dir, "d", Ownership(), force=True),
+        live.files.open_write("/home/user/f"),
+    ):
+        assert isinstance(await attempt(work), NoSpaceError)
+    assert names_of_layers(small_disk) == {row.sandbox_id}
+    assert os.listdir(small_disk / "layers") == []
+    assert [item.name for item in engine.attachments.volumes.list()] == ["data"]
+    assert content.list_dir("/") == []
+    assert await run(engine, row.sandbox_id, "echo usable") == "usable"
+    await engine.sandboxes.kill(row.sandbox_id)
+    shutil.rmtree(filler)
+
+    await async_until(lambda: engine.sandboxes.rows() == [])
+    assert (await create(engine)).state is State.RUNNING
+
+
+async def test_an_engine_starts_without_a_file_left_and_can_be_used_to_clean_up(
+    small_disk: Path, make_engine: MakeEngine
+):
+    engine = await make_engine()
+    row = await create(engine)
+    await engine.stop(kill_sandboxes=False)
+    filler = use_up_files(small_disk)
+
+    engine = await make_engine()
+
+    assert await run(engine, row.sandbox_id, "echo usable") == "usable"
+    await engine.sandboxes.kill(row.sandbox_id)
+    shutil.rmtree(filler)
+    await async_until(lambda: engine.sandboxes.rows() == [])
+    assert (await create(engine)).state is State.RUNNING
 
 
 async def test_a_hook_that_fails_fails_the_creation_cleanly(engine: Engine, data_dir: Path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 
 _APPLICATION_ID: Final = 0x53425845
 _LITTLE: Final = 1024 * 1024
+_FEW: Final = 4
 _FORGET_MANY: Final = """
 DELETE FROM logs WHERE number IN (
     SELECT number FROM (
@@ -358,12 +358,15 @@ def translate(error: BaseException, path: Path) -> SbxError:
         return NoSpaceError(f"no space left to write {path}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damage(f"{path} is damaged: {error}")
-    if code == sqlite3.SQLITE_IOERR and _is_full(path):
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path):
         return NoSpaceError(f"no space left to write {path}")
     return InternalError(f"{path}: {error}")
 
 
 def _is_full(path: Path) -> bool:
+    """Whether there is little space, or no room for the files that SQLite makes beside its own."""
     with contextlib.suppress(OSError):
-        return shutil.disk_usage(path.parent).free < _LITTLE
+        found = os.statvfs(path.parent)
+        no_files = found.f_files > 0 and found.f_favail < _FEW
+        return no_files or found.f_bavail * found.f_frsize < _LITTLE
     return False

@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Final
 import jwt
 
 from sbx_jupyter.engine.state import leftovers
+from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    SbxError,
+    UnauthenticatedError,
+)
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
 
 if TYPE_CHECKING:
@@ -75,7 +81,10 @@ class Volumes:
         await self._removals.drain()
 
     async def create(self, name: str) -> VolumeAndToken:
-        """Make a volume; raises ``InvalidArgumentError`` for a bad name or one in use."""
+        """Make a volume.
+
+        Raises ``InvalidArgumentError`` for a bad name or one in use, ``NoSpaceError``.
+        """
         if not _NAME.match(name):
             raise InvalidArgumentError(
                 "Volume name must have only letters, digits, underscores and dashes"
@@ -87,9 +96,17 @@ class Volumes:
         if self._find_by_name(name) is not None:
             raise InvalidArgumentError(f"Volume with name '{name}' already exists")
         row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
-        await asyncio.to_thread(self._stored.make_volume, row.volume_id, self._size)
+        try:
+            await asyncio.to_thread(self._stored.make_volume, row.volume_id, self._size)
+        except OSError as error:
+            raise translate(error, "making a volume") from error
         reached("volume.made")
-        await self._store.commit(Batch().put(row))
+        try:
+            await self._store.commit(Batch().put(row))
+        except SbxError:
+            await asyncio.to_thread(self._stored.retire_volume, row.volume_id)
+            self._remove_in_background()
+            raise
         reached("volume.stored")
         return self._with_token(row)
 
