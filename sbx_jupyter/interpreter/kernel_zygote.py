@@ -31,15 +31,36 @@ MAX_REQUEST: Final = 64 * 1024
 _COMPLAINT: Final = 4000
 
 
+_NEEDED: Final = (
+    "ipykernel.kernelapp",
+    "sbx_jupyter.interpreter.display",
+    "sbx_jupyter.interpreter.pictures",
+    "sbx_jupyter.interpreter.program_kernels",
+)
+
+
 def preload() -> None:
     """Import what every kernel needs, before there is a second thread."""
-
-    importlib.import_module("sbx_jupyter.interpreter.display")
-    importlib.import_module("sbx_jupyter.interpreter.program_kernels")
+    _leave_out_debugger()
+    for name in _NEEDED:
+        importlib.import_module(name)
 
     # What lives now lives for ever: keep its pages shared among the kernels.
     gc.collect()
     gc.freeze()
+
+
+def _leave_out_debugger() -> None:
+    """Have ipykernel find no debugger, whose import is most of a kernel's start.
+
+    No client can ask for it here. Programs can still import it.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules["debugpy"] = None  # which means: not to be found
+    try:
+        importlib.import_module("ipykernel.debugger")
+    finally:
+        del modules["debugpy"]
 
 
 def run(channel: socket.socket) -> NoReturn:
@@ -112,12 +133,15 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
 
 def _run_kernel(kind: str, connection_file: str) -> None:
     from ipykernel.kernelapp import IPKernelApp
+    from traitlets.config import Config
 
     from sbx_jupyter.interpreter import display, pictures, program_kernels
 
     # The archive that we came in is no place for the user's imports to look.
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".pyz")]
     options: dict[str, Any] = {"connection_file": connection_file, "parent_handle": 0}
+    # A database in the home directory, of what no prompt will ever offer again.
+    options["config"] = Config({"HistoryManager": {"enabled": False}})
     if kind != "python":
         options["kernel_class"] = program_kernels.KERNELS[kind]
     app = IPKernelApp.instance(**options)

@@ -12,8 +12,8 @@ def main() -> None:
     """Serve until the kernel zygote ends or this process is killed.
 
     The socket listens before large modules are imported: a request that comes early waits in the
-    backlog. Then everything that a kernel imports is loaded once, and the kernel zygote is forked
-    while this process has one thread and no event loop.
+    backlog. Then the kernel zygote is forked, while this process has one thread and no event loop,
+    and loads what kernels need beside the server.
     """
     parser = argparse.ArgumentParser(prog="interpreter")
     parser.add_argument("--port", type=int, default=49999)
@@ -24,12 +24,12 @@ def main() -> None:
 
     from sbx_jupyter.interpreter import kernel_zygote
 
-    kernel_zygote.preload()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         listener.close()
         ours.close()
+        kernel_zygote.preload()
         kernel_zygote.run(theirs)
     theirs.close()
 
