@@ -129,14 +129,16 @@ class SbxEngine(EngineSettings, Application):
         connection = ConnectionFile(
             url=listener.url, api_key=key, pid=os.getpid(), version=server.version
         )
-        path = self.connection_path
-        await credentials.publish(engine.fence, path, connection)
+        paths = credentials.connection_files(self.data_path, self.connection_path)
+        for path in paths:
+            await credentials.publish(engine.fence, path, connection)
         print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
         _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
         try:
             received = await self._wait_for_end(engine, server, stop_signal)
         finally:
-            await credentials.withdraw(engine.fence, path, connection)
+            for path in paths:
+                await credentials.withdraw(engine.fence, path, connection)
         reason = {"reason": "idle"} if received is None else {"signal": received.name}
         _log.info("stopping", extra={"fields": reason})
         keep_sandboxes = received in _KEEP_SANDBOXES_SIGNALS

@@ -12,7 +12,7 @@ from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.isolation.private_files import write_private
 from sbx_jupyter.isolation.privileged.remote_fence import RemoteFence
 from sbx_jupyter.protocol import access
-from sbx_jupyter.protocol.locations import API_KEY_VARIABLE, ConnectionFile
+from sbx_jupyter.protocol.locations import API_KEY_VARIABLE, ConnectionFile, connection_file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +41,14 @@ def find_api_key(data_dir: Path, given: str | None) -> str:
     return key
 
 
+def connection_files(data_dir: Path, chosen: Path) -> tuple[Path, ...]:
+    """Where an engine writes how to reach it: where clients look, and where it was told to."""
+    usual = connection_file_of(data_dir)
+    return (usual,) if chosen == usual else (usual, chosen)
+
+
 async def publish(fence: AnyFence, path: Path, connection: ConnectionFile) -> None:
-    """Write the connection file, by the helper where only root may; raises ``OSError``."""
+    """Write a connection file, by the helper where only root may; raises ``OSError``."""
     if isinstance(fence, RemoteFence) and not os.access(path.parent, os.W_OK):
         await fence.publish(msgspec.json.encode(connection).decode() + "\n")
     else:
@@ -50,7 +56,7 @@ async def publish(fence: AnyFence, path: Path, connection: ConnectionFile) -> No
 
 
 async def withdraw(fence: AnyFence, path: Path, connection: ConnectionFile) -> None:
-    """Remove the connection file if this engine wrote it."""
+    """Remove a connection file if this engine wrote it."""
     if isinstance(fence, RemoteFence) and not os.access(path.parent, os.W_OK):
         with contextlib.suppress(OSError, SbxError):
             await fence.unpublish()

@@ -43,7 +43,8 @@ class EngineSettings(HasTraits):
         help="The directory for the engine's database, sandboxes, templates and logs."
     ).tag(config=True)
     connection_file = Unicode(
-        help="The file for address and API key, written when the engine is ready."
+        help="Another file for address and API key, written when the engine is ready; engine.json"
+        " in the data directory is always written."
     ).tag(config=True)
     isolation = Unicode(
         "auto",

@@ -72,6 +72,19 @@ def test_the_connection_file_is_private_and_names_a_serving_engine(tmp_path: Pat
     assert not engine.connection_file.exists()
 
 
+def test_an_engine_with_a_connection_file_elsewhere_is_found_too(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "other" / "connection.json"
+    engine = start_engine(tmp_path / "d", "--pool-size=0", f"--connection-file={elsewhere}")
+    try:
+        assert elsewhere.read_bytes() == engine.connection_file.read_bytes()
+        said = command(tmp_path / "d", "info", "--json")
+        assert json.loads(said.stdout)["pid"] == engine.pid, said.stderr
+    finally:
+        assert engine.stop() == 0
+    assert not engine.connection_file.exists()
+    assert not elsewhere.exists()
+
+
 def test_port_and_key_stay_and_sandboxes_are_adopted_after_a_hang_up(tmp_path: Path) -> None:
     first = start_engine(tmp_path / "d", "--pool-size", "0")
     headers = {"X-API-Key": first.key}

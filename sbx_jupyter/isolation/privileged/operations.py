@@ -209,7 +209,9 @@ class Operations:
             case asked.RemoveRetired():
                 stored.remove_retired(message.volume_id, lambda: None)
             case asked.Publish():
-                write_private(Path(self._options.connection_file), message.content.encode())
+                path = Path(self._options.connection_file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_private(path, message.content.encode())
             case asked.Unpublish():
                 Path(self._options.connection_file).unlink(missing_ok=True)
             case _:
