@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
-_MAX_DISCARD_SECONDS: Final = 2.0
+_MAX_DISCARDED_BYTES: Final = 32 * 1024 * 1024
+"""Twice what most bodies may have, for clients that read no answer before they sent all."""
+_MAX_DISCARD_SECONDS: Final = 5.0
 
 
 @stream_request_body

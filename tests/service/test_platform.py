@@ -106,6 +106,23 @@ def _read_head(sock: socket.socket) -> bytes:
     return received
 
 
+def test_a_client_that_sends_all_of_a_17_mb_body_gets_413_and_can_go_on(
+    engine: EngineProcess,
+) -> None:
+    size = 17 << 20
+    head = f"POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {engine.key}\r\n"
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=20) as sock:
+        sock.sendall(f"{head}Content-Length: {size}\r\n\r\n".encode())
+        sock.sendall(b"x" * size)
+        answered = _read_head(sock)
+        sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        while piece := sock.recv(65536):
+            answered += piece
+
+    assert answered.startswith(b"HTTP/1.1 413 ")
+    assert b"HTTP/1.1 204 " in answered
+
+
 def test_a_declared_2_gb_body_is_refused_before_it_arrives(engine: EngineProcess) -> None:
     head = f"POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {engine.key}\r\n"
     with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
