@@ -530,17 +530,36 @@ def has_open(engine: EngineProcess, name: str) -> bool:
 def test_an_upload_that_stops_half_way_leaves_no_open_file(
     engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
 ) -> None:
-    lines = "".join(f"{name}: {value}\r\n" for name, value in shared.headers().items())
-    head = (
-        f"POST /files?path=/tmp/half HTTP/1.1\r\nHost: localhost\r\n{lines}"
-        "Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\n"
-    )
     with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
-        sock.sendall(head.encode() + b"x" * 1000)
+        sock.sendall(head_of_upload(shared, "/tmp/half", 1_000_000) + b"x" * 1000)
         until(lambda: has_open(engine, "/half"))
 
     until(lambda: not has_open(engine, "/half"))
     assert runtime.get("/health").status_code == 204
+
+
+def head_of_upload(access: SandboxAccess, path: str, size: int) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in access.headers().items())
+    return (
+        f"POST /files?path={path} HTTP/1.1\r\nHost: localhost\r\n{lines}"
+        f"Content-Type: application/octet-stream\r\nContent-Length: {size}\r\n\r\n"
+    ).encode()
+
+
+def test_a_hundred_uploads_that_stop_cost_little_memory(
+    engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
+) -> None:
+    before = engine.resident_mb()
+    with contextlib.ExitStack() as opened:
+        for number in range(100):
+            sock = socket.create_connection(("127.0.0.1", engine.port), timeout=5)
+            opened.enter_context(sock)
+            sock.sendall(head_of_upload(shared, f"/tmp/stalled-{number}", 10_000_000) + b"x")
+        until(lambda: has_open(engine, "/stalled-99"))
+
+        assert engine.resident_mb() - before < 100
+        assert runtime.get("/health").status_code == 204
+    until(lambda: not has_open(engine, "/stalled-99"))
 
 
 def test_a_full_disk_is_507(api: httpx.Client, runtime: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tornado.iostream import StreamClosedError
@@ -11,7 +12,7 @@ from sbx_jupyter.service.runtime.compressed_body import CompressedBody
 from sbx_jupyter.service.runtime.multipart import MULTIPART_TYPES, MultipartDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
     from tornado.httputil import HTTPHeaders
@@ -25,6 +26,10 @@ _STORED_PREFIX: Final = "user.e2b."
 _MAX_METADATA_KEY: Final = 246
 _MAX_METADATA: Final = 4096
 _PIECE: Final = 1024 * 1024
+_SMALL_PIECE: Final = 64 * 1024
+_MOST_LARGE: Final = 16
+_large_buffers = 0
+"""How many uploads have buffers of more than ``_SMALL_PIECE`` bytes now."""
 
 
 class Upload:
@@ -77,7 +82,7 @@ class Upload:
         """Whether the body is the content of the file, neither multipart nor compressed."""
         return self._decoder is None and self._compressed is None
 
-    async def receive_from(self, stream: IOStream, size: int) -> AsyncIterator[int]:
+    async def receive_from(self, stream: IOStream, size: int) -> AsyncGenerator[int]:
         """Read the whole body from the socket; yields the number of bytes of each read.
 
         One buffer is filled while the other one is written, so that the bytes are copied only once,
@@ -85,22 +90,23 @@ class Upload:
         """
         assert self._current is not None
         file = self._current
-        filling, writing = memoryview(bytearray(_PIECE)), memoryview(bytearray(_PIECE))
-        filled = 0
-        while size:
-            room = filling[filled : min(_PIECE, filled + size)]
-            try:
-                # Tornado is annotated for a bytearray, and takes any writable buffer.
-                count = await stream.read_into(room, partial=True)  # pyright: ignore[reportArgumentType]
-            except StreamClosedError:
-                await file.write_borrowed(filling[:filled])  # keep the received bytes
-                raise
-            filled += count
-            size -= count
-            if filled == _PIECE or not size or file.is_idle:
-                await file.write_borrowed(filling[:filled])
-                filling, writing, filled = writing, filling, 0
-            yield count
+        with _room_for(size) as piece:
+            filling, writing = memoryview(bytearray(piece)), memoryview(bytearray(piece))
+            filled = 0
+            while size:
+                room = filling[filled : min(piece, filled + size)]
+                try:
+                    # Tornado is annotated for a bytearray, and takes any writable buffer.
+                    count = await stream.read_into(room, partial=True)  # pyright: ignore[reportArgumentType]
+                except StreamClosedError:
+                    await file.write_borrowed(filling[:filled])  # keep the received bytes
+                    raise
+                filled += count
+                size -= count
+                if filled == piece or not size or file.is_idle:
+                    await file.write_borrowed(filling[:filled])
+                    filling, writing, filled = writing, filling, 0
+                yield count
 
     async def receive(self, chunk: bytes) -> None:
         """Take a chunk of the body; raises the errors of writing."""
@@ -188,6 +194,23 @@ class Upload:
         self._current = None
         await file.close()
         self._done.append(file.written)
+
+
+@contextlib.contextmanager
+def _room_for(size: int) -> Generator[int]:
+    """How large the two buffers of an upload of ``size`` bytes may be.
+
+    Many uploads at once, which may all have stopped, get small ones.
+    """
+    global _large_buffers
+    if size <= _SMALL_PIECE or _large_buffers >= _MOST_LARGE:
+        yield min(size, _SMALL_PIECE)
+        return
+    _large_buffers += 1
+    try:
+        yield min(size, _PIECE)
+    finally:
+        _large_buffers -= 1
 
 
 def metadata_of(headers: HTTPHeaders) -> dict[str, str]:
