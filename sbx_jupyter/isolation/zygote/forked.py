@@ -46,6 +46,7 @@ class Fork:
             kept = forks.keep_only(self.listener, self.report, self.mapped)
             self.listener, self.report, self.mapped = kept
             mounts = forks.wait_for_release(self.mapped)
+            forks.be_killed_first()
             _make_tap(self.order)
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
@@ -100,6 +101,7 @@ class Fork:
 
     def _become_confined(self, door: int, readable: int) -> NoReturn:
         try:
+            forks.be_killed_first()
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             host, order = self.config.host, self.order
             open_files = namespaces.open_files_of_programs(order, own_ids=False)

@@ -408,6 +408,10 @@ def test_basic_credentials_without_a_name_are_refused(wire: Wire, credentials: s
     assert outcome(answer) == "unauthenticated"
 
 
+def test_for_want_of_memory_programs_are_killed_before_those_of_the_machine(wire: Wire) -> None:
+    assert wire.run("cat /proc/self/oom_score_adj").strip() == "100"
+
+
 def test_a_process_on_pipes_has_no_session_of_its_own_and_usual_signals(wire: Wire) -> None:
     session, ignored = wire.run(
         "cut -d' ' -f6 /proc/self/stat; grep SigIgn /proc/self/status | cut -f2"
