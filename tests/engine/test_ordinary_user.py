@@ -58,8 +58,11 @@ def test_a_life_of_sandboxes_needs_no_root(home: Path, tier: str):
     said = " ".join(seen["said"])
     assert ("has no network: Landlock" in said) is (seen["tier"] == "landlock")
     assert ("its network rules hold nothing" in said) is (seen["tier"] == "none")
+    if seen["tier"] != "landlock":  # which does not show it
+        assert seen["adjustment"] == "100"
     assert seen["paused"] == "full"
     before, after = map(int, seen["ticks"])
     assert 0 < before < after
     assert (seen["file"], seen["snapshot"], seen["forks"]) == ("kept", "kept", 2)
+    assert (seen["lost"], seen["kept"]) == ("filesystem", "kept")
     assert seen["left"] == []
