@@ -7,30 +7,31 @@ import select
 import signal
 from typing import TYPE_CHECKING, Final
 
-from ..errors import (
+from sbx_jupyter.agent import sockets, wire, workers
+from sbx_jupyter.agent.files import paths
+from sbx_jupyter.agent.files.files import Files
+from sbx_jupyter.agent.files.watches import Watches
+from sbx_jupyter.agent.outbox import Outbox
+from sbx_jupyter.agent.processes.sandbox_processes import SandboxProcesses
+from sbx_jupyter.agent.processes.spawn import Spawner, encode_environment
+from sbx_jupyter.agent.processes.supervision import Supervision
+from sbx_jupyter.agent.users import Users
+from sbx_jupyter.agent.workers import BudgetExceeded, TimeBudget, Workers
+from sbx_jupyter.errors import (
     InternalError,
     InvalidArgumentError,
     ResourceExhaustedError,
     SbxError,
     UnimplementedError,
 )
-from ..protocol import agent as protocol
-from . import network, paths, wire, workers
-from .files import Files
-from .outbox import Outbox
-from .spawn import Spawner, encode_environment
-from .supervision import Supervision
-from .usage import SandboxProcesses
-from .users import Users
-from .watch import Watches
-from .workers import BudgetExceeded, TimeBudget, Workers
+from sbx_jupyter.protocol import agent as protocol
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from .operation import Answer, Body, Operation
+    from sbx_jupyter.agent.operation import Answer, Body, Operation
 
 
 VERSION: Final = 2
@@ -92,8 +93,8 @@ class Agent:
             protocol.WATCH_ADD: watches.add,
             protocol.UNWATCH: watches.remove,
             protocol.DISARM: watches.disarm,
-            protocol.SOCKETS: network.open_sockets,
-            protocol.LISTEN: network.listen,
+            protocol.SOCKETS: sockets.open_sockets,
+            protocol.LISTEN: sockets.listen,
             protocol.USAGE: self._processes.usage,
             protocol.FREEZE: self._processes.freeze,
         }

@@ -22,14 +22,14 @@ import stringprep
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from . import system
-from .launch import IGNORED_SIGNALS
-from .loop import Agent
+from sbx_jupyter.agent import system
+from sbx_jupyter.agent.loop import Agent
+from sbx_jupyter.agent.processes.launch import IGNORED_SIGNALS
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .operation import Body
+    from sbx_jupyter.agent.operation import Body
 
 
 _PRELOADED: Final = (

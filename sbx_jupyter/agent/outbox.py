@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import ResourceExhaustedError
-from . import wire
+from sbx_jupyter.agent import wire
+from sbx_jupyter.errors import ResourceExhaustedError
 
 if TYPE_CHECKING:
     import socket

@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..errors import UnauthenticatedError
+from sbx_jupyter.errors import UnauthenticatedError
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -16,14 +16,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import InternalError, ResourceExhaustedError
-from . import system, wire
+from sbx_jupyter.agent import system, wire
+from sbx_jupyter.errors import InternalError, ResourceExhaustedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from .operation import Body
+    from sbx_jupyter.agent.operation import Body
 
 TIME_BUDGET: Final = 0.02
 """Seconds that the agent works on one operation before it gives it to a worker."""

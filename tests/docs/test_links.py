@@ -139,7 +139,7 @@ def test_broken_links_are_told() -> None:
 def test_wrong_names_are_told() -> None:
     text = (
         "`engine/engine.py` `engine/motor.py` `sbx_jupyter/service/` `sbx_jupyter/motors/`\n"
-        "`sbx_jupyter.agent.spawn` `sbx_jupyter.agent.motor` `SbxError` `MotorError`\n"
+        "`sbx_jupyter.agent.processes.spawn` `sbx_jupyter.agent.motor` `SbxError` `MotorError`\n"
     )
 
     expected = ["engine/motor.py", "sbx_jupyter/motors/", "sbx_jupyter.agent.motor", "MotorError"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from sbx_jupyter.agent.supervision import Supervision
+from sbx_jupyter.agent.processes.supervision import Supervision
 from sbx_jupyter.isolation.confined import descendants, keeper, shared_ids
 from sbx_jupyter.isolation.kernel import call_numbers, syscalls
 

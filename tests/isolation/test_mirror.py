@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.trees.descent import Descent, MovedError
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror

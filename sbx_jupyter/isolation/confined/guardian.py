@@ -2,7 +2,7 @@
 
 It stands outside of the sandbox as the keeper does, so nothing inside can signal it. Processes
 whose keeper died become its children, and it ends all of them. When the guardian itself is killed,
-the keeper ends the sandbox, and when both are, the agent does (``agent.supervision``).
+the keeper ends the sandbox, and when both are, the agent does (``agent/processes/supervision.py``).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.isolation.stored import setting_aside
 from sbx_jupyter.isolation.stored.archive import write_archive

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InternalError,

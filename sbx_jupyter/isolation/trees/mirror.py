@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.trees.copying import FULL, Copier, entries, finish
 from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, MovedError, descent_into
 from sbx_jupyter.isolation.zygote.progress import Cancelled

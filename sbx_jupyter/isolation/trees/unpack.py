@@ -16,7 +16,7 @@ import stat
 import tarfile
 from typing import IO, TYPE_CHECKING, Final, cast
 
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.kernel import users as kinds
 from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
 

@@ -14,7 +14,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror

@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from .workers import TimeBudget
+from sbx_jupyter.agent.workers import TimeBudget
 
 
 def rename(

@@ -13,19 +13,19 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from ..errors import (
+from sbx_jupyter.agent.files import entries, own_entries, paths, removal, tree_moves
+from sbx_jupyter.agent.wire import Encoded
+from sbx_jupyter.agent.workers import TimeBudget
+from sbx_jupyter.errors import (
     AlreadyExistsError,
     InternalError,
     InvalidArgumentError,
     NotFoundError,
 )
-from . import entries, own_entries, paths, removal, trees
-from .wire import Encoded
-from .workers import TimeBudget
 
 if TYPE_CHECKING:
-    from .operation import Answer, Body
-    from .users import User, Users
+    from sbx_jupyter.agent.operation import Answer, Body
+    from sbx_jupyter.agent.users import User, Users
 
 
 _SAFE: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -100,7 +100,7 @@ class Files:
             raise paths.failure(error, f"cannot look at '{source}'") from error
         self._make_dirs(os.path.dirname(destination), user)
         try:
-            trees.rename(source, destination, self._budget, layered=not self.is_confined)
+            tree_moves.rename(source, destination, self._budget, layered=not self.is_confined)
         except FileNotFoundError as error:
             raise NotFoundError(f"source file not found: {source}") from error
         except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.agent.removal import remove
+from sbx_jupyter.agent.files.removal import remove
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -74,7 +74,7 @@ def test_directories_closed_to_their_owner_are_removed() -> None:
     code = (
         "import os, sys, tempfile\n"
         f"sys.path.insert(0, {str(CHECKOUT)!r})\n"
-        "from sbx_jupyter.agent.removal import remove\n"
+        "from sbx_jupyter.agent.files.removal import remove\n"
         "top = tempfile.mkdtemp()\n"
         "for mode in (0, 0o500, 0o600):\n"
         "    os.makedirs(f'{top}/{mode}/inner')\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from ..errors import PermissionDeniedError
+from sbx_jupyter.errors import PermissionDeniedError
 
 _MOST_LINKS: Final = 40
 

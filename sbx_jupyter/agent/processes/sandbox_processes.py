@@ -7,14 +7,13 @@ import os
 import signal
 from typing import TYPE_CHECKING, Final
 
-from . import procfs
+from sbx_jupyter.agent import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbx_jupyter.agent.operation import Answer, Body
     from sbx_jupyter.protocol.process_stat import ProcessStat
-
-    from .operation import Answer, Body
 
 
 _STOP_ROUNDS: Final = 10

@@ -12,14 +12,15 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
-from . import paths, system
-from .workers import BudgetExceeded, TimeBudget
+from sbx_jupyter.agent import system
+from sbx_jupyter.agent.files import paths
+from sbx_jupyter.agent.workers import BudgetExceeded, TimeBudget
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 
 if TYPE_CHECKING:
-    from .files import Files
-    from .operation import Answer, Body
-    from .users import Users
+    from sbx_jupyter.agent.files.files import Files
+    from sbx_jupyter.agent.operation import Answer, Body
+    from sbx_jupyter.agent.users import Users
 
 
 MAX_WATCHES: Final = 256

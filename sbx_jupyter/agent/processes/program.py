@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .supervision import Supervision
-    from .users import User
+    from sbx_jupyter.agent.processes.supervision import Supervision
+    from sbx_jupyter.agent.users import User
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

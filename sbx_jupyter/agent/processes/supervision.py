@@ -15,12 +15,12 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from . import system
+from sbx_jupyter.agent import system
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .operation import Body
+    from sbx_jupyter.agent.operation import Body
 
 _DOOR: Final = 3
 """Where the child between fork and exec has the way to the keeper."""

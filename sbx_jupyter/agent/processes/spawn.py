@@ -11,16 +11,16 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
-from . import stdio
-from .launch import Launcher
-from .program import DEFAULT_PATH, Launch
+from sbx_jupyter.agent.processes import stdio
+from sbx_jupyter.agent.processes.launch import Launcher
+from sbx_jupyter.agent.processes.program import DEFAULT_PATH, Launch
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 
 if TYPE_CHECKING:
-    from .files import Files
-    from .operation import Answer, Body
-    from .supervision import Supervision
-    from .users import User, Users
+    from sbx_jupyter.agent.files.files import Files
+    from sbx_jupyter.agent.operation import Answer, Body
+    from sbx_jupyter.agent.processes.supervision import Supervision
+    from sbx_jupyter.agent.users import User, Users
 
 _SHORTAGE: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 _MAX_TEXT: Final = 32 * resource.getpagesize()

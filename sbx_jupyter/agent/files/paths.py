@@ -6,7 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
-from ..errors import (
+from sbx_jupyter.errors import (
     FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
@@ -18,7 +18,7 @@ from ..errors import (
 )
 
 if TYPE_CHECKING:
-    from .users import User
+    from sbx_jupyter.agent.users import User
 
 MAX_PATH: Final = 4096
 

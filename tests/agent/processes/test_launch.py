@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sbx_jupyter.agent import call_list, launch, quick_launch
-from sbx_jupyter.agent.call_list import CallList, TooLongError
-from sbx_jupyter.agent.launch import Launcher
-from sbx_jupyter.agent.program import Launch
+from sbx_jupyter.agent.processes import call_list, launch, quick_launch
+from sbx_jupyter.agent.processes.call_list import CallList, TooLongError
+from sbx_jupyter.agent.processes.launch import Launcher
+from sbx_jupyter.agent.processes.program import Launch
 from sbx_jupyter.agent.users import User
 
 LOW = 64

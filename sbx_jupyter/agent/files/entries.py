@@ -12,17 +12,16 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.agent.parallel_listing import read_in_parallel
-
-from ..errors import InvalidArgumentError, ResourceExhaustedError
-from ..protocol.agent import LISTING_PIECE
-from . import own_entries, paths
-from .workers import TimeBudget
+from sbx_jupyter.agent.files import own_entries, paths
+from sbx_jupyter.agent.files.parallel_listing import read_in_parallel
+from sbx_jupyter.agent.workers import TimeBudget
+from sbx_jupyter.errors import InvalidArgumentError, ResourceExhaustedError
+from sbx_jupyter.protocol.agent import LISTING_PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from .users import Users
+    from sbx_jupyter.agent.users import Users
 
 Entry = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sbx_jupyter.agent.spawn import exit_code
+from sbx_jupyter.agent.processes.spawn import exit_code
 
 
 def test_every_wait_status_is_an_exit_code_or_a_child_that_goes_on() -> None:

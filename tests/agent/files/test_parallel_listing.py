@@ -9,7 +9,7 @@ import pytest
 
 PRELUDE = """
 import os, sys
-from sbx_jupyter.agent.parallel_listing import read_in_parallel
+from sbx_jupyter.agent.files.parallel_listing import read_in_parallel
 parent = os.getpid()
 items = range(10_000)
 whole = [(f"line {item}", "remark\\n" if item % 3000 == 0 else "") for item in items]

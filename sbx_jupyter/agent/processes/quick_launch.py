@@ -10,12 +10,12 @@ import struct
 import termios
 from typing import TYPE_CHECKING, Final
 
-from .call_list import CallList, TooLongError
+from sbx_jupyter.agent.processes.call_list import CallList, TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .program import Launch
+    from sbx_jupyter.agent.processes.program import Launch
 
 _MOST_CANDIDATES: Final = 32
 _DEFAULT_ACTION: Final = bytes(32)

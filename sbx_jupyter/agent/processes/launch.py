@@ -14,14 +14,14 @@ import signal
 import termios
 from typing import TYPE_CHECKING, Final
 
-from . import system
-from .program import DEFAULT_PATH
-from .quick_launch import QuickLauncher
+from sbx_jupyter.agent import system
+from sbx_jupyter.agent.processes.program import DEFAULT_PATH
+from sbx_jupyter.agent.processes.quick_launch import QuickLauncher
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .program import Launch
+    from sbx_jupyter.agent.processes.program import Launch
 
 IGNORED_SIGNALS: Final = (
     signal.SIGTERM,

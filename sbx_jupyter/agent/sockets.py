@@ -6,11 +6,11 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from ..errors import AlreadyExistsError, InvalidArgumentError, UnavailableError
-from ..protocol.agent import MAX_DESCRIPTORS
+from sbx_jupyter.errors import AlreadyExistsError, InvalidArgumentError, UnavailableError
+from sbx_jupyter.protocol.agent import MAX_DESCRIPTORS
 
 if TYPE_CHECKING:
-    from .operation import Answer, Body
+    from sbx_jupyter.agent.operation import Answer, Body
 
 
 _FAMILIES: Final = {4: socket.AF_INET, 6: socket.AF_INET6}
