@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
 
-    from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.client.platform import PlatformClient
-    from sbx_jupyter.client.templates import TemplateClient
+    from sbx_jupyter.client.api.platform import PlatformClient
+    from sbx_jupyter.client.connection.config import ConnectionConfig
+    from sbx_jupyter.client.templates.templates import TemplateClient
     from sbx_jupyter.protocol.locations import ConnectionFile
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def running_engine(options: argparse.Namespace) -> ConnectionFile:
     """Find the shared engine; raises ``UnavailableError`` when none runs."""
-    from sbx_jupyter.client.bundled import find_engine
+    from sbx_jupyter.client.connection.bundled import find_engine
 
     found = find_engine(options.data_dir)
     if found is None:
@@ -31,14 +31,14 @@ def running_engine(options: argparse.Namespace) -> ConnectionFile:
 
 def call_platform(engine: ConnectionFile, work: Callable[[PlatformClient], Awaitable[T]]) -> T:
     """Run ``work`` with a client of the engine and return its result."""
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
     return call_deployment(ConnectionConfig.from_connection_file(engine), work)
 
 
 def call_deployment(config: ConnectionConfig, work: Callable[[PlatformClient], Awaitable[T]]) -> T:
     """Run ``work`` with a client of a deployment and return its result."""
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
 
     async def run() -> T:
         async with PlatformClient(config) as platform:
@@ -54,8 +54,8 @@ def call_templates(
 
     Raises ``UnavailableError`` when none runs.
     """
-    from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.client.templates import TemplateClient
+    from sbx_jupyter.client.connection.config import ConnectionConfig
+    from sbx_jupyter.client.templates.templates import TemplateClient
 
     engine = running_engine(options)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import argparse
 
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def resolve(options: argparse.Namespace, *, start: bool = False) -> ConnectionCo
     configuration, else the local engine. Raises ``NotFoundError`` for an unknown name,
     ``UnavailableError`` when no engine runs.
     """
-    from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.client.configured import configured
+    from sbx_jupyter.client.connection.config import ConnectionConfig
+    from sbx_jupyter.client.connection.configured import configured
 
     if options.connection is None and options.data_dir is None:
         if (named := ConnectionConfig.named_by_environment()) is not None:
@@ -43,6 +43,6 @@ def resolve(options: argparse.Namespace, *, start: bool = False) -> ConnectionCo
 
 def _local_engine(options: argparse.Namespace, *, start: bool) -> Any:
     from sbx_jupyter.cli.calls import running_engine
-    from sbx_jupyter.client.bundled import ensure_engine
+    from sbx_jupyter.client.connection.bundled import ensure_engine
 
     return ensure_engine(options.data_dir) if start else running_engine(options)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from sbx_jupyter.cli.parsers import Commands
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
     from sbx_jupyter.protocol.disk import DiskUse, PruneAnswer
 
 _KINDS: Final = ("steps", "images", "uploads", "layers", "quarantine")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
 
     from sbx_jupyter.cli.parsers import Commands
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
 
 _NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk that can"
 _IDS: Final = {
@@ -60,7 +60,7 @@ def add_to(commands: Commands) -> None:
 
 def show_env(options: argparse.Namespace) -> int:
     """Print ``export`` lines for a shell; starts the shared engine if it is meant and none runs."""
-    from sbx_jupyter.client.environment import client_environment
+    from sbx_jupyter.client.connection.environment import client_environment
 
     for name, value in client_environment(resolve(options, start=True), os.environ).items():
         print(f"export {name}={shlex.quote(value)}")

@@ -15,7 +15,7 @@ from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from sbx_jupyter.cli.parsers import Commands
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
     from sbx_jupyter.protocol.platform import ListedSandbox, SandboxLogEntry
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import argparse
 
     from sbx_jupyter.cli.parsers import Commands
-    from sbx_jupyter.client.build_context import BuildContext
-    from sbx_jupyter.client.templates import TemplateClient
+    from sbx_jupyter.client.templates.build_context import BuildContext
+    from sbx_jupyter.client.templates.templates import TemplateClient
     from sbx_jupyter.protocol.templates import BuildLogEntry, BuildStart
 
 
@@ -61,7 +61,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
 
 def build_template(options: argparse.Namespace) -> int:
     """Build a template from a Dockerfile and print the log."""
-    from sbx_jupyter.client.build_context import BuildContext
+    from sbx_jupyter.client.templates.build_context import BuildContext
     from sbx_jupyter.protocol.dockerfile import parse_dockerfile
     from sbx_jupyter.protocol.templates import BuildStart
 
@@ -95,7 +95,7 @@ def _build_args(given: list[str]) -> dict[str, str]:
 
 def import_image(options: argparse.Namespace) -> int:
     """Import an image, then build a template from it without further steps."""
-    from sbx_jupyter.client.build_context import BuildContext
+    from sbx_jupyter.client.templates.build_context import BuildContext
     from sbx_jupyter.protocol.templates import BuildStart
 
     image = options.name or options.file.name.partition(".")[0].lower()

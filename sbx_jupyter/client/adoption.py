@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
-from sbx_jupyter.client.config import SHARED_HOST_DOMAINS, ConnectionConfig
+from sbx_jupyter.client.connection.config import SHARED_HOST_DOMAINS, ConnectionConfig
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.client.sync_sandbox import Sandbox
 from sbx_jupyter.errors import InvalidArgumentError

@@ -11,8 +11,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import UnavailableError
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.client.api.runtime import RuntimeClient
+from sbx_jupyter.client.api.transport import raise_for_status
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.code.runner import CodeRunner
-from sbx_jupyter.client.commands import Commands
-from sbx_jupyter.client.config import is_loopback
-from sbx_jupyter.client.environment import PORT_URL_VARIABLE
-from sbx_jupyter.client.files import Files
-from sbx_jupyter.client.platform import PlatformClient
-from sbx_jupyter.client.pty import Ptys
-from sbx_jupyter.client.runtime import RuntimeClient
-from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.client.connection.config import is_loopback
+from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
+from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.client.processes.commands import Commands
+from sbx_jupyter.client.processes.pty import Ptys
 from sbx_jupyter.display import reports
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol import platform as records
@@ -27,7 +27,7 @@ from sbx_jupyter.protocol.runtime import Reading
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.protocol.diff import Diff
     from sbx_jupyter.protocol.disk import SandboxOperation
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sbx_jupyter.client.blocking import Portal, blocking
 from sbx_jupyter.client.code.sync_runner import SyncCodeRunner
+from sbx_jupyter.client.files.sync_files import SyncFiles
+from sbx_jupyter.client.processes.sync_commands import SyncCommands, SyncPtys
 from sbx_jupyter.client.sandbox import AsyncSandbox
-from sbx_jupyter.client.sync_commands import SyncCommands, SyncPtys
-from sbx_jupyter.client.sync_files import SyncFiles
 from sbx_jupyter.display import reports
 from sbx_jupyter.protocol import platform as records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
     Metrics = list[records.SandboxMetric]
     Copies = list["Sandbox"]

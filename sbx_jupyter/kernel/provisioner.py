@@ -13,8 +13,8 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, List, Unicode
 
 from sbx_jupyter.client.blocking import Portal
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.configured import named_config
+from sbx_jupyter.client.connection.config import ConnectionConfig
+from sbx_jupyter.client.connection.configured import named_config
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.kernel.pool import READY
 from sbx_jupyter.kernel.sandbox import KernelSandbox, Place

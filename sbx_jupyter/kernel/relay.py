@@ -14,7 +14,7 @@ import tornado.websocket
 import zmq
 import zmq.asyncio
 
-from sbx_jupyter.client import tls
+from sbx_jupyter.client.connection import tls
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.kernel.guest import CHANNELS, MAX_MESSAGE, TOKEN_HEADER, pack, unpack
 from sbx_jupyter.kernel.messages import (

@@ -18,8 +18,8 @@ from sbx_jupyter.kernel.zygote import LOST, KernelZygote, is_own_python
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbx_jupyter.client.config import ConnectionConfig
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
 LEASE: Final = 900
 """Seconds that the sandbox lives on after the process that started its kernel is gone."""

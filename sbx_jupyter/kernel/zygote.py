@@ -18,7 +18,7 @@ from sbx_jupyter.errors import SbxError, UnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbx_jupyter.client.commands import CommandHandle
+    from sbx_jupyter.client.processes.commands import CommandHandle
     from sbx_jupyter.client.sandbox import AsyncSandbox
 
 _LOG: Final = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.client.blocking import Portal
 
 if TYPE_CHECKING:
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.magics.known import Known
 
 MAX_KEPT: Final = 50

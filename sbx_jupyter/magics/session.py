@@ -16,7 +16,7 @@ from sbx_jupyter.magics.parsing import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
 LIFETIME: Final = 3600
 """Seconds that a sandbox made by a magic has from its last use; then it is paused."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import httpx
 import msgspec
 
-from sbx_jupyter.client.capabilities import explain_versions, find_capabilities
-from sbx_jupyter.client.platform import PlatformClient
-from sbx_jupyter.client.runtime import RuntimeClient
-from sbx_jupyter.client.transport import Transport
+from sbx_jupyter.client.api.capabilities import explain_versions, find_capabilities
+from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.client.api.runtime import RuntimeClient
+from sbx_jupyter.client.api.transport import Transport
 from sbx_jupyter.errors import (
     NotFoundError,
     SbxError,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from logging import Logger
 
-    from sbx_jupyter.client.capabilities import Capabilities
-    from sbx_jupyter.client.named_connections import NamedConnection
+    from sbx_jupyter.client.api.capabilities import Capabilities
+    from sbx_jupyter.client.connection.named_connections import NamedConnection
     from sbx_jupyter.server.local_engine import LocalEngine
 
 T = TypeVar("T")

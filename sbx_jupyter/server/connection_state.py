@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbx_jupyter.client.named_connections import LEGACY
+from sbx_jupyter.client.connection.named_connections import LEGACY
 from sbx_jupyter.errors import PermissionDeniedError, UnauthenticatedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbx_jupyter.client.named_connections import NamedConnection
+    from sbx_jupyter.client.connection.named_connections import NamedConnection
     from sbx_jupyter.errors import SbxError
 
 

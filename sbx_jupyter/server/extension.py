@@ -9,12 +9,12 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Float, Integer, TraitError, Unicode, default, validate
 
-from sbx_jupyter.client.named_connections import (
+from sbx_jupyter.client.connection.named_connections import (
     NamedConnection,
     collect_connections,
     parse_connections,
 )
-from sbx_jupyter.client.tls import CA_FILE_VARIABLE, check_ca_file
+from sbx_jupyter.client.connection.tls import CA_FILE_VARIABLE, check_ca_file
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT

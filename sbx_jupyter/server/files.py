@@ -10,7 +10,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.client.transport import raise_for_status, translated_errors
+from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import InvalidArgumentError, OutOfRangeError, SbxError, UnavailableError
 from sbx_jupyter.server.answers import SandboxRoute, require
 

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.environment import NAMES, PORT_URL_VARIABLE, client_environment
+from sbx_jupyter.client.connection.config import ConnectionConfig
+from sbx_jupyter.client.connection.environment import NAMES, PORT_URL_VARIABLE, client_environment
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.server.relay import Relay
 from sbx_jupyter.server.session_key import SessionKey

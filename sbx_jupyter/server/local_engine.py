@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client import bundled
-from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.connection import bundled
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.protocol.locations import connection_file_of, default_data_dir
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from sbx_jupyter.client.transport import raise_for_status
+from sbx_jupyter.client.api.transport import raise_for_status
 from sbx_jupyter.errors import ResourceExhaustedError, UnimplementedError
 from sbx_jupyter.protocol.connect import UNARY_CONTENT_TYPE
 from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute, require
@@ -15,7 +15,7 @@ from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute, require
 if TYPE_CHECKING:
     import httpx
 
-    from sbx_jupyter.client.runtime import RuntimeClient
+    from sbx_jupyter.client.api.runtime import RuntimeClient
 
 METHODS: Final = {
     "filesystem.Filesystem/Stat": "read",

@@ -13,7 +13,7 @@ from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.server.answers import SandboxRoute
 
 if TYPE_CHECKING:
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
 
 MAX_SNAPSHOTS: Final = 200
 """The list has the newest snapshots only; the others can still be used by name."""

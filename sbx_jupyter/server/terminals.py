@@ -11,10 +11,10 @@ from jupyter_server._tz import utcnow
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from sbx_jupyter.client.commands import Commands
-from sbx_jupyter.client.files import Files
-from sbx_jupyter.client.pty import PtyHandle, PtyOutput, Ptys
-from sbx_jupyter.client.terminal_link import TerminalInput, run_terminal_link
+from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.client.processes.commands import Commands
+from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput, Ptys
+from sbx_jupyter.client.processes.terminal_link import TerminalInput, run_terminal_link
 from sbx_jupyter.errors import NotFoundError, SbxError
 from sbx_jupyter.protocol.process_stat import parse_stat
 from sbx_jupyter.server.answers import SandboxRoute

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from sbx_jupyter.client.terminal_link import TerminalInput, run_terminal_link
+from sbx_jupyter.client.processes.terminal_link import TerminalInput, run_terminal_link
 from sbx_jupyter.errors import (
     InvalidArgumentError,
     NotFoundError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.client import AsyncSandbox
     from sbx_jupyter.client.blocking import Portal
-    from sbx_jupyter.client.pty import PtyHandle, PtyOutput
+    from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput
 
     Send = Callable[[dict[str, Any], Sequence[bytes]], None]
 

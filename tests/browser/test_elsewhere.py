@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from playwright.sync_api import expect
 
-from sbx_jupyter.client.bundled import find_engine
+from sbx_jupyter.client.connection.bundled import find_engine
 from tests.browser.lab import Lab
 from tests.browser.notebooks import VIEWS
 from tests.browser.server import CHECKOUT, TOKEN, JupyterServer, jupyter_server

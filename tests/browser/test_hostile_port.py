@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
-from sbx_jupyter.client.bundled import find_engine
+from sbx_jupyter.client.connection.bundled import find_engine
 from tests.browser.server import BASE_URL, TOKEN
 
 if TYPE_CHECKING:

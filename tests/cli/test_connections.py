@@ -10,8 +10,8 @@ import pytest
 
 from sbx_jupyter.cli import connections
 from sbx_jupyter.cli.main import main
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.environment import NAMES, client_environment
+from sbx_jupyter.client.connection.config import ConnectionConfig
+from sbx_jupyter.client.connection.environment import NAMES, client_environment
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 
 

@@ -11,11 +11,11 @@ from e2b.sandbox_async.commands.pty import Pty as TheirPtys
 from e2b.sandbox_async.filesystem.filesystem import Filesystem as TheirFiles
 
 from sbx_jupyter.client import AsyncSandbox, Sandbox
-from sbx_jupyter.client.commands import Commands
-from sbx_jupyter.client.files import Files
-from sbx_jupyter.client.pty import Ptys
-from sbx_jupyter.client.sync_commands import SyncCommands, SyncPtys
-from sbx_jupyter.client.sync_files import SyncFiles
+from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.client.files.sync_files import SyncFiles
+from sbx_jupyter.client.processes.commands import Commands
+from sbx_jupyter.client.processes.pty import Ptys
+from sbx_jupyter.client.processes.sync_commands import SyncCommands, SyncPtys
 
 ABSENT = {
     "beta_pause": "the older name of pause",

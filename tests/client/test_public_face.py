@@ -46,4 +46,4 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_looking_for_the_engine_loads_no_http_client():
-    assert loaded_with("sbx_jupyter.client.bundled", "httpx", "asyncio", "tornado") == []
+    assert loaded_with("sbx_jupyter.client.connection.bundled", "httpx", "asyncio", "tornado") == []

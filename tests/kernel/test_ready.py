@@ -11,8 +11,8 @@ import tornado.netutil
 import tornado.web
 
 from sbx_jupyter.client import ConnectionConfig
+from sbx_jupyter.client.api.platform import PlatformClient
 from sbx_jupyter.client.blocking import Portal
-from sbx_jupyter.client.platform import PlatformClient
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.kernel.pool import READY_NAME, ReadySandboxes
 from sbx_jupyter.kernel.sandbox import KernelSandbox, Place

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
-from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.api.platform import PlatformClient
 from sbx_jupyter.engine.egress.addresses import own_addresses
 from sbx_jupyter.isolation import process_resources
 from sbx_jupyter.isolation.confined import descendants

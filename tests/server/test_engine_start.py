@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.client import bundled
+from sbx_jupyter.client.connection import bundled
 from tests.engine_process import engine_process
 from tests.server.test_terminals import Screen
 from tests.waiting import async_until, until

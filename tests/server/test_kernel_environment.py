@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sbx_jupyter.client import bundled
-from sbx_jupyter.client.environment import NAMES
+from sbx_jupyter.client.connection import bundled
+from sbx_jupyter.client.connection.environment import NAMES
 from sbx_jupyter.protocol.access import API_KEY_HEADER
 from tests.server.test_engine_start import stop_engine
 from tests.waiting import async_until

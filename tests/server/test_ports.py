@@ -18,7 +18,7 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, PlatformClient
-from sbx_jupyter.client.environment import PORT_URL_VARIABLE
+from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
 from sbx_jupyter.server.ports import upstream
 from sbx_jupyter.server.ports.grants import IDLE_SECONDS, LONGEST_SECONDS, Grants
 from sbx_jupyter.server.ports.headers import move_location

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
-from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.api.platform import PlatformClient
 from tests.engine_process import CHECKOUT, engine_process
 from tests.siege import hostile
 

@@ -23,11 +23,11 @@ from sbx_jupyter import (
 )
 
 if TYPE_CHECKING:
-    from sbx_jupyter.client.files import FileStream
-    from sbx_jupyter.client.pty import PtyHandle, PtyOutput
-    from sbx_jupyter.client.sync_commands import SyncCommandHandle, SyncPtyHandle
-    from sbx_jupyter.client.sync_files import SyncFileStream, SyncWatch
-    from sbx_jupyter.client.watch import Watch
+    from sbx_jupyter.client.files.files import FileStream
+    from sbx_jupyter.client.files.sync_files import SyncFileStream, SyncWatch
+    from sbx_jupyter.client.files.watch import Watch
+    from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput
+    from sbx_jupyter.client.processes.sync_commands import SyncCommandHandle, SyncPtyHandle
     from sbx_jupyter.protocol.disk import SandboxOperation
     from sbx_jupyter.protocol.platform import (
         ListedSandbox,

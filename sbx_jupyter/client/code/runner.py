@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.code.events import LineDecoder, decode_event, is_end
 from sbx_jupyter.client.code.execution import (
@@ -21,7 +22,6 @@ from sbx_jupyter.client.code.execution import (
     Recorder,
     Result,
 )
-from sbx_jupyter.client.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.client.runtime import RuntimeClient
+    from sbx_jupyter.client.api.runtime import RuntimeClient
 
     T = TypeVar("T")
     Handler = Callable[[T], Awaitable[Any] | Any]

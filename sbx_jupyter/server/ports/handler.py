@@ -19,7 +19,7 @@ from tornado import web
 from tornado.httputil import url_concat
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.client.transport import translated_errors
+from sbx_jupyter.client.api.transport import translated_errors
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.protocol.access import parse_port, parse_sandbox_id
 from sbx_jupyter.protocol.connect import error_to_json

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.client import tls
+from sbx_jupyter.client.connection import tls
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.server.ports.headers import HOP_BY_HOP
 

@@ -15,7 +15,7 @@ from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from sbx_jupyter.client.runtime import RuntimeClient
+    from sbx_jupyter.client.api.runtime import RuntimeClient
 
 START_PATIENCE: Final = 10.0
 """Seconds for which a request waits until a program listens on the port."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sbx_jupyter.client.build_context import BuildContext
+from sbx_jupyter.client.templates.build_context import BuildContext
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.dockerfile import parse_dockerfile
 

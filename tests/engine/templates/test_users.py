@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from sbx_jupyter.client.bundled import find_engine
+from sbx_jupyter.client.connection.bundled import find_engine
 from sbx_jupyter.isolation.kernel import landlock
 from sbx_jupyter.protocol.locations import connection_file_of
 from tests.engine_process import CHECKOUT

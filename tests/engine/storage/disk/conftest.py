@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import Sandbox
-from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from tests.engine_process import EngineProcess, engine_process
 
 PATIENCE = 60.0

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import Sandbox
-from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from tests.engine.storage.disk.conftest import FAST_DISK, run
 from tests.engine.storage.disk.test_operations import FILL, wait_for_one
 from tests.engine_process import EngineProcess, engine_process

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import Sandbox
-from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
 from sbx_jupyter.errors import AbortedError, FailedPreconditionError, NotFoundError
 from sbx_jupyter.protocol.disk import SandboxOperation

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from sbx_jupyter.client.runtime import MessageStream
+    from sbx_jupyter.client.api.runtime import MessageStream
     from sbx_jupyter.protocol.runtime import FilesystemEvent, WatchDirResponse
 
 

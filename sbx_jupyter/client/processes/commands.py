@@ -9,7 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 from sbx_jupyter.client.cleanup import shielded
-from sbx_jupyter.client.output import CommandResult, OutputBuffer
+from sbx_jupyter.client.processes.output import CommandResult, OutputBuffer
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.protocol.access import random_id
 from sbx_jupyter.protocol.runtime import (
@@ -30,7 +30,7 @@ from sbx_jupyter.protocol.runtime import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from sbx_jupyter.client.runtime import MessageStream, RuntimeClient
+    from sbx_jupyter.client.api.runtime import MessageStream, RuntimeClient
 
     Callback = Callable[[str], Awaitable[Any] | Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.client.commands import INPUT_PIECE, started_pid
+from sbx_jupyter.client.processes.commands import INPUT_PIECE, started_pid
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol.access import REPLAY_FROM_HEADER
 from sbx_jupyter.protocol.runtime import (
@@ -26,7 +26,7 @@ from sbx_jupyter.protocol.runtime import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbx_jupyter.client.runtime import MessageStream, RuntimeClient
+    from sbx_jupyter.client.api.runtime import MessageStream, RuntimeClient
 
 SHELL: Final = ("/bin/bash", "-i", "-l")
 TERMINAL_ENVS: Final = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}

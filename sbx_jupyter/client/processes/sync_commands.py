@@ -7,15 +7,15 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sbx_jupyter.client.blocking import blocking
-from sbx_jupyter.client.commands import DEFAULT_TIMEOUT, CommandHandle, Commands
-from sbx_jupyter.client.pty import SHELL, PtyHandle, Ptys
+from sbx_jupyter.client.processes.commands import DEFAULT_TIMEOUT, CommandHandle, Commands
+from sbx_jupyter.client.processes.pty import SHELL, PtyHandle, Ptys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbx_jupyter.client.blocking import Portal
-    from sbx_jupyter.client.output import CommandResult
-    from sbx_jupyter.client.pty import PtyOutput
+    from sbx_jupyter.client.processes.output import CommandResult
+    from sbx_jupyter.client.processes.pty import PtyOutput
 
     Callback = Callable[[str], Any]
 

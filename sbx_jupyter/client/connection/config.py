@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client import bundled, tls
+from sbx_jupyter.client.connection import bundled, tls
 from sbx_jupyter.errors import InvalidArgumentError, UnauthenticatedError, UnavailableError
 from sbx_jupyter.protocol.access import Route, format_route_host
 

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from sbx_jupyter.client.platform import PlatformClient
-from sbx_jupyter.client.transport import create_client, raise_for_status
+from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.client.api.transport import create_client, raise_for_status
 from sbx_jupyter.errors import FailedPreconditionError, UnavailableError
 from sbx_jupyter.protocol import templates as records
 from sbx_jupyter.protocol.access import API_KEY_HEADER
@@ -20,7 +20,7 @@ from sbx_jupyter.protocol.access import API_KEY_HEADER
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from sbx_jupyter.client.build_context import BuildContext
+    from sbx_jupyter.client.templates.build_context import BuildContext
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, overload
 
 from sbx_jupyter.client.blocking import blocking
-from sbx_jupyter.client.files import Files
+from sbx_jupyter.client.files.files import Files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sbx_jupyter.client.blocking import Portal
-    from sbx_jupyter.client.files import FileStream
-    from sbx_jupyter.client.watch import Watch
+    from sbx_jupyter.client.files.files import FileStream
+    from sbx_jupyter.client.files.watch import Watch
     from sbx_jupyter.protocol.runtime import FilesystemEvent
 
 

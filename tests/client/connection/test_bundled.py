@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, Sandbox, bundled
+from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, Sandbox
+from sbx_jupyter.client.connection import bundled
 from sbx_jupyter.errors import UnauthenticatedError, UnavailableError
 from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of, log_file_of
 from tests.waiting import until

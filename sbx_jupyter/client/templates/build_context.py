@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from typing import IO, TYPE_CHECKING, Final
 
-from sbx_jupyter.client.ignore import IgnorePatterns
+from sbx_jupyter.client.templates.ignore import IgnorePatterns
 from sbx_jupyter.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sbx_jupyter.client.named_connections import (
+from sbx_jupyter.client.connection.named_connections import (
     collect_connections,
     parse_connections,
     read_key_file,

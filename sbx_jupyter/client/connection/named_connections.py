@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client.config import ConnectionConfig
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import InvalidArgumentError, UnauthenticatedError
 
 if TYPE_CHECKING:

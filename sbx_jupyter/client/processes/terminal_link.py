@@ -12,7 +12,7 @@ from sbx_jupyter.errors import NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from sbx_jupyter.client.pty import PtyHandle, PtyOutput
+    from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput
     from sbx_jupyter.protocol.runtime import EndEvent
 
 PIECE: Final = 64 * 1024

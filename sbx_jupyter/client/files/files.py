@@ -10,11 +10,11 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from sbx_jupyter.client.api.runtime import STREAM_SILENCE
+from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
 from sbx_jupyter.client.cleanup import shielded
-from sbx_jupyter.client.config import is_loopback
-from sbx_jupyter.client.runtime import STREAM_SILENCE
-from sbx_jupyter.client.transport import raise_for_status, translated_errors
-from sbx_jupyter.client.watch import Watch
+from sbx_jupyter.client.connection.config import is_loopback
+from sbx_jupyter.client.files.watch import Watch
 from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.client.runtime import RuntimeClient
+    from sbx_jupyter.client.api.runtime import RuntimeClient
 
     FileContent = (
         str | bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]

@@ -7,9 +7,9 @@ import re
 import httpx
 import pytest
 
-from sbx_jupyter.client.capabilities import explain_versions, find_capabilities
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.platform import PlatformClient
+from sbx_jupyter.client.api.capabilities import explain_versions, find_capabilities
+from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import UnauthenticatedError
 
 

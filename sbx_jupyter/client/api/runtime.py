@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
+from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
 from sbx_jupyter.client.cleanup import shielded
-from sbx_jupyter.client.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.connect import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.client.transport import Transport
+    from sbx_jupyter.client.api.transport import Transport
 
 M = TypeVar("M", bound=Message)
 

@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tornado.websocket import WebSocketError
 
-from sbx_jupyter.client import ConnectionConfig, tls
-from sbx_jupyter.client.templates import TemplateClient
-from sbx_jupyter.client.transport import Transport
+from sbx_jupyter.client import ConnectionConfig
+from sbx_jupyter.client.api.transport import Transport
+from sbx_jupyter.client.connection import tls
+from sbx_jupyter.client.templates.templates import TemplateClient
 from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
 from sbx_jupyter.kernel.relay import connect
 

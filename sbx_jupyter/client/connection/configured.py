@@ -6,9 +6,9 @@ import asyncio
 import os
 from typing import Any, Final, cast
 
-from sbx_jupyter.client import bundled
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.named_connections import NamedConnection, collect_connections
+from sbx_jupyter.client.connection import bundled
+from sbx_jupyter.client.connection.config import ConnectionConfig
+from sbx_jupyter.client.connection.named_connections import NamedConnection, collect_connections
 from sbx_jupyter.errors import NotFoundError
 
 _CONFIG_FILES: Final = ("jupyter_config", "jupyter_server_config", "jupyter_sbx_jupyter_config")

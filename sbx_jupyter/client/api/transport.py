@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from sbx_jupyter.client import tls
 from sbx_jupyter.client.cleanup import shielded
-from sbx_jupyter.client.config import is_loopback
+from sbx_jupyter.client.connection import tls
+from sbx_jupyter.client.connection.config import is_loopback
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     NoSpaceError,
@@ -26,7 +26,7 @@ from sbx_jupyter.protocol.connect import error_from_json
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Generator, Mapping
 
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
 CONNECT_TIMEOUT: Final = 10.0
 _FIRST_DELAY: Final = 0.1

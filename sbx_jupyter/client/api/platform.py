@@ -7,8 +7,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from sbx_jupyter.client.config import ConnectionConfig
-from sbx_jupyter.client.transport import Transport, raise_for_status
+from sbx_jupyter.client.api.transport import Transport, raise_for_status
+from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import AbortedError, AlreadyExistsError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol import disk
 from sbx_jupyter.protocol import platform as records
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.client.transport import Params
+    from sbx_jupyter.client.api.transport import Params
 
 T = TypeVar("T")
 

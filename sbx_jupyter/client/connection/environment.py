@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client import tls
-from sbx_jupyter.client.config import is_loopback
+from sbx_jupyter.client.connection import tls
+from sbx_jupyter.client.connection.config import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbx_jupyter.client.config import ConnectionConfig
+    from sbx_jupyter.client.connection.config import ConnectionConfig
 
 NAMES: Final = (
     "E2B_API_URL",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.client.transport import status_error
+from sbx_jupyter.client.api.transport import status_error
 from sbx_jupyter.protocol.access import API_KEY_HEADER
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.client.platform import PlatformClient
+    from sbx_jupyter.client.api.platform import PlatformClient
 
 PROBE_TIMEOUT: Final = 10.0
 _NOBODY: Final = "i" + "0" * 20
