@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.proxy.rate_limit import TokenBucket
+from sbx_jupyter.engine.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.sandboxes.listing import MAX_PAGE, Cursor, check_limit, parse_cursor
+from sbx_jupyter.engine import pages
+from sbx_jupyter.engine.pages import MAX_PAGE
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
@@ -101,17 +102,12 @@ class Snapshots:
 
     def list(self, query: SnapshotFilter) -> tuple[list[SnapshotInfo], str | None]:
         """Snapshots, newest first, and the cursor of the next page (S20)."""
-        check_limit(query.limit)
-        found = self._select(query)
-        found.sort(key=lambda item: item.snapshot_id)
-        found.sort(key=lambda item: item.at, reverse=True)
-        if query.next_token:
-            cursor = parse_cursor(query.next_token, "desc")
-            found = [item for item in found if cursor.precedes(item.at, item.snapshot_id)]
-        page = found[: query.limit]
-        token = None
-        if page and len(page) < len(found):
-            token = Cursor(page[-1].at, page[-1].snapshot_id, "desc").format()
+        page, token = pages.cut(
+            self._select(query),
+            lambda item: (item.at, item.snapshot_id),
+            limit=query.limit,
+            token=query.next_token,
+        )
         return [item.to_info() for item in page], token
 
     def _select(self, query: SnapshotFilter) -> list[_TaggedSnapshot]:

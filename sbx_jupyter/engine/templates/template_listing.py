@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from sbx_jupyter.engine.sandboxes.listing import Cursor, check_limit, parse_cursor
+from sbx_jupyter.engine import pages
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.templates.references import DEFAULT_TAG, full_name, parse_reference
@@ -22,6 +22,8 @@ from sbx_jupyter.protocol.templates import (
 )
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.templates.catalog import Catalog
@@ -69,13 +71,7 @@ class TemplateListing:
     def page(self, limit: int, token: str | None) -> tuple[list[Template], str | None]:
         """One page of ``own`` and the cursor of the next (T13)."""
         found = self._sorted(is_stock=False)
-        if token:
-            cursor = parse_cursor(token, "desc")
-            found = [item for item in found if cursor.precedes(item.created_at, item.template_id)]
-        page = found[: check_limit(limit)]
-        following = None
-        if page and len(page) < len(found):
-            following = Cursor(page[-1].created_at, page[-1].template_id, "desc").format()
+        page, following = pages.cut(found, _place_of_template, limit=limit, token=token)
         return [self._shown(template) for template in page], following
 
     def get(
@@ -84,13 +80,7 @@ class TemplateListing:
         """A template with one page of its builds, newest first (T15)."""
         template = self._catalog.find(parse_reference(text))
         builds = self._builds(template)
-        if token:
-            cursor = parse_cursor(token, "desc")
-            builds = [item for item in builds if cursor.precedes(item.created_at, item.build_id)]
-        page = builds[: check_limit(limit)]
-        following = None
-        if page and len(page) < len(builds):
-            following = Cursor(page[-1].created_at, page[-1].build_id, "desc").format()
+        page, following = pages.cut(builds, _place_of_build, limit=limit, token=token)
         fields = {name: getattr(self._shown(template), name) for name in Template.__struct_fields__}
         shown = TemplateWithBuilds(**fields, builds=[_shown_build(build) for build in page])
         return shown, following
@@ -107,20 +97,16 @@ class TemplateListing:
         return TemplateNames(names=[full_name(alias) for alias in template.aliases])
 
     def _sorted(self, *, is_stock: bool) -> list[TemplateRow]:
-        found = [
+        found = (
             template
             for template in self._store.templates
             if template.is_stock == is_stock and not template.is_snapshot
-        ]
-        found.sort(key=lambda template: template.template_id)
-        found.sort(key=lambda template: template.created_at, reverse=True)
-        return found
+        )
+        return pages.sort(found, _place_of_template)
 
     def _builds(self, template: TemplateRow) -> list[BuildRow]:
-        found = [build for build in self._store.builds if build.template_id == template.template_id]
-        found.sort(key=lambda build: build.build_id)
-        found.sort(key=lambda build: build.created_at, reverse=True)
-        return found
+        found = (build for build in self._store.builds if build.template_id == template.template_id)
+        return pages.sort(found, _place_of_build)
 
     def _shown(self, template: TemplateRow) -> Template:
         builds = self._builds(template)
@@ -160,3 +146,11 @@ def _shown_build(build: BuildRow) -> TemplateBuild:
         disk_size_mb=build.disk_size_mb,
         envd_version=RUNTIME_VERSION if build.status == "ready" else None,
     )
+
+
+def _place_of_template(template: TemplateRow) -> tuple[dt.datetime, str]:
+    return template.created_at, template.template_id
+
+
+def _place_of_build(build: BuildRow) -> tuple[dt.datetime, str]:
+    return build.created_at, build.build_id

@@ -8,8 +8,9 @@ import random
 
 import pytest
 
+from sbx_jupyter.engine.pages import parse_cursor
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.sandboxes.listing import SandboxFilter, parse_cursor, select
+from sbx_jupyter.engine.sandboxes.listing import SandboxFilter, select
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import InvalidArgumentError
 from tests.engine.rows import START, sandbox_row

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sbx_jupyter.engine.egress.proxy.rate_limit import TokenBucket
 from sbx_jupyter.engine.state.logs import Level
+from sbx_jupyter.engine.token_bucket import TokenBucket
 
 Log = Callable[[str, Level, str, Mapping[str, str]], None]
 """Sandbox id, level, message and fields."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.proxy import http, socks
 from sbx_jupyter.engine.egress.proxy.dialer import Dialer
-from sbx_jupyter.engine.egress.proxy.rate_limit import TokenBucket
 from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT
 from sbx_jupyter.engine.egress.proxy.resolver import Resolver
+from sbx_jupyter.engine.token_bucket import TokenBucket
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
