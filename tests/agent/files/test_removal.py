@@ -12,7 +12,7 @@ import pytest
 
 from sbx_jupyter.agent.files.removal import remove
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[3]
 
 
 def nest(top: Path, depth: int) -> None:

@@ -19,7 +19,7 @@ from sbx_jupyter.errors import UnauthenticatedError, UnavailableError
 from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of, log_file_of
 from tests.waiting import until
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
