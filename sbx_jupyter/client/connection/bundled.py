@@ -160,7 +160,7 @@ def _environment(*, own: bool) -> dict[str, str]:
     if not own:
         environment.pop("PYTHONPATH", None)
         return environment
-    home = str(Path(__file__).resolve().parents[2])
+    home = str(Path(__file__).resolve().parents[3])
     known = environment.get("PYTHONPATH", "").split(os.pathsep)
     if "site-packages" not in home and home not in known:
         environment["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
