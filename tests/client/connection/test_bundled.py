@@ -89,7 +89,8 @@ def test_the_engine_gets_only_what_it_needs_of_the_environment(data_dir, monkeyp
 
 def test_starters_at_the_same_time_share_one_engine(data_dir):
     code = (
-        "from sbx_jupyter.client import bundled; e = bundled.ensure_engine(); print(e.pid, e.url)"
+        "from sbx_jupyter.client.connection.bundled import ensure_engine;"
+        "e = ensure_engine(); print(e.pid, e.url)"
     )
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     starters = [
