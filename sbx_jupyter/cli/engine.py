@@ -95,7 +95,7 @@ def show_isolation(options: argparse.Namespace) -> int:
 
 def _served_by(data_dir: Path) -> str | None:
     """Who serves clients, as ``/engine/info`` says it; ``None`` when no engine runs."""
-    from sbx_jupyter.client.bundled import find_engine
+    from sbx_jupyter.client.connection.bundled import find_engine
 
     found = find_engine(data_dir)
     if found is None:

@@ -183,7 +183,7 @@ WALLS: Final = (
         (
             _siege("the first process: programs that stop and end in strange ways"),
             Tried(
-                "agent/test_wait_status.py",
+                "agent/processes/test_wait_status.py",
                 ("test_every_wait_status_is_an_exit_code_or_a_child_that_goes_on",),
             ),
             Tried(
@@ -291,7 +291,7 @@ WALLS: Final = (
         (
             _siege("download the agent's environment"),
             Tried(
-                "agent/test_files.py",
+                "agent/files/test_files.py",
                 (
                     "test_what_procfs_has_about_the_agent_is_refused",
                     "test_links_of_procfs_about_the_agent_lead_nowhere",
@@ -305,7 +305,7 @@ WALLS: Final = (
         "trees of any depth, and directories of others, stop the engine",
         (
             Tried(
-                "agent/test_removal.py",
+                "agent/files/test_removal.py",
                 ("test_a_tree_of_any_depth_is_removed_with_few_descriptors",),
             ),
             Tried(
@@ -352,7 +352,7 @@ WALLS: Final = (
         "an earlier call ends the verification of certificates",
         (
             Tried(
-                "client/test_tls.py",
+                "client/connection/test_tls.py",
                 (
                     "test_a_call_over_http_does_not_end_verification",
                     "test_a_trusted_certificate_for_another_name_is_refused",
@@ -366,7 +366,7 @@ WALLS: Final = (
         (
             _siege("find the token in any environment"),
             Tried(
-                "client/test_bundled.py",
+                "client/connection/test_bundled.py",
                 ("test_the_engine_gets_only_what_it_needs_of_the_environment",),
             ),
         ),

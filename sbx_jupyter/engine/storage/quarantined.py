@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.agent.removal import remove as remove_tree
+from sbx_jupyter.agent.files.removal import remove as remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
