@@ -29,9 +29,13 @@ RUNS = {
 }
 """Begun in this order: when one is over, the next begins. The longest are not the last."""
 
+_BESIDE_ISOLATION = [f"tests/isolation/{name}" for name in ("ids", "privileged", "stored")]
 UNITS = {
-    "isolation": ["tests/isolation"],
-    "other unit tests": ["tests/agent", "tests/client", "tests/protocol", "tests/widgets"],
+    "isolation": ["tests/isolation", *(f"--ignore={name}" for name in _BESIDE_ISOLATION)],
+    "other unit tests": [
+        *("tests/agent", "tests/client", "tests/protocol", "tests/widgets"),
+        *_BESIDE_ISOLATION,
+    ],
 }
 ANNOUNCEMENT = """\
 Running {what}: {runs}.
