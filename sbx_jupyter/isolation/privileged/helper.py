@@ -133,6 +133,13 @@ class Helper:
         finally:
             wire.close_all(fds)
             wire.close_all(given)
+            if self._has_failed():  # the next one may have more luck
+                self._ended.set()
+
+    def _has_failed(self) -> bool:
+        """Whether the start failed, which was the answer to some message by now."""
+        task = self._starting
+        return task.done() and (task.cancelled() or task.exception() is not None)
 
     async def _answer_to(self, body: bytes, fds: list[int], given: list[int]) -> Any:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import time
@@ -17,12 +18,13 @@ import msgspec
 import pytest
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.isolation.privileged import messages
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteTrees
+from sbx_jupyter.isolation.privileged.supervisor import start_supervisor
 from sbx_jupyter.isolation.stored.volume_content import Ownership
-from tests.isolation.privileged.conftest import helper_of
+from tests.isolation.privileged.conftest import helper_of, options_of
 from tests.waiting import async_until
 
 SANDBOX = "i" + "0" * 20
@@ -196,6 +198,27 @@ async def test_a_dead_helper_fails_its_calls_at_once_and_is_replaced(
     body, _ = await connection.call(messages.Describe())
     assert body["tier"]
     await async_until(lambda: helper_of(data_dir) != first)
+
+
+async def test_a_helper_that_could_not_start_is_replaced(data_dir: Path):
+    stock = data_dir / "stock"
+    shutil.rmtree(stock, ignore_errors=True)
+    stock.write_text("in the way")
+    opened = HelperConnection(start_supervisor(msgspec.json.encode(options_of(data_dir)).decode()))
+
+    async def is_ready() -> bool:
+        try:
+            await opened.call(messages.Describe())
+        except SbxError:
+            return False
+        return True
+
+    assert not await is_ready()
+    stock.unlink()
+    try:
+        await async_until(is_ready)
+    finally:
+        await opened.aclose(messages.Stop())
 
 
 async def test_the_helper_ends_with_the_engine(connection: HelperConnection, data_dir: Path):
