@@ -86,7 +86,11 @@ def _role_of(pid: int, zygotes: int) -> str:
 
 
 def _program_of(pid: int) -> str:
-    words = [os.fsdecode(word) for word in _command(pid).split(b"\0") if word]
+    command = _command(pid)
+    for role in ("supervisor", "helper"):
+        if f"isolation.privileged.{role} import".encode() in command:
+            return role
+    words = [os.fsdecode(word) for word in command.split(b"\0") if word]
     if "-m" in words[:-1]:
         return words[words.index("-m") + 1]
     return Path(words[0]).name if words else "?"

@@ -24,7 +24,6 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from sbx_jupyter.isolation.tree_operations import TreeOperations
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine.conftest import MakeEngine
 from tests.engine.living import create, is_known, messages, request, run, start
@@ -213,11 +212,11 @@ async def test_stopping_does_not_wait_for_files_and_the_next_engine_removes_them
     row = await create(engine)
     folder = engine.config.data_dir / "sandboxes"
 
-    async def remove_forever(trees: TreeOperations, directory: Path) -> None:
+    async def remove_forever(trees: object, directory: Path) -> None:
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patched:
-        patched.setattr(TreeOperations, "remove", remove_forever)
+        patched.setattr(type(engine.fence.tree_operations), "remove", remove_forever)
         async with asyncio.timeout(25):
             await engine.stop(kill_sandboxes=True)
     assert any(path.name.startswith(row.sandbox_id) for path in folder.iterdir())

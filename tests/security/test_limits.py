@@ -25,6 +25,7 @@ from sbx_jupyter.isolation import fence, limits, tiers
 from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies
+from tests import helped
 from tests.engine.conftest import FAST_DISK
 from tests.engine.live.running import bash, listen
 from tests.engine.living import create, messages, run
@@ -145,6 +146,7 @@ def without_groups() -> Tried:
         tempfile.TemporaryDirectory(prefix="plat-groups-", dir=FAST_DISK) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
+        patch.setattr(helped, "USER_ID", None)  # the others reach this process only
         patch.setattr(fence, "find_hierarchies", find_none)
         patch.setattr(tiers, "find_hierarchies", find_none)
         return asyncio.run(try_all(Path(folder, "data"), holding.MEMORY, 10240, "user"))

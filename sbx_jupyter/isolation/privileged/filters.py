@@ -19,7 +19,7 @@ NEVER_OF_ENGINE: Final = (
 """What sandboxes may call and the engine may not: it runs no program and changes no id."""
 
 NEVER_OF_HELPER: Final = (
-    "add_key", "bpf", "io_uring_enter", "io_uring_register", "io_uring_setup", "kcmp", "keyctl",
+    "add_key", "bpf", "io_uring_enter", "io_uring_register", "io_uring_setup", "keyctl",
     "perf_event_open", "request_key", "userfaultfd", "acct", "adjtimex", "clock_adjtime",
     "clock_settime", "delete_module", "finit_module", "init_module", "ioperm", "iopl",
     "kexec_file_load", "kexec_load", "open_by_handle_at", "reboot", "settimeofday", "swapoff",

@@ -143,7 +143,8 @@ def test_a_failed_build_leaves_no_layer_but_those_of_its_good_steps(
     with api_of(own_engine) as api:
         api.build("layers", run("echo good > /tmp/good"), run("exit 1"))
         good = names_below(data / "layers")
-        assert len(good) == 2  # the layer and its manifest
+        beside = not own_engine.is_separate
+        assert len(good) == 1 + beside  # the layer, and its manifest where it is kept there
         found = api.build("layers", run("echo good > /tmp/good"), run("exit 1"))
         assert any("CACHED RUN" in entry["message"] for entry in found["logEntries"])
         assert names_below(data / "layers") == good

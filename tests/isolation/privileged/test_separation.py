@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,8 +21,10 @@ from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.engine.state.manifests import Manifests
 from sbx_jupyter.errors import FailedPreconditionError
+from sbx_jupyter.isolation.census import census
 from sbx_jupyter.isolation.kernel import call_numbers
 from sbx_jupyter.isolation.privileged import account, filters
+from sbx_jupyter.isolation.privileges import privileges_below
 from sbx_jupyter.protocol import access
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 from tests.isolation.privileged.conftest import ENGINE_USER, helper_of
@@ -46,6 +49,7 @@ def status_of(pid: int) -> dict[str, str]:
 def test_the_process_that_parses_http_has_no_privileges():
     with engine_process("separation", "--SbxEngine.user_id=-1") as engine:
         status, helper = status_of(engine.pid), status_of(helper_of(engine.data_dir))
+        shown = privileges_below(engine.pid)
         said = httpx.get(f"{engine.url}/engine/info", headers={access.API_KEY_HEADER: engine.key})
         doctor = subprocess.run(
             [sys.executable, "-m", "sbx_jupyter.cli.main", "doctor", "--data-dir", engine.data_dir],
@@ -54,6 +58,7 @@ def test_the_process_that_parses_http_has_no_privileges():
         )  # fmt: skip
         owner = str(account.id_of(engine.data_dir))
 
+    assert [each.role for each in shown[:4]] == ["engine", "supervisor", "helper", "zygote"]
     assert said.json()["isolation"]["served_by"] == "separate"
     assert "clients: served by a user without privileges" in doctor.stdout
     assert status["Uid"].split() == [owner] * 4
@@ -204,6 +209,15 @@ def test_the_filters_can_be_built_for_each_machine(machine: str):
     assert {"ptrace", "execve"} <= known.keys()
     assert len(filters.build_for_engine(machine)) % 8 == 0
     assert len(filters.build_for_helper(machine)) % 8 == 0
+
+
+def test_the_helper_may_call_what_the_count_of_open_files_needs():
+    """A refused ``kcmp`` would count the descriptors of each thread again."""
+    text = "".join(path.read_text() for path in Path(census.__file__).parent.glob("*.py"))
+    called = set(re.findall(r'syscalls\.call\("(\w+)"', text))
+
+    assert "kcmp" in called
+    assert called.isdisjoint(filters.NEVER_OF_HELPER)
 
 
 @root_only
