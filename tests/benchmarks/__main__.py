@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tests.benchmarks import (
+    branches,
     capacity,
     chain,
     create,
@@ -14,6 +15,7 @@ from tests.benchmarks import (
     kernels,
     lifecycle,
     listing,
+    magics,
     snapshot,
     streaming,
     transfer,
@@ -33,6 +35,8 @@ BENCHMARKS = {
     "cycles": cycles.run,
     "hardening": hardening.run,
     "kernels": kernels.run,
+    "magics": magics.run,
+    "branches": branches.run,
 }
 
 

@@ -183,14 +183,14 @@ class EngineClient:
 
 
 @contextlib.contextmanager
-def running_engine() -> Iterator[EngineClient]:
+def running_engine(*options: str) -> Iterator[EngineClient]:
     """Start an engine with a temporary data directory, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="sbx-bench-") as folder:
         connection_file = Path(folder, "engine.json")
         process = subprocess.Popen(
             [sys.executable, "-m", "sbx_jupyter.cli.main", "engine", "--port", "0",
              "--data-dir", f"{folder}/data", "--connection-file", str(connection_file),
-             "--SbxEngine.max_sandboxes=250"],
+             "--SbxEngine.max_sandboxes=250", *options],
         )  # fmt: skip
         try:
             while not connection_file.exists():
