@@ -34,7 +34,7 @@ class CellMagic:
         options = parse(line)
         if not code.strip():
             raise MagicError("the cell is empty: there is nothing to run")
-        with one_line_errors():
+        with one_line_errors(), self._session.on_connection(options.connection):
             if options.all:
                 return self._run_in_all(options, code)
             known = self._session.find(options.name)
@@ -55,11 +55,12 @@ class CellMagic:
             if known is self._session.current:
                 known.remember()
         elif self._session.checkpoints.is_on:
-            self._session.checkpoints.take(self._session.config, known, job.cell)
+            self._session.checkpoints.take(known, job.cell)
             notes.append(f"checkpoint {job.cell}")
         if outcome.execution.error is None and options.outputs:
             moved = Transfer(known.box, job.language, job.context).fetch(options.outputs)
             self._shell.user_ns.update(moved)
+            known.changed = None
         if options.diff:
             self._show_changes(known, outcome.usage)
         self._session.extend(known)
@@ -99,6 +100,7 @@ class CellMagic:
             if options.inputs:
                 transfer = Transfer(known.box, options.language, context)
                 transfer.send(options.inputs, self._shell.user_ns)
+                known.changed = None
         except SbxError as error:
             check_alive(self._session, known, error)
             if isinstance(error, NotFoundError) and options.context:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from sbx_jupyter.magics.errors import MagicError
-from sbx_jupyter.magics.parsing import LANGUAGES, Parser, names, seconds, split, variable
+from sbx_jupyter.magics.parsing import (
+    LANGUAGES,
+    Parser,
+    add_connection,
+    names,
+    seconds,
+    split,
+    variable,
+)
 
 _EXAMPLES: Final = """
 examples:
@@ -54,6 +62,7 @@ def _parser() -> Parser:
         metavar="TIME",
         help="interrupt the code after this time, such as 30 or 5m (default: 5m; 0: never)",
     )
+    add_connection(parser)
     parser.add_argument("--context", metavar="NAME", help="run with variables of their own")
     parser.add_argument(
         "--out", type=variable, metavar="VAR", help="keep the Execution in this variable"
@@ -91,6 +100,7 @@ class CellOptions:
 
     name: str | None
     language: str
+    connection: str | None
     context: str | None
     timeout: float | None
     inputs: list[str]
@@ -121,6 +131,7 @@ def parse(line: str) -> CellOptions:
     options = CellOptions(
         name=words[0] if words else None,
         language=language,
+        connection=found.connection,
         context=found.context,
         timeout=found.timeout,
         inputs=found.input,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.client.blocking import Portal
 
 if TYPE_CHECKING:
-    from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.magics.known import Known
 
 MAX_KEPT: Final = 50
@@ -22,7 +21,7 @@ class Checkpoints:
     is_on: bool = False
     kept: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
 
-    def take(self, config: ConnectionConfig | None, known: Known, cell: int) -> None:
+    def take(self, known: Known, cell: int) -> None:
         """Capture a sandbox's files as they are after a cell."""
         snapshot = known.box.snapshot().snapshot_id
         known.last_snapshot = snapshot
@@ -32,4 +31,4 @@ class Checkpoints:
             replaced.append(self.kept.pop(min(self.kept)))
         portal = Portal.current()
         for _, old in replaced:
-            portal.call(portal.platform(config).remove_snapshot(old))
+            portal.call(known.box.on_portal.platform.remove_snapshot(old))

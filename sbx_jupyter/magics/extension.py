@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from sbx_jupyter.magics import standing
 from sbx_jupyter.magics.cell import CellMagic
 from sbx_jupyter.magics.completion import complete
 from sbx_jupyter.magics.line import LineMagic
 from sbx_jupyter.magics.parsing import HelpShown
 from sbx_jupyter.magics.routing import Routing
 from sbx_jupyter.magics.session import Session
-
-_ATTRIBUTE: Final = "_sbx_magics"
+from sbx_jupyter.magics.standing import ATTRIBUTE
 
 
 class Magics:
@@ -45,10 +45,10 @@ class Magics:
 
 def load(shell: Any) -> None:
     """Add the magics to a shell; do nothing if they are there."""
-    if hasattr(shell, _ATTRIBUTE):
+    if hasattr(shell, ATTRIBUTE):
         return
     magics = Magics(shell)
-    setattr(shell, _ATTRIBUTE, magics)
+    setattr(shell, ATTRIBUTE, magics)
     shell.register_magic_function(magics.run_line, "line", "sbx")
     shell.register_magic_function(magics.run_cell, "cell", "sbx")
     shell.input_transformers_cleanup.insert(0, magics.routing.transform)
@@ -57,9 +57,10 @@ def load(shell: Any) -> None:
 
 def unload(shell: Any) -> None:
     """Take the magics off a shell; its sandboxes go on."""
-    magics = shell.__dict__.pop(_ATTRIBUTE, None)
+    magics = shell.__dict__.pop(ATTRIBUTE, None)
     if magics is None:
         return
+    standing.forget()
     shell.input_transformers_cleanup.remove(magics.routing.transform)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("sbx", None)

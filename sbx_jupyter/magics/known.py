@@ -10,6 +10,8 @@ from sbx_jupyter.magics.memory import remember
 
 if TYPE_CHECKING:
     from sbx_jupyter.client import Sandbox
+    from sbx_jupyter.client.connection.config import ConnectionConfig
+    from sbx_jupyter.protocol.diff import Diff
 
 TEMPLATE: Final = "code-interpreter-v1"
 
@@ -24,6 +26,20 @@ class Known:
     template: str = TEMPLATE
     last_snapshot: str | None = None
     ended: bool = False
+    changed: tuple[int, Diff] | None = None
+    """The last cell that ran here, and what the sandbox had changed since its template then."""
+
+    def changed_before(self, cell: int) -> Diff | None:
+        """What the sandbox had changed before a cell: known if the cell before ran here, too.
+
+        Other cells may have written files, so that somebody has to look again.
+        """
+        return self.changed[1] if self.changed is not None and self.changed[0] == cell - 1 else None
+
+    @property
+    def config(self) -> ConnectionConfig:
+        """The connection that it is on."""
+        return self.box.on_portal.platform.config
 
     @property
     def label(self) -> str:

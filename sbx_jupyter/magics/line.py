@@ -36,7 +36,10 @@ class LineMagic:
             hint = f"; did you mean {near[0]}?" if near else "; %sbx --help lists them"
             raise MagicError(f"there is no subcommand {name!r}{hint}")
         options = found.parser.parse_args(rest)
-        with one_line_errors():
+        with (
+            one_line_errors(),
+            self._notebook.session.on_connection(options.connection),
+        ):
             found.run(self._notebook, options)
 
 

@@ -49,6 +49,16 @@ class Parser(argparse.ArgumentParser):
         ]
 
 
+def add_connection(parser: Parser) -> None:
+    """Add ``--connection`` to a magic."""
+    parser.add_argument(
+        "--connection",
+        metavar="NAME",
+        help="look for and create sandboxes on this connection of c.SbxExtension.connections, or "
+        "local (default: the one that the notebook's server uses)",
+    )
+
+
 def split(line: str) -> list[str]:
     """The words of a line. Raises ``MagicError`` for a quote that is not closed."""
     try:

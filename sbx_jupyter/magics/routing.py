@@ -27,6 +27,10 @@ class Routing:
         self.line = ""
         """What stands after ``%%sbx`` for every cell, when it is on."""
 
+    def turn_on(self, line: str) -> None:
+        """Run every cell as after ``%%sbx LINE``."""
+        self.line, self.is_on = line, True
+
     def transform(self, lines: list[str]) -> list[str]:
         """The lines to run for the lines of a cell.
 

@@ -69,7 +69,10 @@ class Runner:
 
         A failing code is an outcome. Raises ``MagicError`` for everything else that fails.
         """
-        meter = Meter(self._known.box.on_portal, with_changes=job.diff)
+        # What runs beside cells may write, too: a cell is not blamed for it in an explicit list.
+        before = None if job.diff else self._known.changed_before(job.cell)
+        self._known.changed = None
+        meter = Meter(self._known.box.on_portal, with_changes=job.diff, before=before)
         recorder = Recorder()
         with self._explained():
             self._portal.call(meter.start())
@@ -81,6 +84,8 @@ class Runner:
                 ) from None
             finally:
                 usage = self._portal.call(meter.stop())
+                if meter.after is not None:
+                    self._known.changed = job.cell, meter.after
         return Outcome(recorder.finish(), usage)
 
     def _stream(self, job: Job, recorder: Recorder) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sbx_jupyter.client import Context, Sandbox
 from sbx_jupyter.client.adoption import adopt, is_sandbox
+from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.client.connection.configured import named_config
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.magics.checkpoints import Checkpoints
 from sbx_jupyter.magics.errors import MagicError
@@ -14,7 +17,7 @@ from sbx_jupyter.magics.known import TEMPLATE, Known
 from sbx_jupyter.magics.parsing import LANGUAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from sbx_jupyter.client.connection.config import ConnectionConfig
 
@@ -30,6 +33,8 @@ class Session:
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.config: ConnectionConfig | None = None
         self.current: Known | None = None
+        self.former: str | None = None
+        """The id of the sandbox that was in use before the kernel was restarted."""
         self.checkpoints = Checkpoints()
         self.forks: dict[str, list[Known]] = {}
         self.counts: dict[tuple[str, str, int], int] = {}
@@ -78,12 +83,7 @@ class Session:
         Makes one if none was ever in use. Raises ``MagicError`` for an unknown or ended one.
         """
         if name is None:
-            if self.current is None:
-                self.create()
-                assert self.current is not None
-            elif self.current.ended:
-                raise MagicError(ended(self.current))
-            return self.current
+            return self._find_current()
         if (known := self._named(name)) is not None:
             if known.ended:
                 raise MagicError(ended(known))
@@ -91,6 +91,32 @@ class Session:
         if name in self._variables and is_sandbox(self._variables[name]):
             return self.add(adopt(self._variables[name]))
         return self._find_elsewhere(name)
+
+    def _find_current(self) -> Known:
+        if self.current is None and self.former is not None:
+            self.use(self._find_elsewhere(self.former))
+        if self.current is None:
+            self.create()
+            assert self.current is not None
+        if self.current.ended:
+            raise MagicError(ended(self.current))
+        if self.config is not None and self.current.config != self.config:
+            raise MagicError(
+                f"the sandbox in use, {self.current.label}, is on another connection; name one"
+            )
+        return self.current
+
+    @contextlib.contextmanager
+    def on_connection(self, name: str | None) -> Generator[None]:
+        """Find and create sandboxes on a connection by its name; ``None`` for the default one."""
+        if name is None:
+            yield
+            return
+        former, self.config = self.config, Portal.current().call(named_config(name))
+        try:
+            yield
+        finally:
+            self.config = former
 
     def find_all(self, name: str | None) -> list[Known]:
         """The forks of a sandbox, or the sandboxes in a list. Raises ``MagicError`` for none."""

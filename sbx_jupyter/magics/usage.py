@@ -43,24 +43,34 @@ class Usage:
 class Meter:
     """Takes readings of a sandbox around one cell."""
 
-    def __init__(self, box: AsyncSandbox, *, with_changes: bool) -> None:
-        """``with_changes`` lists the changed files at any price; else only if there are few."""
+    def __init__(
+        self, box: AsyncSandbox, *, with_changes: bool, before: Diff | None = None
+    ) -> None:
+        """``with_changes`` lists the changed files at any price; else only if there are few.
+
+        ``before`` is what the sandbox had changed, where it is known.
+        """
+        self.after: Diff | None = None
+        """What the sandbox has changed since its template, once the cell has ended."""
         self._box = box
         self._with_changes = with_changes
-        self._before: Diff | None = None
-        self._first: Reading | None = None
+        self._before = before
+        self._first: asyncio.Task[Reading | None] | None = None
         self._peak = 0
         self._poll: asyncio.Task[None] | None = None
         self._began = 0.0
 
     async def start(self) -> None:
         """Note how things are before the cell."""
-        self._first, self._before = await asyncio.gather(self._read(), self._compare())
+        loop = asyncio.get_running_loop()
+        # The answer is only needed at the end, and the request is there before the code is.
+        self._first = loop.create_task(self._read())
+        if self._before is None:
+            self._before = await self._compare()
         self._began = time.monotonic()
-        many = self._before is not None and len(self._before.changes) > _MANY
-        if many and not self._with_changes:
-            self._before = None
-        self._poll = asyncio.get_running_loop().create_task(self._watch())
+        if self._has_many(self._before) and not self._with_changes:
+            self.after, self._before = self._before, None
+        self._poll = loop.create_task(self._watch())
 
     async def stop(self) -> Usage:
         """What was used since ``start``."""
@@ -69,15 +79,21 @@ class Meter:
             self._poll.cancel()
             await asyncio.gather(self._poll, return_exceptions=True)
         has_before = self._before is not None
-        last, after = await asyncio.gather(
-            self._read(), self._compare() if has_before else _nothing()
+        first, last, after = await asyncio.gather(
+            self._first if self._first is not None else _nothing(),
+            self._read(),
+            self._compare() if has_before else _nothing(),
         )
+        self.after = after or self.after
         return Usage(
             seconds,
-            cpu_seconds=_cpu(self._first, last),
+            cpu_seconds=_cpu(first, last),
             peak_memory=self._peak or None,
             changes=None if after is None else changes_between(self._before, after),
         )
+
+    def _has_many(self, diff: Diff | None) -> bool:
+        return diff is not None and len(diff.changes) > _MANY
 
     async def _watch(self) -> None:
         while True:

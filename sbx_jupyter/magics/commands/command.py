@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sbx_jupyter.magics.parsing import Parser
+from sbx_jupyter.magics.parsing import Parser, add_connection
 
 if TYPE_CHECKING:
     import argparse
@@ -56,4 +56,5 @@ def command(
             metavar="NAME",
             help="the sandbox by name, id or variable (default: the one in use)",
         )
+    add_connection(parser)
     return Command(parser, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.magics import standing
 from sbx_jupyter.magics.commands.checkpoints import CHECKPOINT_COMMANDS
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.commands.copies import COPY_COMMANDS
@@ -35,15 +36,17 @@ def _default(notebook: Notebook, options: argparse.Namespace) -> None:
     routing = notebook.routing
     if options.switch == "off":
         routing.is_on = False
+        standing.forget()
     elif options.switch == "on":
         line = " ".join(options.line)
         known = notebook.session.find(parse(line).name)
         if not parse(line).name and notebook.session.current is not known:
             raise MagicError("choose a sandbox first: %sbx use NAME")
-        routing.line, routing.is_on = line, True
+        routing.turn_on(line)
+        restarted = "also" if standing.keep(line, known.box.sandbox_id) else "but not"
         write(
-            f"every cell runs in {known.label} from now on, until the kernel is restarted; "
-            "%%local in the first line runs a cell here\n"
+            f"every cell runs in {known.label} from now on, {restarted} after a restart of the "
+            "kernel; %%local in the first line runs a cell here\n"
         )
         return
     state = f"in a sandbox (%%sbx {routing.line})" if routing.is_on else "in this kernel"

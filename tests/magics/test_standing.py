@@ -1,0 +1,93 @@
+"""Cells that run in a sandbox by default, and a kernel that is restarted meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_core.utils import run_sync
+from nbclient import NotebookClient
+
+from tests.engine_process import CHECKOUT, environment_of_kernels
+from tests.magics.conftest import Notebook
+
+STARTUP = CHECKOUT / "sbx_jupyter" / "magics" / "startup" / "10-sbx-jupyter.py"
+LEFT = ".sbx-default"
+MARKER = "from sbx_jupyter.magics import standing; marker = standing._path()"
+
+
+@pytest.fixture(scope="module")
+def notebook(engine, tmp_path_factory):
+    """A notebook in whose environment the package is installed."""
+    home: Path = tmp_path_factory.mktemp("standing")
+    startup = home / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    shutil.copy(STARTUP, startup)
+    with environment_of_kernels(engine, home):
+        client = NotebookClient(
+            nbformat.v4.new_notebook(), timeout=40, resources={"metadata": {"path": str(home)}}
+        )
+        with client.setup_kernel():
+            yield Notebook(client, engine)
+
+
+@pytest.fixture
+def standing(notebook):
+    """The notebook while every cell runs in a sandbox."""
+    notebook.run("%load_ext sbx_jupyter")
+    notebook.run("%sbx create\n%sbx default on")
+    yield notebook
+    notebook.run("%sbx default off")
+    notebook.run("%sbx kill")
+
+
+def restart(notebook: Notebook) -> None:
+    client: Any = notebook.client
+    run_sync(client.km.restart_kernel)(now=True)
+    run_sync(client.kc.wait_for_ready)(timeout=40)
+
+
+def test_cells_run_in_the_same_sandbox_after_a_restart(standing):
+    standing.run("open('kept.txt', 'w').write('kept')")
+    restart(standing)
+
+    assert "kept" in standing.run("print(open('kept.txt').read())").stdout
+    assert "in a sandbox" in standing.run("%sbx default").stdout
+    assert standing.value("[name for name in dir() if 'sbx' in name]") == "[]"
+
+
+def test_no_cell_runs_here_after_a_restart_when_the_sandbox_has_ended(standing):
+    standing.run("%%local\nget_ipython()._sbx_magics.session.current.box.kill()")
+    restart(standing)
+
+    assert "there is no sandbox" in standing.run("escaped = True").error
+    assert "there is no sandbox" in standing.run("escaped = True").error
+    assert standing.value("'escaped' in globals()") == "False"
+    standing.run("%sbx create")
+    assert standing.run("escaped = True").error is None
+    assert standing.value("'escaped' in globals()") == "False"
+
+
+def test_no_cell_runs_here_when_the_magics_cannot_be_loaded(standing):
+    standing.run(f"%%local\n{MARKER}\nmarker.write_text('broken')")
+    restart(standing)
+
+    refused = standing.run("escaped = True")
+
+    assert "nothing of this cell was run" in refused.error
+    connection = Path(standing.client.km.connection_file)
+    connection.with_name(connection.name + LEFT).unlink()
+    restart(standing)
+
+
+def test_a_kernel_runs_cells_itself_after_a_restart_once_it_is_off(standing):
+    standing.run("%sbx default off")
+    restart(standing)
+
+    assert (
+        standing.run("print('here', 'sbx' in get_ipython().magics_manager.magics['cell'])").stdout
+        == "here False\n"
+    )
