@@ -419,6 +419,7 @@ def test_a_refused_upgrade_is_an_ordinary_answer(port: httpx.Client) -> None:
     answer = port.get("/", headers={"Connection": "Upgrade", "Upgrade": "h2c"})
 
     assert answer.status_code == 200
+    assert answer.headers["connection"] == "close"
     assert port.get("/").status_code == 200
 
 

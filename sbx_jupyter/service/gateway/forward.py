@@ -255,6 +255,9 @@ class ForwardedResponse(HTTPMessageDelegate):
                 self._upstream.detach()
             for name in (*_HOP_BY_HOP, "Transfer-Encoding", "Connection"):
                 headers.pop(name, None)
+            if _is_upgrade(self._forward.request.headers):
+                # The answer comes while the request is still read, and tornado closes after it.
+                headers["Connection"] = "close"
         self.is_begun = True
         await self._send(self._client.write_headers(line, headers))
 
