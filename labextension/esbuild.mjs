@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+
 import { build } from 'esbuild';
 
 /** One module per widget view, with its styles inside as text: a widget carries only its own. */
@@ -16,3 +18,22 @@ await build({
   outdir: '../sbx_jupyter/static',
   logLevel: 'info'
 });
+
+/** What the frames of sandboxed kernels' widgets run: one script and one style sheet, which the page inlines. */
+const frame = await build({
+  entryPoints: { widgetFrame: 'src/frame/main.ts' },
+  bundle: true,
+  format: 'iife',
+  target: 'es2022',
+  minify: true,
+  legalComments: 'inline',
+  define: { global: 'globalThis', 'process.env.NODE_ENV': '"production"' },
+  loader: { '.woff2': 'dataurl', '.woff': 'empty', '.ttf': 'empty', '.eot': 'empty', '.svg': 'empty' },
+  outdir: 'lib/lab',
+  write: false,
+  logLevel: 'info'
+});
+for (const { path, text } of frame.outputFiles) {
+  // As text, which the bundler of the extension passes on as it is.
+  await writeFile(`${path}.txt`, text);
+}

@@ -8,7 +8,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   components: ['protocol'],
   lab: ['protocol', 'components'],
-  widget: ['protocol', 'components']
+  widget: ['protocol', 'components'],
+  frame: ['protocol']
 };
 
 /** A module's name: its folder and file, `components/dom`. */

@@ -19,6 +19,7 @@ import msgspec
 
 from sbx_jupyter.display.bundle import cut_text, safe_bundle
 from sbx_jupyter.display.text import clean
+from sbx_jupyter.kernel import widgets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,9 +107,15 @@ def from_guest(
 
     Raises ``ForgedMessageError``.
     """
-    identities, parts, _ = theirs.split(frames)
+    identities, parts, buffers = theirs.split(frames)
     header, content = _decoded(parts[0]), _decoded(parts[3])
-    keep = _KEPT[channel].get(str(header.get("msg_type")))
+    kind = str(header.get("msg_type"))
+    if channel == "iopub" and kind in widgets.COMMS:
+        if (carried := widgets.tunnelled(kind, content)) is None:
+            return None
+        parts = [_encoded(header | {"msg_type": "comm_msg"}), parts[1], b"{}", _encoded(carried)]
+        return [*identities, DELIMITER, ours.sign(parts), *parts, *buffers]
+    keep = _KEPT[channel].get(kind)
     if keep is None or (kept := keep(content)) is None:
         return None
     # Metadata has no use that the page needs, and extensions act on it.
@@ -161,7 +168,7 @@ def _display(content: Content) -> Content | None:
 def _safe(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """The formats of a result that cannot act in the page."""
     if WIDGET in bundle:
-        return {"text/plain": "[a widget is not drawn: the kernel runs in a sandbox]"}
+        return widgets.view(bundle[WIDGET], _plain(bundle).get("text/plain", ""))
     fields: dict[str, Any] = {"extra": {}}
     for kind, value in bundle.items():
         if (name := _FIELDS.get(kind)) is None:
@@ -279,4 +286,4 @@ _KEPT: Final = {
     "control": _CONTROL,
     "stdin": {"input_request": _whole},
 }
-"""By channel and type: what is kept of the content. Comms and unknown types are not passed on."""
+"""By channel and type: what is kept of the content. Unknown types are not passed on."""

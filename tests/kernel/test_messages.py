@@ -37,10 +37,67 @@ def kept(channel: str, kind: str, content: dict[str, Any]) -> dict[str, Any] | N
     return json.loads(parts[3])
 
 
-@pytest.mark.parametrize("kind", ["comm_open", "comm_msg", "comm_close", "made_up"])
-def test_comms_and_unknown_messages_are_not_passed_on(kind: str):
-    for channel in ("iopub", "shell", "control", "stdin"):
-        assert kept(channel, kind, {"target_name": "jupyter.widget", "data": {}}) is None
+def carried(kind: str, content: dict[str, Any]) -> dict[str, Any] | None:
+    """What is inside the message that carries a comm's, after a check of everything around it."""
+    found = from_guest("iopub", message(kind, content), THEIRS, OURS)
+    if found is None:
+        return None
+    _, parts, buffers = OURS.split(found)
+    assert buffers == [b"a buffer"]
+    assert json.loads(parts[0])["msg_type"] == "comm_msg"
+    outer = json.loads(parts[3])
+    assert outer.pop("comm_id") == "sbx-jupyter:widgets"
+    assert set(outer) == {"data"}
+    # What nbclient would keep in the notebook, and front ends would load the code of.
+    assert not {"state", "buffer_paths", "method"} & set(outer["data"])
+    return outer["data"]
+
+
+def test_unknown_messages_are_not_passed_on_and_comms_on_no_other_channel():
+    assert kept("iopub", "made_up", {}) is None
+    for channel in ("shell", "control", "stdin"):
+        for kind in ("comm_open", "comm_msg", "comm_close", "made_up"):
+            assert kept(channel, kind, {"comm_id": "a", "data": {}}) is None
+
+
+def test_comms_of_widgets_travel_where_no_front_end_acts_on_them():
+    opened = {
+        "comm_id": "a1",
+        "target_name": "jupyter.widget",
+        "target_module": "evil",
+        "data": {"state": {"_esm": "alert(1)"}, "buffer_paths": []},
+    }
+    assert carried("comm_open", opened) == {
+        "kind": "comm_open",
+        "comm_id": "a1",
+        "message": {"state": {"_esm": "alert(1)"}, "buffer_paths": []},
+    }
+    update = {"method": "update", "state": {"value": 1}, "buffer_paths": [["value"]]}
+    assert carried("comm_msg", {"comm_id": "a1", "data": update, "x": 1}) == {
+        "kind": "comm_msg",
+        "comm_id": "a1",
+        "message": update,
+    }
+    assert carried("comm_close", {"comm_id": "a1", "data": {"x": 1}}) == {
+        "kind": "comm_close",
+        "comm_id": "a1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("comm_open", {"comm_id": "a", "target_name": "sbx-jupyter:notebook", "data": {}}),
+        ("comm_open", {"comm_id": "a", "target_name": "jupyter.widget", "data": 7}),
+        ("comm_open", {"comm_id": "sbx-jupyter:widgets", "target_name": "jupyter.widget"}),
+        ("comm_msg", {"comm_id": "a", "data": {"method": "request_states"}}),
+        ("comm_msg", {"comm_id": "a" * 65, "data": {"method": "update"}}),
+        ("comm_msg", {"comm_id": ["a"], "data": {"method": "update"}}),
+        ("comm_close", {}),
+    ],
+)
+def test_comms_that_are_not_a_widgets_are_not_passed_on(kind: str, content: dict[str, Any]):
+    assert carried(kind, content) is None
 
 
 def test_a_message_on_the_wrong_channel_is_not_passed_on():
@@ -72,11 +129,26 @@ def test_active_results_come_in_frames_or_as_text(kind: str, mime: str, value: A
     assert shown["metadata"] == {}
 
 
-def test_widgets_and_unknown_formats_are_told_and_not_drawn():
-    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/html": "<b>"}
-    shown = kept("iopub", "display_data", {"data": widget})
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ({"model_id": "ab-1"}, {"application/vnd.sbx.widget-view+json": {"model_id": "ab-1"}}),
+        ({"model_id": "<b>"}, {}),
+        ({"model_id": 1}, {}),
+        ("x", {}),
+    ],
+)
+def test_views_of_widgets_have_a_type_that_others_do_not_draw(found: Any, left: dict[str, Any]):
+    widget = {"application/vnd.jupyter.widget-view+json": found, "text/html": "<b>"}
+    shown = kept("iopub", "display_data", {"data": {**widget, "text/plain": "IntSlider()"}})
     assert shown is not None
-    assert shown["data"] == {"text/plain": "[a widget is not drawn: the kernel runs in a sandbox]"}
+    assert shown["data"] == {"text/plain": "IntSlider()", **left}
+    bare = kept("iopub", "display_data", {"data": widget})
+    assert bare is not None
+    assert bare["data"]["text/plain"] == "[a widget]"
+
+
+def test_unknown_formats_are_told_and_not_drawn():
     strange = kept("iopub", "display_data", {"data": {"application/vnd.other+json": {}}})
     assert strange is not None
     assert set(strange["data"]) == {"text/plain"}

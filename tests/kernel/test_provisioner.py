@@ -209,7 +209,8 @@ display(HTML("<script>alert(1)</script>"), Javascript("alert(1)"))
 """
     reply, seen = await kernel.run(code)
     assert reply["status"] == "ok", reply
-    assert not [m for m in seen if m["msg_type"].startswith("comm")]
+    comms = [m["content"] for m in seen if m["msg_type"].startswith("comm")]
+    assert [content["comm_id"] for content in comms] == ["sbx-jupyter:widgets"]
     shown = [m["content"]["data"]["text/html"] for m in seen if m["msg_type"] == "display_data"]
     assert len(shown) == 2
     assert all(html.startswith("<iframe") and 'sandbox="allow-scripts"' in html for html in shown)

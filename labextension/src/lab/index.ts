@@ -7,6 +7,7 @@ import { panelPlugin, sandboxesPlugin } from './panelPlugin';
 import { runningPlugin } from './runningPlugin';
 import { terminalsPlugin } from './terminalsPlugin';
 import { untrustedFilesPlugin } from './untrustedFilesPlugin';
+import { widgetsPlugin } from './widgetsPlugin';
 
 export { ISandboxes } from './tokens';
 
@@ -18,7 +19,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   metricsPlugin,
   runningPlugin,
   untrustedFilesPlugin,
-  notebookPlugin
+  notebookPlugin,
+  widgetsPlugin
 ];
 
 export default plugins;

@@ -1,7 +1,6 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { trans } from '../components/translation';
 import type { ISandbox } from '../protocol/sandboxes';
@@ -9,6 +8,7 @@ import { displayName } from '../protocol/sandboxes';
 import { DRIVE_NAME } from './drive';
 import { HostKernels } from './hostKernels';
 import { confineHtmlPreview } from './htmlPreviews';
+import { isSandboxed } from './sandboxedKernels';
 import type { Sandboxes } from './sandboxes';
 import { ISandboxes } from './tokens';
 
@@ -37,12 +37,6 @@ export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {
     guardFactories(app.docRegistry, kernels);
   }
 };
-
-/** Whether kernels of a specification run in sandboxes. */
-function isSandboxed(metadata: ReadonlyPartialJSONObject | undefined): boolean {
-  const provisioner = metadata?.['kernel_provisioner'] as { provisioner_name?: string } | undefined;
-  return provisioner?.provisioner_name === 'sbx-provisioner';
-}
 
 /** Guards the documents of every viewer, also of those that are registered later. */
 function guardFactories(registry: DocumentRegistry, kernels: HostKernels): void {
