@@ -106,6 +106,9 @@ class Files:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise paths.failure(error, f"cannot move to '{destination}'") from error
+            if error.errno == errno.EINVAL:
+                text = f"cannot move '{source}' into itself: {destination}"
+                raise InvalidArgumentError(text) from error
             text = f"cannot move '{source}' to '{destination}': {error.strerror}"
             raise InternalError(text) from error
         return {"entry": entries.read_entry(destination, self._users)}, ()

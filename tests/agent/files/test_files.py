@@ -274,6 +274,8 @@ def test_move_replaces_files_and_makes_parents(sandbox: Sandbox) -> None:
     sandbox.engine.call("make_dir", path="other")
     with pytest.raises(FailureError, match="internal"):
         sandbox.engine.call("move", source="other", destination="new")
+    with pytest.raises(FailureError, match="invalid_argument"):
+        sandbox.engine.call("move", source="new", destination="new/place/deeper")
 
 
 def test_remove_takes_trees_of_any_depth_and_links_only_themselves(sandbox: Sandbox) -> None:
