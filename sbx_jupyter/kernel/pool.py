@@ -65,6 +65,8 @@ class ReadySandboxes:
 
     async def aclose(self) -> None:
         """End all that is ready."""
+        if self._keeper is not None and self._keeper is not asyncio.current_task():
+            self._keeper.cancel()
         for place in list(self._idle):
             self._drop(place)
         for task in list(self._filling.values()):

@@ -15,13 +15,19 @@ from typing import Any, Final
 ATTRIBUTE: Final = "_sbx_magics"
 """Where a shell has the magics, once they are loaded."""
 
+_RESUMES: Final = "_sbx_resumes"
+"""Set on a shell whose startup called ``resume``, as that of the restarted kernel will."""
+
 _SUFFIX: Final = ".sbx-default"
 
 
-def keep(line: str, sandbox_id: str) -> bool:
-    """Let a restarted kernel go on with the setting; false where that cannot be."""
+def keep(shell: Any, line: str, sandbox_id: str) -> bool:
+    """Let a restarted kernel go on with the setting; false where that cannot be.
+
+    It can be in a kernel, and if the startup file of this package is installed for it.
+    """
     path = _path()
-    if path is None:
+    if path is None or not getattr(shell, _RESUMES, False):
         return False
     _remove_stale(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -37,6 +43,7 @@ def forget() -> None:
 
 def resume(shell: Any) -> None:
     """Send the cells of a restarted kernel to the sandbox that they ran in before."""
+    setattr(shell, _RESUMES, True)
     path = _path()
     if path is None or not path.exists():
         return

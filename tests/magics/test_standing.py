@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -11,6 +12,7 @@ import pytest
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
+from sbx_jupyter.magics import standing as kept_setting
 from tests.engine_process import CHECKOUT, environment_of_kernels
 from tests.magics.conftest import Notebook
 
@@ -91,3 +93,17 @@ def test_a_kernel_runs_cells_itself_after_a_restart_once_it_is_off(standing):
         standing.run("print('here', 'sbx' in get_ipython().magics_manager.magics['cell'])").stdout
         == "here False\n"
     )
+
+
+def test_nothing_is_kept_for_a_kernel_whose_startup_file_is_not_installed(monkeypatch, tmp_path):
+    file = tmp_path / f"kernel.json{LEFT}"
+    file.with_name("kernel.json").touch()
+    monkeypatch.setattr(kept_setting, "_path", lambda: file)
+    shell = SimpleNamespace()
+
+    assert not kept_setting.keep(shell, "python", "i1")
+    assert not file.exists()
+
+    kept_setting.resume(shell)
+    assert kept_setting.keep(shell, "python", "i1")
+    assert file.exists()

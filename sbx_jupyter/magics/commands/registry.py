@@ -43,7 +43,8 @@ def _default(notebook: Notebook, options: argparse.Namespace) -> None:
         if not parse(line).name and notebook.session.current is not known:
             raise MagicError("choose a sandbox first: %sbx use NAME")
         routing.turn_on(line)
-        restarted = "also" if standing.keep(line, known.box.sandbox_id) else "but not"
+        is_kept = standing.keep(notebook.shell, line, known.box.sandbox_id)
+        restarted = "also" if is_kept else "but not"
         write(
             f"every cell runs in {known.label} from now on, {restarted} after a restart of the "
             "kernel; %%local in the first line runs a cell here\n"
