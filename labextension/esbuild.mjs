@@ -29,7 +29,7 @@ const frame = await build({
   legalComments: 'inline',
   define: { global: 'globalThis', 'process.env.NODE_ENV': '"production"' },
   loader: { '.woff2': 'dataurl', '.woff': 'empty', '.ttf': 'empty', '.eot': 'empty', '.svg': 'empty' },
-  outdir: 'lib/lab',
+  outdir: 'lib/lab/widgets',
   write: false,
   logLevel: 'info'
 });

@@ -1,13 +1,13 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
-import { filesPlugin } from './filesPlugin';
-import { metricsPlugin } from './metricsPlugin';
-import { notebookPlugin } from './notebookPlugin';
-import { panelPlugin, sandboxesPlugin } from './panelPlugin';
-import { runningPlugin } from './runningPlugin';
-import { terminalsPlugin } from './terminalsPlugin';
-import { untrustedFilesPlugin } from './untrustedFilesPlugin';
-import { widgetsPlugin } from './widgetsPlugin';
+import { filesPlugin } from './files/filesPlugin';
+import { metricsPlugin } from './metrics/metricsPlugin';
+import { notebookPlugin } from './notebooks/notebookPlugin';
+import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
+import { runningPlugin } from './panel/runningPlugin';
+import { terminalsPlugin } from './terminals/terminalsPlugin';
+import { untrustedFilesPlugin } from './notebooks/untrustedFilesPlugin';
+import { widgetsPlugin } from './widgets/widgetsPlugin';
 
 export { ISandboxes } from './tokens';
 

@@ -1,6 +1,6 @@
 import { Token } from '@lumino/coreutils';
 
-import type { SandboxCommands } from './commands';
+import type { SandboxCommands } from './panel/commands';
 import type { Sandboxes } from './sandboxes';
 
 /** The sandboxes of this server, for other extensions. */

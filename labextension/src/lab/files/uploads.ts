@@ -1,0 +1,128 @@
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { FileBrowserModel } from '@jupyterlab/filebrowser';
+import type { Contents } from '@jupyterlab/services';
+import { fileUploadIcon, ToolbarButton } from '@jupyterlab/ui-components';
+
+import { element } from '../../components/dom';
+import { formatBytes } from '../../components/format';
+import { trans } from '../../components/translation';
+import { isAbort } from '../../components/upload';
+import { messageOf } from '../../protocol/errors';
+import type { SandboxDrive } from './drive';
+import { notifyError } from '../notifications';
+
+/** Milliseconds before an upload is shown. */
+const SHOW_DELAY = 1000;
+/** Milliseconds between two updates of the notification. */
+const UPDATE_INTERVAL = 250;
+
+/**
+ * Makes a browser of sandbox files upload each file in one request.
+ *
+ * JupyterLab would send base64 chunks, and could neither show the progress inside the sandbox nor
+ * cancel.
+ */
+export function uploadWithoutChunks(model: FileBrowserModel, drive: SandboxDrive): void {
+  model.upload = async (file: File, directory?: string): Promise<Contents.IModel> => {
+    const localDir = drivePath(directory ?? model.path);
+    await model.refresh();
+    if ([...model.items()].some(item => item.name === file.name) && !(await confirmReplace(file.name))) {
+      throw new DOMException(trans.__('%1 was not uploaded.', file.name), 'AbortError');
+    }
+    const notification = new UploadNotification(file);
+    try {
+      return await drive.upload(localDir, file, { onProgress: notification.update, signal: notification.signal });
+    } catch (reason) {
+      notification.fail(reason);
+      throw reason;
+    } finally {
+      notification.end();
+    }
+  };
+}
+
+/** A button that uploads the files that the user picks; each has its own notification. */
+export function uploadButton(model: FileBrowserModel): ToolbarButton {
+  const picker = element('input', '', { type: 'file', multiple: '' });
+  picker.addEventListener('change', () => {
+    const sent = [...(picker.files ?? [])].map(file => model.upload(file));
+    picker.value = '';
+    void Promise.allSettled(sent);
+  });
+  return new ToolbarButton({
+    icon: fileUploadIcon,
+    tooltip: trans.__('Upload Files'),
+    onClick: () => {
+      picker.click();
+    }
+  });
+}
+
+/** The part of a path after the drive's name. */
+function drivePath(path: string): string {
+  const colon = path.indexOf(':');
+  return colon < 0 ? path : path.slice(colon + 1);
+}
+
+async function confirmReplace(name: string): Promise<boolean> {
+  const result = await showDialog({
+    title: trans.__('Replace the file?'),
+    body: trans.__('“%1” is there already.', name),
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Replace') })],
+    defaultButton: 0
+  });
+  return result.button.accept;
+}
+
+/** Shows the progress of one upload in a notification with a Cancel button. */
+class UploadNotification {
+  constructor(private readonly file: File) {}
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  readonly update = (done: number, total: number): void => {
+    const now = Date.now();
+    if (now - this.started < SHOW_DELAY || now - this.lastUpdate < UPDATE_INTERVAL) {
+      return;
+    }
+    this.lastUpdate = now;
+    const message = trans.__('Uploading %1: %2 of %3', this.file.name, formatBytes(done), formatBytes(total));
+    const progress = total > 0 ? done / total : 0;
+    if (this.id === null) {
+      this.id = Notification.emit(message, 'in-progress', {
+        autoClose: false,
+        progress,
+        actions: [
+          {
+            label: trans.__('Cancel'),
+            callback: () => {
+              this.controller.abort();
+            }
+          }
+        ]
+      });
+    } else {
+      Notification.update({ id: this.id, message, progress });
+    }
+  };
+
+  fail(reason: unknown): void {
+    if (!isAbort(reason)) {
+      notifyError(trans.__('%1 was not uploaded. %2', this.file.name, messageOf(reason)));
+    }
+  }
+
+  end(): void {
+    if (this.id !== null) {
+      Notification.dismiss(this.id);
+      this.id = null;
+    }
+  }
+
+  private readonly controller = new AbortController();
+  private readonly started = Date.now();
+  private lastUpdate = 0;
+  private id: string | null = null;
+}

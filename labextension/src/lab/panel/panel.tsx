@@ -1,0 +1,324 @@
+import { ReactWidget } from '@jupyterlab/apputils';
+import { addIcon, caretDownEmptyIcon, MenuSvg, refreshIcon } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import type { Message } from '@lumino/messaging';
+import type { Menu } from '@lumino/widgets';
+import * as React from 'react';
+
+import { trans } from '../../components/translation';
+import type { ISandbox } from '../../protocol/sandboxes';
+import { isolationSummary, tierText } from './isolationText';
+import { command as commandLine, IsolationPopover } from './isolationDetails';
+import { sandboxIcon, shieldIcon, timeIcon } from '../icons';
+import { TIMEOUTS } from './dialogs';
+import type { Sandboxes } from '../sandboxes';
+import { SandboxList } from './sandboxList';
+import type { SortKey } from './sandboxOrder';
+import { matching, sorted } from './sandboxOrder';
+import { CommandIDs } from '../commandIds';
+import type { IErrorDescription } from '../errorDescription';
+
+/** Up to this many sandboxes are seen at a glance, without a search. */
+const FEW = 5;
+
+/** The panel in the left sidebar: the sandboxes of this server and the commands on them. */
+export class SandboxPanel extends ReactWidget {
+  constructor(
+    private readonly sandboxes: Sandboxes,
+    private readonly commands: CommandRegistry
+  ) {
+    super();
+    this.id = 'sbx-panel';
+    this.title.icon = sandboxIcon;
+    this.title.caption = trans.__('Sandboxes');
+    this.addClass('sbx-Panel');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('Sandboxes'));
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.stopWatching ??= this.sandboxes.watch();
+  }
+
+  protected override onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this.stopWatching?.();
+    this.stopWatching = null;
+  }
+
+  protected override render(): React.JSX.Element {
+    return <PanelBody sandboxes={this.sandboxes} commands={this.commands} openMenu={this.openMenu} />;
+  }
+
+  private readonly openMenu = (sandboxId: string, x: number, y: number): void => {
+    const menu = sandboxMenu(this.commands, sandboxId);
+    menu.aboutToClose.connect(() => {
+      // The command runs after the menu closed, and its submenu goes with it.
+      window.setTimeout(() => {
+        menu.dispose();
+      }, 0);
+    });
+    menu.open(x, y);
+  };
+
+  private stopWatching: (() => void) | null = null;
+}
+
+/** The menu of the commands on one sandbox. */
+function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
+  const args = { sandbox: sandboxId };
+  const extend = new MenuSvg({ commands });
+  extend.title.label = trans.__('Keep for');
+  extend.title.icon = timeIcon;
+  TIMEOUTS.forEach(timeout => extend.addItem({ command: CommandIDs.setTimeout, args: { ...args, timeout } }));
+  const menu = new MenuSvg({ commands });
+  menu.addClass('sbx-Menu');
+  [CommandIDs.openTerminal, CommandIDs.attachTerminal, CommandIDs.browseFiles, CommandIDs.openMetrics].forEach(command =>
+    menu.addItem({ command, args })
+  );
+  menu.addItem({ type: 'separator' });
+  menu.addItem({ type: 'submenu', submenu: extend });
+  [CommandIDs.pause, CommandIDs.resume, CommandIDs.snapshot, CommandIDs.fork].forEach(command =>
+    menu.addItem({ command, args })
+  );
+  menu.addItem({ type: 'separator' });
+  menu.addItem({ command: CommandIDs.rename, args });
+  menu.addItem({ command: CommandIDs.copyId, args });
+  menu.addItem({ type: 'separator' });
+  menu.addItem({ command: CommandIDs.kill, args });
+  return menu;
+}
+
+/** Renders again after every change of the sandboxes. */
+function useSandboxes(sandboxes: Sandboxes): void {
+  const [, draw] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    sandboxes.changed.connect(draw);
+    return () => {
+      sandboxes.changed.disconnect(draw);
+    };
+  }, [sandboxes]);
+}
+
+interface IBodyProps {
+  readonly sandboxes: Sandboxes;
+  readonly commands: CommandRegistry;
+  readonly openMenu: (sandboxId: string, x: number, y: number) => void;
+}
+
+function PanelBody({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Element {
+  useSandboxes(sandboxes);
+  return (
+    <>
+      <PanelHeader sandboxes={sandboxes} commands={commands} />
+      <IsolationBadge sandboxes={sandboxes} />
+      <StaleNotice sandboxes={sandboxes} />
+      <div className="sbx-Panel-body">
+        <PanelContent sandboxes={sandboxes} commands={commands} openMenu={openMenu} />
+      </div>
+    </>
+  );
+}
+
+function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Element {
+  const { items, error, creating } = sandboxes;
+  if (items === null) {
+    return error === null ? <Loading /> : <Failure error={error} retry={() => void sandboxes.refresh()} />;
+  }
+  if (items.length === 0 && creating === 0) {
+    return <Empty create={() => void commands.execute(CommandIDs.create)} />;
+  }
+  return <SearchableList sandboxes={sandboxes} items={items} commands={commands} openMenu={openMenu} />;
+}
+
+interface IItemsProps extends IBodyProps {
+  readonly items: readonly ISandbox[];
+}
+
+/** The list; with more than a few sandboxes, with a search and a choice of the order. */
+function SearchableList(props: IItemsProps): React.JSX.Element {
+  const [search, setSearch] = React.useState('');
+  const [order, setOrder] = React.useState<SortKey>('newest');
+  const { sandboxes, items } = props;
+  const isLong = items.length > FEW;
+  const shown = isLong ? sorted(matching(items, search), order) : items;
+  return (
+    <div className={sandboxes.error === null ? undefined : 'sbx-mod-stale'}>
+      {isLong && <ListControls search={search} setSearch={setSearch} order={order} setOrder={setOrder} />}
+      {shown.length === 0 && items.length > 0 ? (
+        <p className="sbx-Panel-none">{trans.__('No sandbox matches “%1”.', search)}</p>
+      ) : (
+        <SandboxList {...props} items={shown} />
+      )}
+    </div>
+  );
+}
+
+interface IControlsProps {
+  readonly search: string;
+  readonly setSearch: (search: string) => void;
+  readonly order: SortKey;
+  readonly setOrder: (order: SortKey) => void;
+}
+
+function ListControls({ search, setSearch, order, setOrder }: IControlsProps): React.JSX.Element {
+  return (
+    <div className="sbx-Panel-controls">
+      <input
+        type="search"
+        placeholder={trans.__('Filter')}
+        title={trans.__('Filter by name, id or template')}
+        aria-label={trans.__('Filter the sandboxes')}
+        value={search}
+        onChange={event => {
+          setSearch(event.target.value);
+        }}
+      />
+      <select
+        aria-label={trans.__('Order of the sandboxes')}
+        value={order}
+        onChange={event => {
+          setOrder(event.target.value as SortKey);
+        }}
+      >
+        <option value="newest">{trans.__('Newest')}</option>
+        <option value="name">{trans.__('Name')}</option>
+        <option value="left">{trans.__('Time left')}</option>
+      </select>
+    </div>
+  );
+}
+
+function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): React.JSX.Element {
+  const count = sandboxes.items?.length ?? 0;
+  return (
+    <div className="sbx-Panel-header">
+      <h2>{trans.__('Sandboxes')}</h2>
+      {count > 0 && <span className="sbx-Panel-count">{count}</span>}
+      <span className="sbx-Panel-space" />
+      <button
+        type="button"
+        className="sbx-IconButton"
+        title={trans.__('Refresh')}
+        aria-label={trans.__('Refresh the list of sandboxes')}
+        onClick={() => void commands.execute(CommandIDs.refresh)}
+      >
+        <refreshIcon.react tag="span" />
+      </button>
+      <span className="sbx-SplitButton">
+        <button
+          type="button"
+          title={trans.__('Create a sandbox with the default template and timeout')}
+          aria-label={trans.__('New sandbox')}
+          onClick={() => void commands.execute(CommandIDs.create)}
+        >
+          <addIcon.react tag="span" />
+          <span className="sbx-SplitButton-label">{trans.__('New')}</span>
+        </button>
+        <button
+          type="button"
+          title={trans.__('Create with options…')}
+          aria-label={trans.__('Create a sandbox with options')}
+          onClick={() => void commands.execute(CommandIDs.createWithOptions)}
+        >
+          <caretDownEmptyIcon.react tag="span" />
+        </button>
+      </span>
+    </div>
+  );
+}
+
+/** Shows the isolation tier or the host of the deployment; a click opens the details. */
+function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
+  const popover = React.useRef<IsolationPopover | null>(null);
+  React.useEffect(() => () => popover.current?.dispose(), []);
+  const { info } = sandboxes;
+  const host = info?.url_kind === 'configured' ? (info.host ?? trans.__('Remote')) : null;
+  const isolation = info?.isolation ?? null;
+  if (isolation === null && host === null) {
+    return null;
+  }
+  const { label, level } =
+    isolation === null ? ({ label: trans.__('Remote'), level: 'unknown' } as const) : tierText(isolation.tier);
+  return (
+    <button
+      type="button"
+      className={`sbx-Badge sbx-mod-${level}`}
+      title={isolation === null ? trans.__('The deployment does not say how it isolates sandboxes.') : isolationSummary(isolation)}
+      aria-haspopup="dialog"
+      aria-expanded="false"
+      onClick={event => {
+        if (popover.current?.isDisposed === false) {
+          popover.current.dispose();
+        } else {
+          popover.current = new IsolationPopover(sandboxes.info, event.currentTarget);
+          popover.current.open();
+        }
+      }}
+    >
+      <shieldIcon.react tag="span" />
+      <span className="sbx-Badge-label">{label}</span>
+      <span className="sbx-Badge-tier">{host ?? isolation?.tier}</span>
+    </button>
+  );
+}
+
+/** Warns that the list is out of date while the server does not answer. */
+function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
+  const { error } = sandboxes;
+  if (error === null || sandboxes.items === null) {
+    return null;
+  }
+  return (
+    <div className="sbx-Notice" role="alert">
+      <span title={error.message}>{`${error.title}. ${error.message}`}</span>
+      <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
+        {trans.__('Retry')}
+      </button>
+    </div>
+  );
+}
+
+function Loading(): React.JSX.Element {
+  return (
+    <div className="sbx-Loading" role="status" aria-label={trans.__('Loading the sandboxes')}>
+      {[0, 1, 2].map(row => (
+        <div key={row} className="sbx-Loading-row" />
+      ))}
+    </div>
+  );
+}
+
+function Failure({ error, retry }: { readonly error: IErrorDescription; readonly retry: () => void }): React.JSX.Element {
+  const line = React.useRef<HTMLDivElement>(null);
+  React.useEffect(() => {
+    line.current?.replaceChildren(...(error.command === undefined ? [] : [commandLine(error.command)]));
+  }, [error.command]);
+  return (
+    <div className="sbx-State" role="alert">
+      <p className="sbx-State-title">{error.title}</p>
+      <p className="sbx-State-text">{error.message}</p>
+      {error.advice !== undefined && <p>{error.advice}</p>}
+      <div ref={line} className="sbx-State-command" />
+      <button type="button" className="sbx-Button" onClick={retry}>
+        {trans.__('Try again')}
+      </button>
+    </div>
+  );
+}
+
+function Empty({ create }: { readonly create: () => void }): React.JSX.Element {
+  return (
+    <div className="sbx-State">
+      <sandboxIcon.react tag="span" className="sbx-State-icon" />
+      <p className="sbx-State-title">{trans.__('No sandboxes yet')}</p>
+      <p className="sbx-State-text">
+        {trans.__('Create one to run code, open terminals and edit files isolated from this machine.')}
+      </p>
+      <button type="button" className="sbx-Button" onClick={create}>
+        {trans.__('Create sandbox')}
+      </button>
+    </div>
+  );
+}

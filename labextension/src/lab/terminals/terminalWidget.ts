@@ -1,0 +1,95 @@
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { Terminal } from '@jupyterlab/terminal';
+import { terminalIcon, ToolbarButton } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
+
+import { element } from '../../components/dom';
+import { trans } from '../../components/translation';
+import { endIcon } from '../icons';
+import type { TerminalConnection } from './terminalConnection';
+import type { TerminalPreferences } from './terminalPreferences';
+
+/** A sandbox terminal in the main area, with a message above it while it is not connected. */
+export class TerminalWidget extends MainAreaWidget<Terminal> {
+  constructor(
+    readonly connection: TerminalConnection,
+    readonly sandboxName: string,
+    preferences: TerminalPreferences,
+    end: (widget: TerminalWidget) => void
+  ) {
+    const content = new Terminal(connection, { ...preferences.options, shutdownOnClose: false });
+    super({ content, reveal: content.ready });
+    const name = new Widget({ node: element('span', 'sbx-TerminalWidget-name', { title: sandboxName }, sandboxName) });
+    this.toolbar.addItem('name', name);
+    this.endButton = new ToolbarButton({
+      icon: endIcon,
+      label: trans.__('End terminal'),
+      tooltip: trans.__('End the shell and close this tab. Closing alone leaves it running.'),
+      onClick: () => {
+        end(this);
+      }
+    });
+    this.toolbar.addItem('end', this.endButton);
+    this.toolbar.node.setAttribute('aria-label', trans.__('Terminal'));
+    this.addClass('sbx-TerminalWidget');
+    this.title.icon = terminalIcon;
+    this.title.caption = trans.__('Terminal in sandbox %1', sandboxName);
+    this.title.label = sandboxName;
+    this.banner = new Widget({ node: document.createElement('p') });
+    this.banner.addClass('sbx-TerminalWidget-banner');
+    this.banner.node.setAttribute('role', 'status');
+    this.banner.hide();
+    this.contentHeader.addWidget(this.banner);
+    connection.connectionStatusChanged.connect(() => {
+      this.onStatus();
+    });
+    // Options can be set once the screen exists.
+    void content.ready.then(() => {
+      if (!content.isDisposed) {
+        preferences.follow(content);
+      }
+    });
+  }
+
+  /** Emitted when the user closes the tab of a shell that keeps running. */
+  get closedWhileRunning(): ISignal<this, void> {
+    return this.closedWhileRunningSignal;
+  }
+
+  /** Closes the tab of a shell that was ended, without the signal. */
+  closeEnded(): void {
+    this.isEnded = true;
+    this.close();
+  }
+
+  protected override onCloseRequest(message: Message): void {
+    const { pid, hasEnded } = this.connection;
+    if (!this.isEnded && !hasEnded && pid !== undefined) {
+      this.closedWhileRunningSignal.emit();
+    }
+    super.onCloseRequest(message);
+  }
+
+  override dispose(): void {
+    if (!this.isDisposed) {
+      this.connection.dispose();
+      super.dispose();
+    }
+  }
+
+  private onStatus(): void {
+    const { message } = this.connection;
+    this.banner.node.textContent = message ?? '';
+    this.banner.node.title = message ?? '';
+    this.banner.setHidden(message === null);
+    this.endButton.setHidden(this.connection.hasEnded);
+  }
+
+  private readonly closedWhileRunningSignal = new Signal<this, void>(this);
+  private readonly endButton: ToolbarButton;
+  private isEnded = false;
+  private readonly banner: Widget;
+}

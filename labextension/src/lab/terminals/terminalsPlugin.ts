@@ -1,0 +1,211 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
+import { InputDialog, IThemeManager, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { IMainMenu } from '@jupyterlab/mainmenu';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { terminalIcon } from '@jupyterlab/ui-components';
+import { UUID } from '@lumino/coreutils';
+import { Throttler } from '@lumino/polling';
+
+import { trans } from '../../components/translation';
+import { messageOf } from '../../protocol/errors';
+import type { ITerminalInfo } from '../../protocol/sandboxes';
+import { displayName } from '../../protocol/sandboxes';
+import type { SandboxCommands } from '../panel/commands';
+import { describedBy, labelled, numberOf, sandboxArg, stringOf } from '../panel/commands';
+import { sandboxIcon } from '../icons';
+import type { Sandboxes } from '../sandboxes';
+import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
+import { RunningTerminals } from './runningTerminals';
+import { TerminalConnection } from './terminalConnection';
+import { TerminalPreferences } from './terminalPreferences';
+import { TerminalWidget } from './terminalWidget';
+import { CommandIDs } from '../commandIds';
+import { ISandboxCommands, ISandboxes } from '../tokens';
+import { notifyError } from '../notifications';
+
+/** Milliseconds between two saves of how much output a terminal has shown. */
+const SAVE_INTERVAL = 10_000;
+
+/** Terminals in sandboxes, shown by JupyterLab's terminal widget and restored after a reload. */
+export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'sbx-jupyter:terminals',
+  description: 'Terminals in sandboxes.',
+  autoStart: true,
+  requires: [ISandboxes, ISandboxCommands],
+  optional: [ILauncher, ILayoutRestorer, IMainMenu, ISettingRegistry, IThemeManager, IRunningSessionManagers],
+  activate: (
+    app: JupyterFrontEnd,
+    sandboxes: Sandboxes,
+    commands: SandboxCommands,
+    launcher: ILauncher | null,
+    restorer: ILayoutRestorer | null,
+    menu: IMainMenu | null,
+    registry: ISettingRegistry | null,
+    themes: IThemeManager | null,
+    managers: IRunningSessionManagers | null
+  ) => {
+    const preferences = new TerminalPreferences(registry, themes);
+    const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
+    const end = addEndTerminalCommand(app, sandboxes, tracker, menu);
+    app.commands.addCommand(CommandIDs.openTerminal, {
+      label: args => terminalLabel(args),
+      caption: trans.__('Open a terminal in a sandbox'),
+      icon: args => (args['isLauncher'] ? sandboxIcon : terminalIcon),
+      describedBy: describedBy({
+        sandbox: sandboxArg,
+        pid: { type: 'integer', description: 'A terminal that runs already.' },
+        since: { type: 'integer', description: 'How many bytes of its output were shown before.' },
+        key: { type: 'string', description: 'Names the tab for the layout.' }
+      }),
+      execute: async args => {
+        const target = await terminalTarget(sandboxes, commands, args);
+        if (target === null) {
+          return null;
+        }
+        const connection = new TerminalConnection(
+          sandboxes.transport(target.sandboxId),
+          app.serviceManager.serverSettings,
+          { ...target, pid: numberOf(args['pid']), since: numberOf(args['since']) }
+        );
+        const widget = new TerminalWidget(connection, target.name, preferences, end);
+        // The layout finds a restored tab by the name that it had.
+        widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
+        widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
+        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal') });
+        await tracker.add(widget);
+        saveRestoreArgs(tracker, widget);
+        widget.closedWhileRunning.connect(() => {
+          notifyStillRunning(app.commands, sandboxes, widget);
+        });
+        if (args['restored'] !== true) {
+          app.shell.activateById(widget.id);
+          void focusWhenReady(app, widget);
+        }
+        return widget;
+      }
+    });
+    app.commands.addCommand(CommandIDs.attachTerminal, {
+      label: labelled(trans.__('Reopen Terminal…'), trans.__('Reopen Sandbox Terminal…')),
+      caption: trans.__('Show a terminal that still runs in the sandbox'),
+      describedBy: describedBy(),
+      execute: async args => {
+        const sandbox = await commands.target(args);
+        const pid = sandbox === null ? null : await pickTerminal(sandboxes, sandbox.sandboxID, tracker);
+        if (sandbox !== null && pid !== null) {
+          await app.commands.execute(CommandIDs.openTerminal, { sandbox: sandbox.sandboxID, pid });
+        }
+      }
+    });
+    managers?.add(new RunningTerminals(app, sandboxes, tracker));
+    launcher?.add({
+      command: CommandIDs.openTerminal,
+      args: { isLauncher: true },
+      category: 'Other',
+      rank: 1
+    });
+    void restorer?.restore(tracker, {
+      command: CommandIDs.openTerminal,
+      args: widget => ({ ...widget.connection.restoreArgs, key: widget.id, restored: true }),
+      name: widget => widget.id,
+      when: app.serviceManager.ready
+    });
+  }
+};
+
+function terminalLabel(args: Readonly<Record<string, unknown>>): string {
+  if (args['isLauncher'] === true) {
+    return trans.__('Sandbox Terminal');
+  }
+  return args['sandbox'] === undefined ? trans.__('Open Sandbox Terminal') : trans.__('Open Terminal');
+}
+
+/** Focuses the screen, which is created some time after its widget. */
+async function focusWhenReady(app: JupyterFrontEnd, widget: TerminalWidget): Promise<void> {
+  await widget.content.ready;
+  window.requestAnimationFrame(() => {
+    if (!widget.isDisposed && app.shell.currentWidget === widget) {
+      widget.content.activate();
+    }
+  });
+}
+
+/** Lets the user pick one of the terminals that run and are not on this page. */
+async function pickTerminal(
+  sandboxes: Sandboxes,
+  sandboxId: string,
+  tracker: WidgetTracker<TerminalWidget>
+): Promise<number | null> {
+  let running: readonly ITerminalInfo[];
+  try {
+    running = await sandboxes.terminals(sandboxId);
+  } catch (reason) {
+    notifyError(trans.__('The terminals could not be listed. %1', messageOf(reason)));
+    return null;
+  }
+  const hidden = running.filter(({ pid }) => {
+    const shown = tracker.find(({ connection }) => connection.sandboxId === sandboxId && connection.pid === pid);
+    return shown === undefined;
+  });
+  if (hidden.length === 0) {
+    Notification.info(trans.__('No other terminal runs in this sandbox.'), { autoClose: 4000 });
+    return null;
+  }
+  const labels = hidden.map(({ pid, cmd }) => `${cmd ?? trans.__('terminal')} (${pid})`);
+  const result = await InputDialog.getItem({ title: trans.__('Which terminal?'), items: labels, okLabel: trans.__('Open') });
+  const at = result.button.accept && result.value !== null ? labels.indexOf(result.value) : -1;
+  return hidden[at]?.pid ?? null;
+}
+
+/** Finds the sandbox for a new terminal; creates one if there is none. */
+async function terminalTarget(
+  sandboxes: Sandboxes,
+  commands: SandboxCommands,
+  args: Readonly<Record<string, unknown>>
+): Promise<{ sandboxId: string; name: string } | null> {
+  const wanted = stringOf(args['sandbox']);
+  if (wanted !== undefined && numberOf(args['pid']) !== undefined && sandboxes.items === null) {
+    await sandboxes.refresh();
+  }
+  if (wanted === undefined) {
+    await sandboxes.refresh();
+    if (sandboxes.items?.length === 0) {
+      const made = await commands.createDefault();
+      return made === null ? null : { sandboxId: made.sandboxID, name: displayName(made) };
+    }
+  }
+  const restored = args['restored'] === true;
+  const sandbox = await commands.target(wanted === undefined ? {} : { sandbox: wanted, restored });
+  if (sandbox?.state === 'paused') {
+    try {
+      await commands.resume(sandbox);
+    } catch (reason) {
+      notifyError(trans.__('%1 could not be resumed. %2', displayName(sandbox), messageOf(reason)));
+      return null;
+    }
+  }
+  return sandbox === null ? null : { sandboxId: sandbox.sandboxID, name: displayName(sandbox) };
+}
+
+/** Saves the arguments that restore the terminal: at once when it connects, then at intervals. */
+function saveRestoreArgs(tracker: WidgetTracker<TerminalWidget>, widget: TerminalWidget): void {
+  const throttler = new Throttler(
+    async () => {
+      if (!widget.isDisposed) {
+        await tracker.save(widget);
+      }
+    },
+    { limit: SAVE_INTERVAL, edge: 'trailing' }
+  );
+  widget.connection.connectionStatusChanged.connect((_, status) => {
+    if (status === 'connected') {
+      void tracker.save(widget);
+    }
+  });
+  widget.connection.advanced.connect(() => void throttler.invoke());
+  widget.disposed.connect(() => {
+    throttler.dispose();
+  });
+}
