@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.magics.cell_options import PARSER
+from sbx_jupyter.magics.cells.cell_options import PARSER
 from sbx_jupyter.magics.commands.registry import COMMANDS
 
 if TYPE_CHECKING:

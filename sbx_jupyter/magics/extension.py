@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sbx_jupyter.magics import standing
-from sbx_jupyter.magics.cell import CellMagic
+from sbx_jupyter.magics.cells.cell import CellMagic
 from sbx_jupyter.magics.completion import complete
 from sbx_jupyter.magics.line import LineMagic
 from sbx_jupyter.magics.parsing import HelpShown

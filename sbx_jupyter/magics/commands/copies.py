@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.magics.changes import change_tree
+from sbx_jupyter.magics.cells.changes import change_tree
+from sbx_jupyter.magics.cells.usage import is_of_the_code
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.parsing import Parser, variable
 from sbx_jupyter.magics.screen import show_html, write
 from sbx_jupyter.magics.session import LIFETIME
-from sbx_jupyter.magics.usage import is_of_the_code
 
 if TYPE_CHECKING:
     import argparse

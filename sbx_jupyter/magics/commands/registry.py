@@ -31,7 +31,7 @@ def _default_arguments(parser: Parser) -> None:
 
 
 def _default(notebook: Notebook, options: argparse.Namespace) -> None:
-    from sbx_jupyter.magics.cell_options import parse
+    from sbx_jupyter.magics.cells.cell_options import parse
 
     routing = notebook.routing
     if options.switch == "off":

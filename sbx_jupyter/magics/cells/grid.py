@@ -12,16 +12,16 @@ from sbx_jupyter.client.code.execution import Execution, Recorder
 from sbx_jupyter.display.reports import BAD, MUTED
 from sbx_jupyter.display.text import escaped, one_line
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.magics.footer import parts
+from sbx_jupyter.magics.cells.footer import parts
+from sbx_jupyter.magics.cells.usage import Meter, Usage
 from sbx_jupyter.magics.screen import show_html
-from sbx_jupyter.magics.usage import Meter, Usage
 
 if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Sequence
 
+    from sbx_jupyter.magics.cells.running import Job
     from sbx_jupyter.magics.known import Known
-    from sbx_jupyter.magics.running import Job
 
 NOTE: Final = "Forks have files, not memory: each starts without variables unless -i sends them."
 

@@ -9,7 +9,7 @@ from sbx_jupyter.display.reports import MUTED
 from sbx_jupyter.display.text import duration, escaped, plain, size
 
 if TYPE_CHECKING:
-    from sbx_jupyter.magics.usage import Usage
+    from sbx_jupyter.magics.cells.usage import Usage
 
 
 def parts(label: str, usage: Usage, *notes: str) -> list[str]:

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.errors import NotFoundError, SbxError
-from sbx_jupyter.magics.background import BackgroundRun
-from sbx_jupyter.magics.cell_options import CellOptions, parse
-from sbx_jupyter.magics.changes import change_tree
+from sbx_jupyter.magics.cells.background import BackgroundRun
+from sbx_jupyter.magics.cells.cell_options import CellOptions, parse
+from sbx_jupyter.magics.cells.changes import change_tree
+from sbx_jupyter.magics.cells.grid import GridCell, run_in_all
+from sbx_jupyter.magics.cells.running import Job, Runner
 from sbx_jupyter.magics.errors import InterruptedCodeError, MagicError, one_line_errors
-from sbx_jupyter.magics.grid import GridCell, run_in_all
-from sbx_jupyter.magics.running import Job, Runner
 from sbx_jupyter.magics.screen import show_html
 from sbx_jupyter.magics.session import check_alive
 from sbx_jupyter.magics.transfer import Transfer
 
 if TYPE_CHECKING:
+    from sbx_jupyter.magics.cells.usage import Usage
     from sbx_jupyter.magics.known import Known
     from sbx_jupyter.magics.session import Session
-    from sbx_jupyter.magics.usage import Usage
 
 
 class CellMagic:

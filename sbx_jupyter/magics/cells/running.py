@@ -10,11 +10,11 @@ from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.code.execution import Context, Execution, ExecutionError, Recorder
 from sbx_jupyter.display.text import one_line
 from sbx_jupyter.errors import SbxError
+from sbx_jupyter.magics.cells.footer import footer, frame_links, renumber
+from sbx_jupyter.magics.cells.usage import Meter, Usage
 from sbx_jupyter.magics.errors import InterruptedCodeError, MagicError, sandboxed_error
-from sbx_jupyter.magics.footer import footer, frame_links, renumber
 from sbx_jupyter.magics.screen import Screen, show_html
 from sbx_jupyter.magics.session import check_alive
-from sbx_jupyter.magics.usage import Meter, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,7 +15,7 @@ from sbx_jupyter.magics.errors import MagicError
 if TYPE_CHECKING:
     from sbx_jupyter.client.blocking import Portal
     from sbx_jupyter.client.sandbox import AsyncSandbox
-    from sbx_jupyter.magics.running import Job
+    from sbx_jupyter.magics.cells.running import Job
 
 
 class BackgroundRun:
