@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.agent.procfs import boot_id
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
+from sbx_jupyter.engine.remains import Remains
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
@@ -84,8 +85,9 @@ def assemble(
 ) -> Components:
     """Make the components and connect them; none of them runs yet."""
     data_dir, store, manifests, quarantine = kept
-    layers = Layers(data_dir, store, fence, manifests)
-    placement = LocalPlacement(data_dir, fence, manifests)
+    remains = Remains()
+    layers = Layers(data_dir, store, fence, manifests, remains)
+    placement = LocalPlacement(data_dir, fence, manifests, remains)
     slots = Slots(config.max_sandboxes)
     context = Context(
         config=config,
@@ -101,6 +103,7 @@ def assemble(
         operations=Operations(),
         hooks=hooks,
         quarantine=quarantine,
+        remains=remains,
     )
     removal = Removal(context)
     supervisor = Supervisor(context, removal)

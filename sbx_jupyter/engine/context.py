@@ -17,6 +17,7 @@ from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
+    from sbx_jupyter.engine.remains import Remains
     from sbx_jupyter.engine.sandboxes.expiry import Expiry
     from sbx_jupyter.engine.sandboxes.long_operations import Operations
     from sbx_jupyter.engine.sandboxes.placement import Placement
@@ -116,6 +117,7 @@ class Context:
     meters: Meters
     operations: Operations
     quarantine: Quarantine
+    remains: Remains
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)

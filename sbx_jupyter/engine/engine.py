@@ -193,6 +193,7 @@ class Engine:
     async def _open(self, components: Components) -> None:
         """Recover the state that the previous engine left, and start the background components."""
         context, fence = components.context, components.fence
+        self._exit.push_async_callback(context.remains.aclose)
         components.attachments = await Attachments.open(
             context, fence.stored, real_ids=self.report.users != "virtual", tier=self.tier
         )

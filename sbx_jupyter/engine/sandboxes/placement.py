@@ -22,6 +22,7 @@ from sbx_jupyter.isolation.fence import FenceSpec, Limits
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sbx_jupyter.engine.remains import Remains
     from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.isolation.fence import Cage
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
@@ -85,7 +86,10 @@ class Placement(Protocol):
         ...
 
     async def remove(self, sandbox_id: str) -> None:
-        """Remove the writable layer and the run directory of a sandbox."""
+        """Remove the writable layer and the run directory of a sandbox.
+
+        A failure is raised, and the removal is taken up again later.
+        """
         ...
 
     async def discard(
@@ -98,8 +102,11 @@ class Placement(Protocol):
 class LocalPlacement:
     """Places sandboxes on this machine; see ``Placement`` for the methods."""
 
-    def __init__(self, data_dir: DataDir, fence: AnyFence, manifests: Manifests) -> None:
+    def __init__(
+        self, data_dir: DataDir, fence: AnyFence, manifests: Manifests, remains: Remains
+    ) -> None:
         self._data_dir = data_dir
+        self._remains = remains
         self._manifests = manifests
         self._fence = fence
 
@@ -164,6 +171,14 @@ class LocalPlacement:
         placed.cage.close()
 
     async def remove(self, sandbox_id: str) -> None:
+        try:
+            await self._remove(sandbox_id)
+        except (SbxError, OSError):
+            # Ids are never used again, so this cannot meet another sandbox.
+            self._remains.add(f"sandbox {sandbox_id}", lambda: self._remove(sandbox_id))
+            raise
+
+    async def _remove(self, sandbox_id: str) -> None:
         writable = self._data_dir.writable(sandbox_id)
         self._manifests.forget_sandbox(sandbox_id)
         await self._fence.tree_operations.remove(writable)
@@ -178,7 +193,7 @@ class LocalPlacement:
             if not keep_layer:
                 await self.remove(sandbox_id)
         except (OSError, SbxError):
-            # The next engine removes the rest when it starts; the caller has its own error.
+            # The rest is removed later; the caller has its own error.
             _log.exception("the remains of sandbox %s could not be removed", sandbox_id)
 
     def _spec(self, plan: Plan) -> FenceSpec:

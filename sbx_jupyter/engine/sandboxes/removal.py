@@ -104,6 +104,6 @@ class Removal:
         try:
             await self._context.placement.remove(row.sandbox_id)
             reached("kill.cleaned")
-            await self._context.layers.collect(row.layers)
         except (SbxError, OSError):
             _log.exception("the layer of sandbox %s could not be removed", row.sandbox_id)
+        await self._context.layers.collect(row.layers)

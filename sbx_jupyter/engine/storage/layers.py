@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import uuid
 from collections import Counter
@@ -24,6 +25,7 @@ from sbx_jupyter.isolation.kernel import subvolumes
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable
 
+    from sbx_jupyter.engine.remains import Remains
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.engine.state.store import Store
@@ -45,8 +47,14 @@ class Layers:
     """Makes layers and removes those that no row names any more."""
 
     def __init__(
-        self, data_dir: DataDir, store: Store, fence: AnyFence, manifests: Manifests
+        self,
+        data_dir: DataDir,
+        store: Store,
+        fence: AnyFence,
+        manifests: Manifests,
+        remains: Remains,
     ) -> None:
+        self._remains = remains
         self._manifests = manifests
         self._data_dir = data_dir
         self._store = store
@@ -182,7 +190,7 @@ class Layers:
     async def collect(self, candidates: Iterable[str] | None = None) -> int:
         """Remove the unused layers among the candidates, or among all layers.
 
-        Returns the number of layers removed.
+        Returns the number of layers removed. A removal that fails is taken up again later.
         """
         if candidates is None:
             folder = self._data_dir.layers
@@ -192,21 +200,28 @@ class Layers:
         used = self.used()
         removed = 0
         for name in dict.fromkeys(map(_root, candidates)):
-            path = self._data_dir.path / name
-            if name in used or not path.exists():
+            if name in used or not (self._data_dir.path / name).exists():
                 continue
-            reached("layers.unused")
             try:
-                await asyncio.to_thread(self._manifests.forget_layer, name)
-                await self._fence.tree_operations.remove(path)
+                await self._remove(name)
             except (SbxError, OSError):
                 _log.exception("the layer %s could not be removed", name)
+                self._remains.add(name, functools.partial(self._remove_unused, name))
                 continue
-            for known in (name, f"{name}/upper"):
-                self._sizes.pop(known, None)
             removed += 1
-            reached("layers.removed")
         return removed
+
+    async def _remove(self, name: str) -> None:
+        reached("layers.unused")
+        await asyncio.to_thread(self._manifests.forget_layer, name)
+        await self._fence.tree_operations.remove(self._data_dir.path / name)
+        for known in (name, f"{name}/upper"):
+            self._sizes.pop(known, None)
+        reached("layers.removed")
+
+    async def _remove_unused(self, name: str) -> None:
+        if name not in self.used() and (self._data_dir.path / name).exists():
+            await self._remove(name)
 
     async def _forget_merges(self) -> list[str]:
         """Remove the rows of merged layers that replace nothing any more; returns their names."""

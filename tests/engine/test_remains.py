@@ -1,0 +1,104 @@
+"""Removals that fail, as they do when one zygote after the other is killed, are taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sbx_jupyter.engine import remains
+from sbx_jupyter.engine.engine import Engine
+from sbx_jupyter.engine.remains import Remains
+from sbx_jupyter.errors import UnavailableError
+from tests.engine.living import create, names_of_layers
+from tests.waiting import async_until
+
+
+@pytest.fixture(autouse=True)
+def short_delays(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(remains, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(remains, "_LONGEST_DELAY", 0.01)
+
+
+class Zygote:
+    """Counts the removals that it fails, as long as it does."""
+
+    is_killed = True
+    failures = 0
+
+
+@pytest.fixture
+def zygote(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Zygote:
+    trees, zygote = engine.fence.tree_operations, Zygote()
+    remove = trees.remove
+
+    async def fail_or_remove(directory: Path) -> None:
+        if zygote.is_killed:
+            zygote.failures += 1
+            raise UnavailableError("the zygote was killed")
+        await remove(directory)
+
+    monkeypatch.setattr(trees, "remove", fail_or_remove)
+    return zygote
+
+
+async def test_what_was_left_of_a_sandbox_is_removed_later(
+    engine: Engine, data_dir: Path, zygote: Zygote
+):
+    row = await create(engine)
+
+    await engine.sandboxes.kill(row.sandbox_id)
+    await async_until(lambda: zygote.failures >= 3)
+    assert names_of_layers(data_dir) == {row.sandbox_id}
+    zygote.is_killed = False
+
+    await async_until(lambda: not names_of_layers(data_dir))
+    await async_until(lambda: not (data_dir / "run" / row.sandbox_id).exists())
+
+
+async def test_a_layer_is_removed_later_unless_something_uses_it_again(
+    engine: Engine, data_dir: Path, zygote: Zygote
+):
+    layers = engine._running().context.layers
+    async with layers.reserve() as first, layers.reserve() as second:
+        for name in (first, second):
+            (data_dir / name).mkdir()
+    await async_until(lambda: zygote.failures >= 4)
+
+    with layers.hold((second,)):
+        zygote.is_killed = False
+        await async_until(lambda: not (data_dir / first).exists())
+        assert (data_dir / second).exists()
+    assert not layers.is_in_use((second,))
+
+
+async def test_a_removal_without_success_is_given_up(caplog: pytest.LogCaptureFixture):
+    left, attempts = Remains(), list[int]()
+
+    async def fail() -> None:
+        attempts.append(1)
+        raise OSError("no")
+
+    left.add("it", fail)
+    left.add("it", fail)
+    await async_until(lambda: "before the next start" in caplog.text)
+
+    assert len(attempts) == 20
+    await left.aclose()
+
+
+async def test_the_end_of_the_engine_cancels_what_is_left():
+    left, begun = Remains(), asyncio.Event()
+
+    async def hang() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    left.add("it", hang)
+    await begun.wait()
+    async with asyncio.timeout(5):
+        await left.aclose()
+    left.add("other", hang)
+    assert left._task is not None
+    assert left._task.cancelled()
