@@ -19,6 +19,9 @@ _COPY_TIMEOUT: Final = 3600.0
 _ATTEMPTS: Final = 8
 """An operation is given up when it was killed this often."""
 
+_ATTEMPTS_TO_MEASURE: Final = 2
+"""Who measures has a caller that waits, and leaves nothing behind."""
+
 
 def relative_to(data_dir: Path, path: Path) -> str:
     """``path`` as the zygote takes it; raises ``IsolationError`` outside of the data directory."""
@@ -53,7 +56,7 @@ class TreeOperations:
         A file with several names counts once in a directory. Raises ``SbxError``.
         """
         paths = [self._path(tree) for tree in trees]
-        reply = await self._call("measure", paths=paths, timeout=600)
+        reply = await self._call("measure", attempts=_ATTEMPTS_TO_MEASURE, paths=paths, timeout=600)
         return [None if found is None else (found[0], found[1]) for found in reply.body["sizes"]]
 
     async def copy(
@@ -123,13 +126,15 @@ class TreeOperations:
             timeout=_COPY_TIMEOUT,
         )
 
-    async def _call(self, op: str, *, made: Path | None = None, **fields: Any) -> Reply:
+    async def _call(
+        self, op: str, *, made: Path | None = None, attempts: int = _ATTEMPTS, **fields: Any
+    ) -> Reply:
         """Ask the zygote; if it or its helper is killed over it, ask again.
 
         ``made`` is the directory that the operation makes: what was left of it is removed first.
         Raises as ``Channel.call``.
         """
-        for left in reversed(range(_ATTEMPTS)):
+        for left in reversed(range(attempts)):
             zygote = await self._zygote()
             try:
                 return await zygote.call(op, **fields)

@@ -83,22 +83,27 @@ class DiskReporter:
         self._store = context.store
         self._fence = fence
         self._folder = context.data_dir.path
-        self._one = asyncio.Lock()
+        self._measuring: asyncio.Task[DiskUse] | None = None
         self._known: DiskUse | None = None
         self._known_at = 0.0
 
     async def report(self, max_age: float = MAX_AGE) -> DiskUse:
         """Report the disk use, measured at most ``max_age`` seconds ago; raises ``SbxError``.
 
-        Blocks that several files share count for each of them.
+        Calls that come during a measurement share its result. Blocks that several files share
+        count for each of them.
         """
-        async with self._one:
-            age = time.monotonic() - self._known_at
-            if self._known is not None and age <= max_age:
-                return replace(self._known, age_seconds=round(age, 3))
-            found = await self._measure()
-            self._known, self._known_at = found, time.monotonic()
-            return found
+        age = time.monotonic() - self._known_at
+        if self._known is not None and age <= max_age:
+            return replace(self._known, age_seconds=round(age, 3))
+        if self._measuring is None or self._measuring.done():
+            self._measuring = self._context.tasks.spawn(self._remember(), "sbx-disk-use")
+        return await asyncio.shield(self._measuring)
+
+    async def _remember(self) -> DiskUse:
+        found = await self._measure()
+        self._known, self._known_at = found, time.monotonic()
+        return found
 
     async def _measure(self) -> DiskUse:
         at = now()

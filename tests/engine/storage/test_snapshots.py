@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -245,3 +245,29 @@ async def test_disk_use_is_reported_while_snapshots_are_made(
     found = await engine.storage.disk.report(max_age=0)
 
     assert [each.kind for each in found.templates].count("snapshot") == 1
+
+
+async def test_reports_of_disk_use_share_one_measurement(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    trees = engine.fence.tree_operations
+    measure, calls, may_end = trees.measure_all, list[int](), asyncio.Event()
+
+    async def measure_all(paths: Sequence[Path]) -> list[tuple[int, int] | None]:
+        calls.append(len(paths))
+        await may_end.wait()
+        return await measure(paths)
+
+    monkeypatch.setattr(trees, "measure_all", measure_all)
+    disk = engine.storage.disk
+    asked = [asyncio.create_task(disk.report(max_age=0)) for _ in range(5)]
+    await async_until(lambda: calls)
+    asked.pop(0).cancel()  # who asked first goes away; the others keep the measurement
+    late = asyncio.create_task(disk.report(max_age=0))
+    may_end.set()
+    found = await asyncio.gather(*asked, late)
+
+    assert len(calls) == 1
+    assert len({each.measured_at for each in found}) == 1
+    await disk.report(max_age=0)
+    assert len(calls) == 2
