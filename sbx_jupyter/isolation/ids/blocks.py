@@ -1,8 +1,9 @@
 """Blocks of host ids, one for each sandbox of all engines of root on a machine.
 
 The registry is one file. A block is taken by a kernel lock on one byte of it, which is held as long
-as some process has the lock's descriptor open; whoever dies leaves nothing to clean up. Standard
-library only, for the zygote.
+as some process has the lock's descriptor open; whoever dies leaves nothing to clean up. A block
+whose holder was killed is not given out either while a process lives in it. Standard library only,
+for the zygote.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.agent import procfs
 from sbx_jupyter.isolation.ids.local_ids import LocalIds
 from sbx_jupyter.isolation.kernel import users
 
@@ -99,7 +101,9 @@ class Blocks:
         try:
             for number in self._candidates():
                 if self._is_ours(number) and _try_lock(lock, number):
-                    return Block(number * SIZE, lock)
+                    if not _has_processes(number):
+                        return Block(number * SIZE, lock)
+                    _unlock(lock, number)
         except BaseException:
             os.close(lock)
             raise
@@ -167,3 +171,30 @@ def _try_lock(fd: int, number: int) -> bool:
             return False
         raise
     return True
+
+
+def _unlock(fd: int, number: int) -> None:
+    record = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, number, 1, 0)
+    fcntl.fcntl(fd, _F_OFD_SETLK, record)
+
+
+def _has_processes(number: int) -> bool:
+    """Whether the ids of a living process begin in a block: nobody may hold it any more.
+
+    The first process of a sandbox lives as long as the others, and has the map of the block.
+    """
+    own = _map_of("self")
+    for name in os.listdir("/proc"):
+        if not name.isdecimal() or (found := _map_of(name)) == own:
+            continue
+        starts = (int(row.split()[1]) // SIZE for row in found.splitlines())
+        if number in starts and procfs.start_time_of(int(name)) is not None:
+            return True
+    return False
+
+
+def _map_of(name: str) -> str:
+    try:
+        return Path("/proc", name, "uid_map").read_text()
+    except OSError:
+        return ""  # it has ended

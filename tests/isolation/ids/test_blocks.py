@@ -13,6 +13,7 @@ import pytest
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS, SIZE, Blocks, IdRange, NoBlockLeftError
 from sbx_jupyter.isolation.ids.holder import Holder
 from sbx_jupyter.isolation.ids.local_ids import LocalIds
+from sbx_jupyter.isolation.kernel import syscalls, users
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -88,6 +89,33 @@ def test_a_lock_is_held_until_the_process_ends_though_who_took_it_is_gone(
         sandbox.wait()
     block = until(lambda: engine.retake(10 * SIZE))
     os.close(block.lock)
+
+
+def test_a_block_without_a_holder_is_not_given_out_while_a_process_lives_in_it(
+    registry: str, tmp_path: Path
+) -> None:
+    engine = blocks(registry, tmp_path, IdRange(10 * SIZE, 11 * SIZE - 1))
+    pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        users.write_maps(pid, f"0 {10 * SIZE} {SIZE}", f"0 {10 * SIZE} {SIZE}")
+        with pytest.raises(NoBlockLeftError):
+            engine.take()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.close(pidfd)
+    block = until(lambda: attempt(engine))  # it has ended, but nobody has waited for it
+    os.waitpid(pid, 0)
+    os.close(block.lock)
+
+
+def attempt(engine: Blocks) -> Block | None:
+    try:
+        return engine.take()
+    except NoBlockLeftError:
+        return None
 
 
 def test_a_registry_of_another_user_is_refused(registry: str, tmp_path: Path) -> None:
