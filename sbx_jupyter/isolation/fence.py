@@ -214,6 +214,13 @@ class Fence:
         await group.remove()
         self._cages.remove(sandbox_id)
 
+    async def end_unheard(self, sandbox_id: str) -> None:
+        """End a sandbox that may have been made, and remove its control groups.
+
+        Raises ``SbxError``, ``OSError``.
+        """
+        await self._end_unheard(sandbox_id, self._groups.group_of(sandbox_id))
+
     async def _make_group(self, spec: FenceSpec) -> SandboxGroup:
         if "limits" in self._without:
             return SandboxGroup({})

@@ -46,6 +46,8 @@ class Operations:
         self._folder = Path(options.data_dir)
         self._real_ids = report.users != "virtual"
         self._cages: dict[str, Cage] = {}
+        self._making: dict[str, asyncio.Event] = {}
+        """Sandboxes that are being made; the event is set when that has ended."""
 
     async def run(self, message: asked.Message, fds: list[int], given: list[int]) -> Answer:
         """Do what a message asks.
@@ -100,12 +102,29 @@ class Operations:
                 for volume_id, target in message.volumes
             ),
         )
-        if self._living(message.sandbox_id) is not None:
-            raise InvalidArgumentError(f"there is a sandbox {message.sandbox_id} already")
-        with _as_listener(fds[0]) as listener:
-            cage = await self._fence.create(spec, listener)
-        self._cages[message.sandbox_id] = cage
+        sandbox_id = message.sandbox_id
+        if sandbox_id in self._making or self._living(sandbox_id) is not None:
+            raise InvalidArgumentError(f"there is a sandbox {sandbox_id} already")
+        made = self._making[sandbox_id] = asyncio.Event()
+        try:
+            with _as_listener(fds[0]) as listener:
+                cage = self._cages[sandbox_id] = await self._fence.create(spec, listener)
+        finally:
+            del self._making[sandbox_id]
+            made.set()
         return self._show(cage, given)
+
+    async def _kill(self, sandbox_id: str) -> None:
+        """End a sandbox. One that is being made ends when it is made: nobody waits for it."""
+        if (made := self._making.get(sandbox_id)) is not None:
+            await made.wait()
+        cage = self._living(sandbox_id)
+        self._cages.pop(sandbox_id, None)
+        if cage is None:
+            await self._fence.end_unheard(sandbox_id)
+        else:
+            await cage.kill()
+            cage.close()
 
     def _living(self, sandbox_id: str) -> Cage | None:
         """The cage of a sandbox that lives, also when an earlier helper made it."""
@@ -137,11 +156,7 @@ class Operations:
             case asked.Adopt():
                 return self._show(self._living(message.sandbox_id), given)
             case asked.Kill():
-                cage = self._living(message.sandbox_id)
-                self._cages.pop(message.sandbox_id, None)
-                if cage is not None:
-                    await cage.kill()
-                    cage.close()
+                await self._kill(message.sandbox_id)
             case asked.Freeze():
                 cage = self._cage(message.sandbox_id)
                 await (cage.freeze() if message.frozen else cage.thaw())

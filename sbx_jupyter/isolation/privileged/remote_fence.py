@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 _START_TIMEOUT = 180.0
 _CREATE_TIMEOUT = 90.0
 _COLLECT_TIMEOUT = 600.0
+_END_TIMEOUT = 300.0
+"""Seconds for the end of a sandbox, which may first have to be made."""
+
+_ATTEMPTS = 8
+_log = logging.getLogger(__name__)
 
 
 class RemoteFence:
@@ -79,13 +86,31 @@ class RemoteFence:
             disk_mb=spec.limits.disk_mb,
             open_files=spec.limits.open_files,
         )
-        body, fds = await self._connection.call(
-            message, [listener.fileno()], timeout=_CREATE_TIMEOUT
-        )
+        try:
+            body, fds = await self._connection.call(
+                message, [listener.fileno()], timeout=_CREATE_TIMEOUT
+            )
+        except (UnavailableError, asyncio.CancelledError):
+            await self._end_unheard(spec.sandbox_id)
+            raise
         cage = self._cage(spec.sandbox_id, body, fds)
         if cage is None:
             raise UnavailableError("the helper made no sandbox")
         return cage
+
+    async def _end_unheard(self, sandbox_id: str) -> None:
+        """End the sandbox of a request without an answer: the helper may have made it."""
+        message = messages.Kill(sandbox_id=sandbox_id)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                await self._connection.call(message, timeout=_END_TIMEOUT)
+            except UnavailableError:  # the next helper was killed, too
+                if left:
+                    continue
+                _log.exception("sandbox %s may go on until the next start", sandbox_id)
+            except (SbxError, OSError):
+                _log.exception("sandbox %s may go on until the next start", sandbox_id)
+            return
 
     async def recover(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
         """The cage of a sandbox that an earlier engine made; None when it is gone."""
