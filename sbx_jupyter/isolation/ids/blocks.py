@@ -1,9 +1,9 @@
 """Blocks of host ids, one for each sandbox of all engines of root on a machine.
 
 The registry is one file. A block is taken by a kernel lock on one byte of it, which is held as long
-as some process has the lock's descriptor open; whoever dies leaves nothing to clean up. A block
-whose holder was killed is not given out either while a process lives in it. Standard library only,
-for the zygote.
+as some process has the lock's descriptor open; whoever dies leaves nothing to clean up. The byte is
+set until the block is given back, so a block whose holder was killed is known, and is not given out
+while a process lives in it. Standard library only, for the zygote.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _LOCKS_OF_NSPAWN: Final = "/run/systemd/nspawn-uid"
 
 _F_OFD_SETLK: Final = 37
 _RANDOM_TRIES: Final = 64
+_FREE: Final = b"\0"
+_TAKEN: Final = b"\1"
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
 
 
@@ -101,7 +103,8 @@ class Blocks:
         try:
             for number in self._candidates():
                 if self._is_ours(number) and _try_lock(lock, number):
-                    if not _has_processes(number):
+                    if os.pread(lock, 1, number) != _TAKEN or not _has_processes(number):
+                        os.pwrite(lock, _TAKEN, number)
                         return Block(number * SIZE, lock)
                     _unlock(lock, number)
         except BaseException:
@@ -120,6 +123,7 @@ class Blocks:
         """
         lock = self._open()
         if base % SIZE == 0 and base > 0 and _try_lock(lock, base // SIZE):
+            os.pwrite(lock, _TAKEN, base // SIZE)
             return Block(base, lock)
         os.close(lock)
         return None
@@ -148,6 +152,11 @@ class Blocks:
             os.close(fd)
             raise
         return fd
+
+
+def give_back(block: Block) -> None:
+    """Say in the registry that no process lives in a block any more. Raises ``OSError``."""
+    os.pwrite(block.lock, _FREE, block.base // SIZE)
 
 
 def open_blocks(host_ids: list[int], local_ids: list[int]) -> Blocks:
@@ -179,7 +188,7 @@ def _unlock(fd: int, number: int) -> None:
 
 
 def _has_processes(number: int) -> bool:
-    """Whether the ids of a living process begin in a block: nobody may hold it any more.
+    """Whether the ids of a living process begin in a block, which takes milliseconds to find out.
 
     The first process of a sandbox lives as long as the others, and has the map of the block.
     """

@@ -12,10 +12,14 @@ import os
 import resource
 import select
 import socket
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbx_jupyter.agent import wire
+from sbx_jupyter.isolation.ids import blocks
 from sbx_jupyter.isolation.kernel import syscalls
+
+if TYPE_CHECKING:
+    from sbx_jupyter.isolation.ids.blocks import Block
 
 NAME: Final = "sbx-id-holder"
 
@@ -34,13 +38,13 @@ class Holder:
         """A descriptor that becomes readable when the process has ended."""
         return self._socket.fileno()
 
-    def keep(self, pidfd: int, lock: int) -> None:
-        """Hold ``lock`` until the process of ``pidfd`` has ended; the caller's stay open.
+    def keep(self, pidfd: int, block: Block) -> None:
+        """Hold ``block`` until the process of ``pidfd`` has ended; the caller's stay open.
 
         The first process of a process namespace ends after all others in it. Raises ``OSError``
         when the holder is gone.
         """
-        wire.send(self._socket, {}, [pidfd, lock])
+        wire.send(self._socket, {"base": block.base}, [pidfd, block.lock])
 
     def close(self) -> None:
         """Leave the process alone."""
@@ -69,17 +73,19 @@ def hold(control: socket.socket) -> None:
     """Hold what arrives, until the other end has closed and nothing is held any more."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
-    locks: dict[int, int] = {}
+    held: dict[int, Block] = {}
     listening = True
-    while listening or locks:
+    while listening or held:
         for fd, _ in poll.poll():
             if fd != control.fileno():
                 poll.unregister(fd)
-                wire.close_all([fd, locks.pop(fd)])
+                block = held.pop(fd)
+                blocks.give_back(block)
+                wire.close_all([fd, block.lock])
             elif (received := wire.receive(control)) is None:
                 poll.unregister(control)
                 listening = False
             else:
-                pidfd, lock = received[1]
-                locks[pidfd] = lock
+                body, (pidfd, lock) = received
+                held[pidfd] = blocks.Block(body["base"], lock)
                 poll.register(pidfd, select.POLLIN)

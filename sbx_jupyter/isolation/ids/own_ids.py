@@ -42,10 +42,10 @@ class OwnIds:
     def keep(self, pidfd: int, block: Block) -> None:
         """Have a block held until the process of ``pidfd`` has ended. Raises ``OSError``."""
         try:
-            self._holder.keep(pidfd, block.lock)
+            self._holder.keep(pidfd, block)
         except ConnectionError:
             self.replace_holder()
-            self._holder.keep(pidfd, block.lock)
+            self._holder.keep(pidfd, block)
 
     def fileno(self) -> int:
         """The descriptor that tells in the poll that the holder has ended."""
@@ -75,7 +75,7 @@ class OwnIds:
         try:
             lives = procfs.start_time_of(pid) == state["start_time"]
             if lives and (block := self._blocks.retake(base)) is not None:
-                self._holder.keep(pidfd, block.lock)
+                self._holder.keep(pidfd, block)
                 os.close(block.lock)
         finally:
             os.close(pidfd)

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ from sbx_jupyter.isolation.kernel import syscalls, users
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sbx_jupyter.isolation.ids.blocks import Block
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root, whose ids these are")
@@ -76,7 +75,7 @@ def test_a_lock_is_held_until_the_process_ends_though_who_took_it_is_gone(
     taker = os.fork()
     if taker == 0:  # a zygote that forks a holder, takes a block, hands it over and is killed
         block = blocks(registry, tmp_path, IdRange(10 * SIZE, 11 * SIZE - 1)).take()
-        Holder().keep(os.pidfd_open(sandbox.pid), block.lock)
+        Holder().keep(os.pidfd_open(sandbox.pid), block)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(taker, 0)
     engine = blocks(registry, tmp_path, IdRange(10 * SIZE, 11 * SIZE - 1))
@@ -84,9 +83,11 @@ def test_a_lock_is_held_until_the_process_ends_though_who_took_it_is_gone(
         with pytest.raises(NoBlockLeftError):
             engine.take()
         assert engine.retake(10 * SIZE) is None
+        assert Path(registry).read_bytes()[10] == 1
     finally:
         sandbox.kill()
         sandbox.wait()
+    until(lambda: Path(registry).read_bytes()[10] == 0)
     block = until(lambda: engine.retake(10 * SIZE))
     os.close(block.lock)
 
@@ -95,6 +96,7 @@ def test_a_block_without_a_holder_is_not_given_out_while_a_process_lives_in_it(
     registry: str, tmp_path: Path
 ) -> None:
     engine = blocks(registry, tmp_path, IdRange(10 * SIZE, 11 * SIZE - 1))
+    os.close(engine.take().lock)  # as if its holder had been killed
     pid, pidfd = syscalls.fork_into(syscalls.CLONE_NEWUSER)
     if pid == 0:
         signal.pause()
