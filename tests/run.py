@@ -22,12 +22,12 @@ FAILED = 1
 AT_ONCE = 2
 RUNS = {
     "others": ["--ignore=tests/engine", "--ignore=tests/security"],
-    "security": ["tests/security"],
     "browser": ["tests/browser", "--confcutdir=tests/browser"],
     "engine": ["tests/engine"],
     "faults": ["tests/faults", "--confcutdir=tests/faults"],
+    "security": ["tests/security"],
 }
-"""Begun in this order: when one is over, the next begins. The longest are not the last."""
+"""Begun in this order: when one is over, the next begins. The longest are the first."""
 
 _BESIDE_ISOLATION = [f"tests/isolation/{name}" for name in ("ids", "privileged", "stored")]
 UNITS = {
