@@ -21,6 +21,8 @@ _DELAY: Final = 2.0
 """Seconds from a start until the next is made ready, so that the two do not compete."""
 
 READY_NAME: Final = "ready for a kernel"
+_METADATA: Final = {"name": READY_NAME, "sbx-ready-for": "kernel"}
+"""The panel does not list what says what it is ready for; ``take`` gives it a name instead."""
 
 
 class ReadySandboxes:
@@ -90,7 +92,7 @@ class ReadySandboxes:
     async def _fill(self, place: Place) -> None:
         await asyncio.sleep(_DELAY)
         try:
-            made = await KernelSandbox.create(place, {"name": READY_NAME}, place.modules)
+            made = await KernelSandbox.create(place, _METADATA, place.modules)
             try:
                 await made.zygote.ready()
             except BaseException:

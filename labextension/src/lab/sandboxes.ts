@@ -15,6 +15,7 @@ import type {
   ITerminalInfo,
   ITerminalState
 } from '../protocol/sandboxes';
+import { isReserve } from '../protocol/sandboxes';
 import type { IErrorDescription } from './errorDescription';
 import { describeError } from './errorDescription';
 
@@ -251,7 +252,8 @@ export class Sandboxes {
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
       const { sandboxes } = await readJson<{ sandboxes: ISandbox[] }>(list);
       if (changes === this.changes) {
-        this.known = [...sandboxes].sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
+        const shown = sandboxes.filter(sandbox => !isReserve(sandbox));
+        this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
       }
       this.failure = null;
     } catch (reason) {

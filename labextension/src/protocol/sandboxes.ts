@@ -95,6 +95,11 @@ export function displayName(sandbox: ISandbox): string {
   return name === '' ? sandbox.sandboxID : name;
 }
 
+/** Whether the server keeps the sandbox ready for the next kernel, so that nobody uses it yet. */
+export function isReserve(sandbox: ISandbox): boolean {
+  return sandbox.metadata?.['sbx-ready-for'] !== undefined;
+}
+
 /** The alias of the sandbox's template, else the template's id. */
 export function templateName(sandbox: ISandbox): string {
   return visible(sandbox.alias ?? sandbox.templateID);

@@ -47,6 +47,13 @@ describe('the sandboxes of a server', () => {
     expect(sandboxes.info).toEqual({ version: '1' });
   });
 
+  it('are not listed while they are only kept ready', async () => {
+    const { server, sandboxes, ids } = model();
+    server.listed = [OLD, { ...NEW, metadata: { 'sbx-ready-for': 'kernel' } }];
+    await sandboxes.refresh();
+    expect(ids()).toEqual(['old']);
+  });
+
   it('stay listed when the server fails, with what to do about it', async () => {
     const { server, sandboxes, ids } = model();
     await sandboxes.refresh();
