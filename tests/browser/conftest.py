@@ -64,13 +64,12 @@ def sandbox(server: JupyterServer) -> Iterator[str]:
 @pytest.fixture
 def lab(browser: Browser, server: JupyterServer) -> Iterator[Lab]:
     """A fresh JupyterLab page; at the end no script error and no request elsewhere."""
-    page = browser.new_page(viewport={"width": 1300, "height": 800})
-    lab = Lab(page, server)
-    lab.open()
-    yield lab
+    with browser.new_page(viewport={"width": 1300, "height": 800}) as page:
+        lab = Lab(page, server)
+        lab.open()
+        yield lab
     assert lab.errors == []
     assert [url for url in lab.requests if not url.startswith(server.url)] == []
-    page.close()
 
 
 @pytest.fixture

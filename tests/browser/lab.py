@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,6 +22,8 @@ class Lab:
     def __init__(self, page: Page, server: JupyterServer) -> None:
         self.page = page
         self.server = server
+        # With a layout of its own: a page that was closed may have one on its way to the server.
+        self.address = f"{server.url}lab/workspaces/{uuid.uuid4().hex}"
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -28,13 +31,13 @@ class Lab:
 
     def open(self) -> None:
         """Start with an empty layout: a restored one would make checks pass on old widgets."""
-        self.page.goto(f"{self.server.url}lab?token={TOKEN}&reset")
+        self.page.goto(f"{self.address}?token={TOKEN}")
         self._wait_started()
         self.show_panel()
 
     def reload(self) -> None:
         """Load the page again as a user does, layout and all."""
-        self.page.goto(f"{self.server.url}lab")
+        self.page.goto(self.address)
         self._wait_started()
 
     def show_panel(self) -> None:

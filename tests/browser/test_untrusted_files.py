@@ -163,7 +163,7 @@ def test_nothing_runs_when_a_notebook_is_opened_saved_and_loaded_again(lab: Lab,
 
 
 def test_nothing_runs_when_the_address_names_the_notebook(lab: Lab, path: str):
-    lab.page.goto(f"{lab.server.url}lab/tree/{path}")
+    lab.page.goto(f"{lab.address}/tree/{path}")
     # JupyterLab opens such addresses only for drives that one of its file browsers shows.
     lab.page.locator(".jp-Dialog", has_text="Cannot open").get_by_role("button").click()
     assert lab.page.evaluate("window.struck ?? []") == []
