@@ -131,6 +131,8 @@ class Fence:
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
         self._groups = control_groups_of(self._data_dir, cpu_weight)
         self.stock: Path | None = None
+        self._plan: rootfs.StockPlan | None = None
+        """What ``stock`` was built from."""
         """The layer of the stock root file system, once started."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
         self.stored = StoredTrees(self._data_dir)
@@ -325,26 +327,20 @@ class Fence:
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
             )
-            self._zygote, self.stock = await self._start_zygote(kind, plan)
+            known = self.stock if plan == self._plan else None
+            self._zygote, self.stock = await start_zygote(
+                self._data_dir,
+                kind,
+                plan,
+                self._report.id_base,
+                agent=self._agent,
+                stock=known,
+                own_ids=self._host_ids if self._report.ids == users.OWN else None,
+            )
+            self._plan = plan
             shown = (Layer(Path(tree.path), tree.path.strip("/")) for tree in plan.trees)
             self.stored.stock = (Layer(self.stock), *shown)
             return self._zygote
-
-    async def _start_zygote(self, kind: str, plan: rootfs.StockPlan) -> tuple[ZygoteProcess, Path]:
-        """Start a zygote, again when it is killed meanwhile. Raises ``IsolationError``."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return await start_zygote(
-                    self._data_dir,
-                    kind,
-                    plan,
-                    self._report.id_base,
-                    agent=self._agent,
-                    own_ids=self._host_ids if self._report.ids == users.OWN else None,
-                )
-            except UnavailableError as error:
-                logger.warning("%s; starting another one", error.message)
-        raise IsolationError(f"{_ATTEMPTS} zygotes were killed while they started")
 
     async def recover(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
         """Like ``adopt``, for callers that may have to ask another process."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.isolation.ids.blocks import IdRange
     from sbx_jupyter.isolation.root.rootfs import StockPlan
+
+_log: Final = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 8
+"""No zygote is started again when so many in a row were killed."""
 
 _START: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -91,14 +97,34 @@ async def start_zygote(
     id_base: int,
     *,
     agent: str,
+    stock: Path | None = None,
     own_ids: IdRange | None = None,
 ) -> tuple[ZygoteProcess, Path]:
-    """Execute a zygote and prepare it; gives it and the stock layer's path.
+    """Execute a zygote and prepare it, again when it is killed meanwhile.
 
-    With ``own_ids`` it gives each sandbox a block of these host ids, else all have those from
-    ``id_base`` on. Raises ``IsolationError`` when it cannot be prepared, ``UnavailableError`` when
-    it was killed.
+    Gives it and the stock layer's path. ``stock`` is what an earlier zygote of this engine built of
+    the same plan: that is used again, since the search for what to hide takes most of a start. With
+    ``own_ids`` it gives each sandbox a block of these host ids, else all have those from
+    ``id_base`` on. Raises ``IsolationError``.
     """
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _start_once(data_dir, kind, plan, id_base, agent, stock, own_ids)
+        except UnavailableError as error:
+            _log.warning("%s; starting another one", error.message)
+    raise IsolationError(f"{_ATTEMPTS} zygotes were killed while they started")
+
+
+async def _start_once(
+    data_dir: Path,
+    kind: str,
+    plan: StockPlan,
+    id_base: int,
+    agent: str,
+    stock: Path | None,
+    own_ids: IdRange | None,
+) -> tuple[ZygoteProcess, Path]:
+    """Raises ``IsolationError``, and ``UnavailableError`` when the zygote was killed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     package = str(Path(sbx_jupyter.__file__).parent.parent)
     process = await asyncio.to_thread(
@@ -132,6 +158,7 @@ async def start_zygote(
             **await _host_ids(own_ids),
             data_dir=str(data_dir),
             plan=json.loads(json.dumps(plan.to_json())),
+            stock=stock and str(stock.relative_to(data_dir)),
             timeout=_BUILD_TIMEOUT,
         )
     except (SbxError, OSError, subprocess.SubprocessError) as error:

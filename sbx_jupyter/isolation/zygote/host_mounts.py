@@ -42,13 +42,19 @@ class HostMounts:
 
 
 def prepare(
-    data: Path, plan: rootfs.StockPlan, id_base: int, *, own_ids: bool = False
+    data: Path,
+    plan: rootfs.StockPlan,
+    id_base: int,
+    *,
+    own_ids: bool = False,
+    stock: str | None = None,
 ) -> HostMounts:
     """Mount what sandboxes are made of on a private tmpfs of this mount namespace.
 
     ``id_base``: the host id of all sandboxes' root, or 0 for ids as they are; with ``own_ids`` each
-    sandbox has others. The stock layer is built here, since what it hides is found in the mounted
-    trees: other mounts of the host may cover what they show. Raises ``OSError``.
+    sandbox has others. ``stock``: the stock layer that exists already, below ``data``. Else it is
+    built here, since what it hides is found in the mounted trees: other mounts of the host may
+    cover what they show. Raises ``OSError``.
     """
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     scratch = data / "zygote"
@@ -72,6 +78,16 @@ def prepare(
     finally:
         if owner is not None:
             os.close(owner)
+    if stock is None or not (data / stock).is_dir():
+        stock = _build_stock(data, plan, trees)
+    names = ("data", *(name for _, name in trees if name not in kept)) if own_ids else ()
+    return HostMounts("root", "dev", "data", tuple(trees), stock, names)
+
+
+def _build_stock(
+    data: Path, plan: rootfs.StockPlan, trees: list[tuple[rootfs.HostTree, str]]
+) -> str:
+    """Build the stock layer of the mounted trees; gives its path below ``data``."""
     hidden = [
         f"{tree.path}/{path}"
         for tree, name in trees
@@ -79,8 +95,7 @@ def prepare(
     ]
     stock = f"stock/{rootfs.stock_name(plan, hidden)}"
     rootfs.build_stock(plan, data / stock, hidden)
-    names = ("data", *(name for _, name in trees if name not in kept)) if own_ids else ()
-    return HostMounts("root", "dev", "data", tuple(trees), stock, names)
+    return stock
 
 
 def map_to(pid: int, host: HostMounts) -> list[int]:

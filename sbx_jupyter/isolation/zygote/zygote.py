@@ -176,7 +176,8 @@ class Zygote:
         else:
             owner = base if kind == users.ROOT_MAPPED else 0
             own = self._holder is not None
-            gathered = host_mounts.prepare(data, plan, owner, own_ids=own)
+            known = body["stock"]
+            gathered = host_mounts.prepare(data, plan, owner, own_ids=own, stock=known)
             stock = data / gathered.stock
         self._cages = cage_records.CageRecords(data / "cages")
         if self._holder is not None:
