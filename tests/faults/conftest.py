@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,13 @@ def fast_disk() -> str:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
+    with made_world() as made:
+        yield made
+
+
+@contextlib.contextmanager
+def made_world(*options: str, **expected: Any) -> Generator[World]:
+    """An engine with ``options``; ``expected`` are fields of ``World``."""
     folder = Path(tempfile.mkdtemp(prefix="sbx-faults-", dir=fast_disk()))
     folder.chmod(0o755)
     (folder / "faults").mkdir()
@@ -35,14 +44,14 @@ def world() -> Iterator[World]:
     (folder / "data").mkdir()
     engine = EngineProcess(
         folder / "data",
-        options=("--pool-size", "0"),
+        options=("--pool-size", "0", *options),
         environment={"SBX_FAULT": str(folder / "faults")},
     )
     adopt_orphans(True)
     is_over = threading.Event()
     reaper = threading.Thread(target=_reap_forever, args=(engine, is_over), daemon=True)
     reaper.start()
-    world = World(engine, folder / "faults")
+    world = World(engine, folder / "faults", **expected)
     try:
         world.start()
         yield world

@@ -25,6 +25,7 @@ from tests.waiting import until, until_equal
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 10.0
+SLIRP = "slirp4netns"
 
 
 def adopt_orphans(yes: bool) -> None:
@@ -38,6 +39,9 @@ class World:
 
     engine: EngineProcess
     faults: Path
+    tier: str = "namespaces"
+    has_slirp: bool = False
+    """Whether each running sandbox has a process for its network."""
     client: httpx.Client = field(init=False)
     sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What was said of each sandbox at its creation."""
@@ -134,13 +138,20 @@ class World:
                 alive.add(sandbox_id)
         data = self.engine.data_dir
         caged, others = self.processes()
+        slirps = [pid for pid in others if name_of(pid) == SLIRP]
+        others = [pid for pid in others if pid not in slirps]
+        running = sum(item["state"] == "running" for item in shown)
         volumes = {item["volumeID"] for item in self.ask("GET", "/volumes").json()}
         layers = {name.partition(".")[0] for name in _names(data / "sandboxes")}
         everyone = [*others, *(pid for pids in caged.values() for pid in pids)]
         found = {
             "sandboxes with processes": (set(caged), alive),
             "processes of the engine": (len(others), 4 if self.engine.is_separate else 2),
-            "mount namespaces": (len(_namespaces(everyone)), len(alive) + 1 + self._views()),
+            "processes of networks": (len(slirps), running if self.has_slirp else 0),
+            "mount namespaces": (
+                len(_namespaces(everyone)),
+                1 if self.tier == "none" else len(alive) + 1 + self._views(),
+            ),
             "mounts": (_mounts(data), []),
             "control groups": (self.groups(), alive),
             "writable layers": (layers, ids),
@@ -189,12 +200,12 @@ class World:
         caged: dict[str, list[int]] = {}
         others: list[int] = []
         mark = f"/{self._group}/"
-        for pid in _descendants(os.getpid()):
+        for pid in descendants(os.getpid()):
             try:
                 groups = Path(f"/proc/{pid}/cgroup").read_text()
             except OSError:
                 continue
-            if _is_holder_of_ids(pid):
+            if name_of(pid) == NAME:
                 continue
             if mark in groups:
                 sandbox_id = groups.partition(mark)[2].split("\n")[0].split("/")[0]
@@ -286,10 +297,11 @@ def reap(engine: EngineProcess) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def _is_holder_of_ids(pid: int) -> bool:
+def name_of(pid: int) -> str:
+    """The name of a process; empty for one that is gone."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text().strip() == NAME
-    return False
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _decode(text: str) -> bytes:
@@ -330,10 +342,10 @@ def _tasks(pid: int) -> list[str]:
         return []
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
     for child in children_of(pid):
         yield child
-        yield from _descendants(child)
+        yield from descendants(child)
 
 
 def end_process(pid: int) -> None:
