@@ -85,14 +85,14 @@ class DataDir:
         Part of its name is derived from a secret key, so that the path cannot be guessed from the
         sandbox's id: without namespaces, another sandbox could open a path that it knows.
         """
-        if (known := self._known.get(sandbox_id)) is not None:
-            return self.sandboxes / known
-        name = hmac.digest(self._secret(), sandbox_id.encode(), "sha256")[:16].hex()
-        return self.sandboxes / f"{sandbox_id}{_HIDDEN}{name}"
+        return self.path / self.name_of_writable(sandbox_id)
 
     def name_of_writable(self, sandbox_id: str) -> str:
         """The name of the writable layer of a sandbox in the data directory."""
-        return f"sandboxes/{self.writable(sandbox_id).name}"
+        if (known := self._known.get(sandbox_id)) is not None:
+            return f"sandboxes/{known}"
+        name = hmac.digest(self._secret(), sandbox_id.encode(), "sha256")[:16].hex()
+        return f"sandboxes/{sandbox_id}{_HIDDEN}{name}"
 
     def _secret(self) -> bytes:
         if self._key is None:

@@ -126,13 +126,14 @@ class SequenceFile:
         """Open the file for ``write``; raises ``OSError``."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(self.path, flags, 0o600)
+        # One that was damaged may be longer; ``write`` keeps the length.
+        os.ftruncate(self._descriptor, _SEQUENCE.size + ALGORITHM_BYTES)
 
     def write(self, store_id: bytes, sequence: int) -> None:
         """Keep the number of a committed transaction; a failure is logged, not raised."""
         body = _SEQUENCE.pack(_MARK, store_id, sequence)
         try:
             os.pwrite(self._descriptor, body + checksum(body), 0)
-            os.ftruncate(self._descriptor, _SEQUENCE.size + ALGORITHM_BYTES)
         except OSError as error:  # the transaction is in the store; the next one tries again
             _log.warning("%s could not be written: %s", self.path, error)
 

@@ -181,8 +181,8 @@ class Manifests:
         if self._written.get((kind, key)) == digest:
             return
         directory, path = self._place(row)
-        if self._is_apart and not path.is_relative_to(self._data_dir.manifests):
-            if not (self._folder / directory).is_dir():
+        if self._is_apart and not directory.startswith("manifests/"):
+            if not os.path.isdir(f"{self._folder}/{directory}"):
                 return
             path = self._apart(directory)
         manifest = self._manifest(kind, key, directory, fields)
@@ -200,8 +200,8 @@ class Manifests:
             manifest = Manifest(
                 kind=LAYERS, key=match[1], directory=directory, store=store_id, sequence=sequence
             )
-            if (self._folder / directory).is_dir():
-                beside = self._folder / f"{directory}{_SUFFIX}"
+            if os.path.isdir(f"{self._folder}/{directory}"):
+                beside = f"{self._folder}/{directory}{_SUFFIX}"
                 _replace(self._apart(directory) if self._is_apart else beside, _encode(manifest))
                 self._written[LAYERS, match[1]] = b""
 
@@ -225,26 +225,26 @@ class Manifests:
             sealed=secret,
         )
 
-    def _place(self, row: Row) -> tuple[str, Path]:
+    def _place(self, row: Row) -> tuple[str, str]:
         """The directory that a manifest is of, and its path."""
         match row:
             case SandboxRow():
-                writable = self._data_dir.writable(row.sandbox_id)
-                return f"sandboxes/{writable.name}", writable / _IN_SANDBOX
+                directory = self._data_dir.name_of_writable(row.sandbox_id)
+                return directory, f"{self._folder}/{directory}/{_IN_SANDBOX}"
             case VolumeRow():
                 directory = f"volumes/{row.volume_id}"
             case ImageRow():
                 directory = "/".join(row.layers[0].split("/")[:2])
             case _:
                 directory = f"manifests/{KEYS[type(row)][0]}-{key_of(row)}"
-                return directory, self._folder / directory
-        return directory, self._folder / f"{directory}{_SUFFIX}"
+                return directory, f"{self._folder}/{directory}"
+        return directory, f"{self._folder}/{directory}{_SUFFIX}"
 
-    def _apart(self, directory: str) -> Path:
+    def _apart(self, directory: str) -> str:
         """The path of a manifest that an engine without privileges cannot put beside its tree."""
         folder = self._data_dir.manifests_apart
         folder.mkdir(mode=0o700, exist_ok=True)
-        return folder / directory.replace("/", ":")
+        return f"{folder}/{directory.replace('/', ':')}"
 
     def _remove(self, path: Path, directory: str) -> None:
         """Remove the manifest of a directory, where ``path`` says and where it may be apart."""
@@ -368,14 +368,14 @@ def _read(path: Path, kind: str, directory: str) -> Found:
     return Found(path, kind, directory, manifest)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: str, content: bytes) -> None:
     """Write a file of mode 0600; one that is there is replaced by a rename. Raises ``OSError``.
 
     A new one may be there in part after a crash. Its row was not acknowledged then, and the next
     start writes it again.
     """
     try:
-        _write(os.fspath(path), os.O_EXCL, content)
+        _write(path, os.O_EXCL, content)
     except FileExistsError:
         draft = f"{path}{_DRAFT}"
         _write(draft, os.O_TRUNC, content)
