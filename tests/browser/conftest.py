@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from tests.browser.chromium import chromium
 from tests.browser.lab import Lab
 from tests.browser.notebooks import open_notebook
 from tests.browser.server import JupyterServer, jupyter_server
@@ -19,7 +19,7 @@ from tests.engine_process import engine_process
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Playwright
 
 # Longer than the panel's interval, so that what was made elsewhere has come by itself.
 expect.set_options(timeout=10_000)
@@ -38,14 +38,15 @@ def server() -> Iterator[JupyterServer]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def driver() -> Iterator[Playwright]:
     with sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
-            args=["--no-sandbox", "--disable-dev-shm-usage"],
-        )
-        yield chromium
-        chromium.close()
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def browser(driver: Playwright) -> Iterator[Browser]:
+    with chromium(driver) as browser:
+        yield browser
 
 
 @pytest.fixture

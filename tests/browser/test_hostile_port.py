@@ -12,12 +12,13 @@ import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.client.connection.bundled import find_engine
+from tests.browser.chromium import chromium
 from tests.browser.server import BASE_URL, TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Playwright
 
     from tests.browser.server import JupyterServer
 
@@ -117,14 +118,19 @@ def serving(server: JupyterServer, sandbox: str, address: str) -> None:
     connected.commands.run("exec python3 /tmp/serve.py", background=True, timeout=None)
 
 
+@pytest.fixture(scope="module")
+def own_browser(driver: Playwright) -> Iterator[Browser]:
+    """A Chromium of this module alone: one time in some ten, the page's context never closes."""
+    with chromium(driver) as browser:
+        yield browser
+
+
 @pytest.fixture
-def signed_in(browser: Browser, server: JupyterServer) -> Iterator[Page]:
+def signed_in(own_browser: Browser, server: JupyterServer) -> Page:
     """A tab of a person who is signed in, on a page of Jupyter."""
-    context = browser.new_context()
-    page = context.new_page()
+    page = own_browser.new_context().new_page()
     page.goto(f"{server.url}login?token={TOKEN}&next={BASE_URL}api/status")
-    yield page
-    context.close()
+    return page
 
 
 def names_of_files(server: JupyterServer) -> set[str]:
