@@ -1,4 +1,4 @@
-"""Pictures of every view in both themes, in ``shots``; `make screenshots` takes only these."""
+"""Pictures of every view in both themes, in ``shots``; only `make screenshots` takes them."""
 
 from __future__ import annotations
 

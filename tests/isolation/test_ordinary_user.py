@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).with_name("as_ordinary_user.py")
 LANDLOCK_SCRIPT = Path(__file__).with_name("in_landlock.py")
 PYTHON = "/usr/bin/python3"
-UID = 1001
+UID = 61477
 
 needs_root = pytest.mark.skipif(
     os.getuid() != 0 or not Path(PYTHON).exists() or shutil.which("setpriv") is None,
