@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.agent.procfs import start_time_of
 from sbx_jupyter.cli.calls import call_platform, running_engine
 from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
@@ -69,6 +68,9 @@ def show_env(options: argparse.Namespace) -> int:
 
 def show_isolation(options: argparse.Namespace) -> int:
     """Print the isolation that this machine supports, and what to install or set for more."""
+    from sbx_jupyter.client.connection.bundled import check_platform
+
+    check_platform()
     if options.processes:
         return show_processes(options)
     from sbx_jupyter.isolation.limits import TITLES
@@ -137,6 +139,8 @@ def stop_engine(options: argparse.Namespace) -> int:
 
     Raises ``UnavailableError`` when it still runs after a minute.
     """
+    from sbx_jupyter.agent.procfs import start_time_of
+
     found = running_engine(options)
     os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS

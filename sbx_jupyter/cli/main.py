@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_DESCRIPTION: Final = "Start the engine, set clients up for it, manage sandboxes."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,30 +27,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] == ["engine"]:
-        from sbx_jupyter.service.app import EngineApp
-
-        return EngineApp.launch(arguments[1:])
     from sbx_jupyter.errors import SbxError
 
-    options = _parser().parse_args(arguments)
+    command = arguments[0] if arguments else ""
     try:
+        if command == "engine":
+            return _run_engine(arguments[1:])
+        options = command_parser().parse_args(arguments)
         return options.run(options)
     except SbxError as error:
-        print(f"jupyter sbx {options.command}: {error.message}", file=sys.stderr)
+        print(f"jupyter sbx {command}: {error.message}", file=sys.stderr)
     except BrokenPipeError:
         raise
     except OSError as error:
-        print(f"jupyter sbx {options.command}: {error}", file=sys.stderr)
+        print(f"jupyter sbx {command}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _run_engine(arguments: list[str]) -> int:
+    from sbx_jupyter.client.connection.bundled import check_platform
+
+    check_platform()
+    from sbx_jupyter.service.app import EngineApp
+
+    return EngineApp.launch(arguments)
+
+
+def command_parser() -> argparse.ArgumentParser:
     from sbx_jupyter.cli import disk, engine, recover, sandboxes, templates
 
-    parser = argparse.ArgumentParser(prog="jupyter sbx", description=__doc__)
+    parser = argparse.ArgumentParser(prog="jupyter sbx", description=_DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("engine", help="run the engine in the foreground", add_help=False)
     engine.add_to(commands)

@@ -78,7 +78,15 @@ class Portal:
             raise
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine on the portal's loop without waiting; calls keep their order."""
+        """Start a coroutine on the portal's loop without waiting; calls keep their order.
+
+        Once the portal is closed, the future is cancelled: widgets still close when Python ends.
+        """
+        if self._loop.is_closed():
+            coroutine.close()
+            ended: concurrent.futures.Future[T] = concurrent.futures.Future()
+            ended.cancel()
+            return ended
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def platform(self, config: ConnectionConfig | None) -> PlatformClient:

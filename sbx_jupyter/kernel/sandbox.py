@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +26,9 @@ _RENEWAL: Final = LEASE / 3
 _JOIN_TIMEOUT: Final = 30.0
 _END_TIMEOUT: Final = 3.0
 _WITHOUT_PORTS: Final = "landlock"
-_KILLED: Final = 128 + signal.SIGKILL
+_SIGKILL: Final = 9
+"""Of the sandbox's Linux; where the server runs, there may be no such signal."""
+_KILLED: Final = 128 + _SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class KernelSandbox:
         if self._dying is not None:
             self._dying.cancel()
         with contextlib.suppress(SbxError):
-            await running.relay.signal(signal.SIGKILL)
+            await running.relay.signal(_SIGKILL)
         try:
             async with asyncio.timeout(_END_TIMEOUT):
                 self._exit_code = await self.zygote.ended(running.number)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from sbx_jupyter.client.connection import bundled
 from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.client.connection.environment import NAMES, PORT_URL_VARIABLE, client_environment
 from sbx_jupyter.errors import SbxError
@@ -90,6 +91,7 @@ class KernelEnvironment:
         return named[0] if named else None
 
     def _local(self) -> ConnectionConfig:
+        bundled.check_platform()
         if self._relay is None or self._key is None:
             self._key = SessionKey(self._engine.data_dir)
             self._relay = Relay(self._find, log=self._log)

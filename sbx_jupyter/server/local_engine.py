@@ -48,7 +48,11 @@ class LocalEngine:
         self.state = "stopped"
         """``stopped``, ``starting``, ``running`` or ``failed``, as it was when last looked for."""
         self.failure: SbxError | None = None
-        """Why the last start failed."""
+        """Why the last start failed, or why none can succeed on this system."""
+        try:
+            bundled.check_platform()
+        except UnavailableError as error:
+            self.state, self.failure = "failed", error
 
     @property
     def data_dir(self) -> Path:
@@ -112,6 +116,7 @@ class LocalEngine:
 
     def _find(self) -> ConnectionFile:
         """Find or start the engine; blocks."""
+        bundled.check_platform()
         data_dir = self.data_dir
         if self._settings.auto_start:
             return bundled.ensure_engine(data_dir, self._settings.timeout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,8 @@ class SessionKey:
 
     def register(self) -> None:
         """Let the engine accept the key; does nothing the second time. Raises ``OSError``."""
+        import fcntl  # not on Windows, where the extension runs with other deployments
+
         if self._descriptor is not None:
             return
         folder = self._path.parent

@@ -99,3 +99,12 @@ def test_a_call_from_the_portals_own_thread_is_refused_and_not_stuck(blocking_sa
 
     with pytest.raises(RuntimeError, match="own thread"):
         Portal.current().call(call_back())
+
+
+def test_what_starts_after_the_end_is_cancelled():
+    async def work() -> None: ...
+
+    portal = Portal()
+    portal.close()
+
+    assert portal.start(work()).cancelled()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import http.client
 import os
 import shutil
@@ -50,8 +49,19 @@ _PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy
 _ENGINE_IMPORTS: Final = ("tornado", "traitlets", "jupyter_client", "cryptography", "h11", "oras")
 """What the engine imports and the client does not, apart from the standard library."""
 
+_NEEDS_LINUX: Final = (
+    "a local engine needs Linux: use WSL2, a container, or a deployment elsewhere, which"
+    " c.SbxExtension.connections or E2B_API_URL names"
+)
+
 _children: set[int] = set()
 """Engines that this process started and must reap when they end."""
+
+
+def check_platform() -> None:
+    """Raise ``UnavailableError`` on systems other than Linux, where no engine can run."""
+    if sys.platform != "linux":
+        raise UnavailableError(_NEEDS_LINUX)
 
 
 def find_engine(data_dir: Path | None = None) -> ConnectionFile | None:
@@ -59,6 +69,8 @@ def find_engine(data_dir: Path | None = None) -> ConnectionFile | None:
 
     Ignores the connection file of an engine that does not answer.
     """
+    if sys.platform != "linux":
+        return None
     _reap()
     found = read_connection_file(connection_file_of(data_dir or default_data_dir()))
     return found if found is not None and _answers(found) else None
@@ -68,8 +80,9 @@ def ensure_engine(data_dir: Path | None = None, timeout: float = START_TIMEOUT) 
     """Return the running engine of ``data_dir`` (default: the user's); start one if none runs.
 
     Blocks until it is ready. Raises ``UnavailableError`` with the end of its log when it ends
-    before that or is not ready after ``timeout`` seconds.
+    before that or is not ready after ``timeout`` seconds, and on systems other than Linux.
     """
+    check_platform()
     data_dir = data_dir or default_data_dir()
     if (found := find_engine(data_dir)) is not None:
         return found
@@ -93,6 +106,8 @@ def read_connection_file(path: Path) -> ConnectionFile | None:
 @contextlib.contextmanager
 def _starting(data_dir: Path, deadline: float) -> Generator[None]:
     """Let one client at a time start the engine of ``data_dir``; the others wait, then find it."""
+    import fcntl  # not on Windows, where clients of other deployments run
+
     descriptor = os.open(data_dir / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
