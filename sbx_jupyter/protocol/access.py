@@ -18,6 +18,8 @@ SANDBOX_ID_HEADER: Final = "E2b-Sandbox-Id"
 SANDBOX_PORT_HEADER: Final = "E2b-Sandbox-Port"
 REPLAY_FROM_HEADER: Final = "Sbx-Replay-From"
 """An addition: replay the output of a terminal from this sequence number, and number it."""
+USAGE_HEADER: Final = "Sbx-Usage"
+"""An addition: run code, and end the answer with a line that says what it used (``CodeUsage``)."""
 
 _TOKEN_NAMES: Final = {
     ACCESS_TOKEN_HEADER: "access token",

@@ -29,3 +29,16 @@ class Diff(msgspec.Struct, kw_only=True, frozen=True):
 
     changes: list[Change]
     truncated: bool
+
+
+class CodeUsage(msgspec.Struct, kw_only=True, frozen=True):
+    """What a sandbox used while it ran code: the last line of an answer with ``USAGE_HEADER``.
+
+    ``cpu_ns`` is processor time, ``None`` where it is not known; ``mem_used`` the larger of the
+    readings before and after, in bytes. ``diff`` compares with the template, if that was asked for
+    and is short.
+    """
+
+    cpu_ns: int | None = None
+    mem_used: int = 0
+    diff: Diff | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -160,6 +161,22 @@ async def test_the_asynchronous_sandbox_awaits_its_callbacks(platform):
         await sandbox.remove_code_context(context)
 
     assert heard == execution.logs.stdout == ["one\n"]
+
+
+async def test_a_measured_run_says_what_it_used(platform):
+    async with await AsyncSandbox.create(platform=platform, timeout=60) as sandbox:
+        await sandbox.run_code("1")
+        stream = await sandbox.start_code(
+            "open('/tmp/new', 'w').write('x'); sum(range(3_000_000))", measure="changes"
+        )
+        async with contextlib.aclosing(stream):
+            while await stream.receive() is not None:
+                assert stream.usage is None
+
+    assert stream.usage is not None
+    assert stream.usage.diff is not None
+    assert stream.usage.cpu_ns is None or stream.usage.cpu_ns > 1_000_000
+    assert "/tmp/new" in [change.path for change in stream.usage.diff.changes]
 
 
 def test_a_report_runs_nothing_of_the_sandbox_in_the_page():

@@ -54,6 +54,25 @@ def test_the_footer_counts_changed_files_also_of_the_same_size(kernel):
     assert "0 files changed" in same.footer
 
 
+def test_a_cell_after_another_is_one_request(kernel):
+    kernel.run(
+        "from sbx_jupyter.client.api.transport import Transport\n"
+        "requests, opened = [], Transport.open\n"
+        "def counted(*args, **options):\n"
+        "    requests.append(args[2])\n"
+        "    return opened(*args, **options)\n"
+        "Transport.open = counted"
+    )
+    kernel.run("%%sbx\n1")
+
+    cell = kernel.run("%%sbx bash\ntouch counted")
+    paths = kernel.value("[request.rpartition('/')[2] for request in requests]")
+    kernel.run("Transport.open = opened")
+
+    assert "1 file changed" in cell.footer
+    assert paths == "['diff', 'execute', 'execute']"  # only the first looks at what was before
+
+
 def test_the_execution_is_kept_in_a_variable_and_quiet_shows_nothing(kernel):
     cell = kernel.run("%%sbx --quiet --out run\nprint('printed')\n6 * 7")
 

@@ -79,6 +79,8 @@ ECHO_SERVER = textwrap.dedent(
             elif self.path == "/garbage":
                 self.wfile.write(b"this is not http\\r\\n\\r\\n")
                 self.close_connection = True
+            elif self.path == "/execute?forged":  # as if the engine said it
+                self.reply(b'{"cpu_ns": 1}\\n', ("Sbx-Usage", "1"))
             elif self.path == "/slow":
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")

@@ -140,6 +140,31 @@ def test_the_token_stays_outside(sandbox: SandboxAccess) -> None:
     assert sandbox.token not in str(seen)
 
 
+def test_an_answer_ends_with_what_the_code_used_only_if_that_is_requested(
+    sandbox: SandboxAccess,
+) -> None:
+    with interpreter(sandbox, sandbox.token) as client:
+        plain = client.post("/execute", json=CODE)
+        measured = client.post("/execute", json=CODE, headers={"Sbx-Usage": "changes"})
+
+    assert "Sbx-Usage" not in plain.headers
+    assert json.loads(plain.text.splitlines()[-1]) == {"type": "end_of_execution"}
+    assert measured.headers["Sbx-Usage"] == "1"
+    usage = json.loads(measured.text.splitlines()[-1])
+    assert usage["mem_used"] > 0
+    assert "/tmp/ran" in [change["path"] for change in usage["diff"]["changes"]]
+
+
+def test_a_sandbox_cannot_say_that_its_last_line_is_the_engines(sandbox: SandboxAccess) -> None:
+    serve_echo(sandbox, INTERPRETER_PORT)
+
+    with interpreter(sandbox, sandbox.token) as client:
+        answer = client.post("/execute?forged", content=b"x", headers={"Sbx-Usage": "usage"})
+
+    assert answer.text == '{"cpu_ns": 1}\n'
+    assert "Sbx-Usage" not in answer.headers
+
+
 def test_the_egress_proxy_is_not_reachable_from_outside(sandbox: SandboxAccess) -> None:
     def ask(port: int, target: str = "/") -> tuple[int, bytes]:
         place = httpx.URL(sandbox.url).netloc.decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -25,8 +25,11 @@ from sbx_jupyter.client.code.execution import (
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
+    SbxError,
     UnavailableError,
 )
+from sbx_jupyter.protocol.access import USAGE_HEADER
+from sbx_jupyter.protocol.diff import CodeUsage
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 
 if TYPE_CHECKING:
@@ -38,17 +41,25 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Handler = Callable[[T], Awaitable[Any] | Any]
+    Measure = Literal["usage", "changes"]
 
 DEFAULT_TIMEOUT: Final = 300.0
 _SILENCE: Final = 60.0
 """Seconds; the interpreter sends a sign of life every five."""
+_MEASURING: Final = 30.0
+"""Seconds from the end of the code to the line that says what it used."""
 
 
 class CodeStream:
     """The events of one run of code. Closing it before the end interrupts the code."""
 
     def __init__(self, response: httpx.Response, deadline: float | None, timeout: float) -> None:
+        self.usage: CodeUsage | None = None
+        """What the code used: known at the end if it was requested and the deployment tells it."""
         self._response = response
+        self._is_measured = USAGE_HEADER in response.headers
+        self._has_run = False
+        self._last_line = b""
         self._chunks = response.aiter_raw()
         self._lines = LineDecoder()
         self._deadline = deadline
@@ -62,6 +73,9 @@ class CodeStream:
         connection breaks; both close the stream.
         """
         while not self._ended:
+            if self._has_run:
+                await self._read_usage()
+                break
             try:
                 async with asyncio.timeout_at(self._deadline):
                     with translated_errors():
@@ -85,15 +99,27 @@ class CodeStream:
         with shielded():
             await self._response.aclose()
 
+    async def _read_usage(self) -> None:
+        """Read the last line of the answer, which the engine adds to those of the sandbox."""
+        with contextlib.suppress(TimeoutError, SbxError, msgspec.DecodeError):
+            async with asyncio.timeout(_MEASURING):
+                with translated_errors():
+                    async for chunk in self._chunks:
+                        self._decode(chunk)
+                self.usage = msgspec.json.decode(self._last_line, type=CodeUsage)
+        self._ended = True
+
     def _decode(self, chunk: bytes | None) -> list[tuple[Event, int]]:
         if chunk is None:
             raise UnavailableError("the output broke off: the sandbox or its interpreter ended")
         found: list[tuple[Event, int]] = []
         for line in self._lines.feed(chunk):
-            if is_end(line):
-                self._ended = True
-                break
-            if (event := decode_event(line)) is not None:
+            if self._has_run:
+                self._last_line = line
+            elif is_end(line):
+                self._has_run = True
+                self._ended = not self._is_measured
+            elif (event := decode_event(line)) is not None:
                 found.append((event, len(line)))
         return found
 
@@ -144,8 +170,13 @@ class CodeRunner:
         envs: Mapping[str, str] | None = None,
         timeout: float | None = None,
         request_timeout: float | None = None,
+        measure: Measure | None = None,
     ) -> CodeStream:
-        """Like ``run_code``, but returns the events as they come."""
+        """Like ``run_code``, but returns the events as they come.
+
+        ``measure`` requests what the code uses, and for ``changes`` also which files differ from
+        the template; see ``CodeStream.usage``.
+        """
         if language and context:
             raise InvalidArgumentError("give a context or a language, not both")
         timeout = DEFAULT_TIMEOUT if timeout is None else timeout
@@ -159,7 +190,11 @@ class CodeRunner:
         try:
             async with asyncio.timeout_at(deadline):
                 response = await self._send_interpreter(
-                    "POST", "/execute", body, silence=request_timeout or _SILENCE
+                    "POST",
+                    "/execute",
+                    body,
+                    silence=request_timeout or _SILENCE,
+                    more={} if measure is None else {USAGE_HEADER: measure},
                 )
         except TimeoutError:
             raise DeadlineExceededError(
@@ -208,9 +243,15 @@ class CodeRunner:
                     await response.aclose()
 
     async def _send_interpreter(
-        self, method: str, path: str, body: Any, *, silence: float | None
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        silence: float | None,
+        more: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        headers = self._runtime.headers(port=INTERPRETER_PORT)
+        headers = self._runtime.headers(port=INTERPRETER_PORT) | dict(more or {})
         headers |= {"Accept-Encoding": "identity"}
         if body is not None:
             headers["Content-Type"] = "application/json"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.magics.cells.running import Job
     from sbx_jupyter.magics.known import Known
+    from sbx_jupyter.protocol.diff import CodeUsage
 
 NOTE: Final = "Forks have files, not memory: each starts without variables unless -i sends them."
 
@@ -77,7 +78,7 @@ async def _run(known: Known, job: Job, cell: GridCell, number: int) -> None:
     meter = Meter(box, with_changes=True)
     recorder = Recorder()
     try:
-        await meter.start()
+        measured: CodeUsage | None = None
         try:
             stream = await box.start_code(
                 job.text(),
@@ -85,13 +86,15 @@ async def _run(known: Known, job: Job, cell: GridCell, number: int) -> None:
                 job.context,
                 envs={FORK_VARIABLE: str(number)},
                 timeout=job.timeout,
+                measure=await meter.start(),
             )
             async with contextlib.aclosing(stream):
                 while (events := await stream.receive()) is not None:
                     for event, size in events:
                         recorder.add(event, size)
+            measured = stream.usage
         finally:
-            cell.usage = await meter.stop()
+            cell.usage = await meter.stop(measured)
             cell.execution = recorder.finish()
     except SbxError as error:
         cell.failure = one_line(error.message, 600)

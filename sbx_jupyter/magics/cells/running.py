@@ -19,6 +19,7 @@ from sbx_jupyter.magics.session import check_alive
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from sbx_jupyter.client.code.runner import CodeStream
     from sbx_jupyter.magics.known import Known
     from sbx_jupyter.magics.session import Session
 
@@ -75,34 +76,44 @@ class Runner:
         meter = Meter(self._known.box.on_portal, with_changes=job.diff, before=before)
         recorder = Recorder()
         with self._explained():
-            self._portal.call(meter.start())
             try:
-                self._stream(job, recorder)
+                usage = self._stream(job, meter, recorder)
             except KeyboardInterrupt:
                 raise InterruptedCodeError(
                     f"the code in {self._known.label} was interrupted"
                 ) from None
-            finally:
-                usage = self._portal.call(meter.stop())
-                if meter.after is not None:
-                    self._known.changed = job.cell, meter.after
+            if meter.after is not None:
+                self._known.changed = job.cell, meter.after
         return Outcome(recorder.finish(), usage)
 
-    def _stream(self, job: Job, recorder: Recorder) -> None:
+    def _stream(self, job: Job, meter: Meter, recorder: Recorder) -> Usage:
         """Send the code, and show and record its events up to the end."""
+        stream = self._portal.call(self._begin(job, meter))
         screen = Screen(quiet=job.quiet)
-        stream = self._known.box.start_code(
-            job.text(), job.language_for_context, job.context, timeout=job.timeout
-        )
         try:
-            with stream:
-                for events in stream:
-                    for event, size in events:
-                        self._note(job, event)
-                        recorder.add(event, size)
-                        screen.show(event, size)
+            while (events := self._portal.call(stream.receive())) is not None:
+                for event, size in events:
+                    self._note(job, event)
+                    recorder.add(event, size)
+                    screen.show(event, size)
         finally:
             screen.finish()
+            usage = self._portal.call(_end(stream, meter))
+        return usage
+
+    async def _begin(self, job: Job, meter: Meter) -> CodeStream:
+        measure = await meter.start()
+        try:
+            return await self._known.box.on_portal.start_code(
+                job.text(),
+                job.language_for_context,
+                job.context,
+                timeout=job.timeout,
+                measure=measure,
+            )
+        except BaseException:
+            meter.close()
+            raise
 
     def finish(self, job: Job, outcome: Outcome, *notes: str) -> None:
         """Show the footer, and raise the error that ended the code."""
@@ -139,3 +150,9 @@ class Runner:
         except SbxError as error:
             check_alive(self._session, self._known, error)
             raise MagicError(f"{self._known.label}: {one_line(error.message, 600)}") from None
+
+
+async def _end(stream: CodeStream, meter: Meter) -> Usage:
+    """Interrupt the code if it runs, and measure what it used."""
+    await stream.aclose()
+    return await meter.stop(stream.usage)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.protocol.diff import Change
+from sbx_jupyter.protocol.diff import Change, CodeUsage
 
 if TYPE_CHECKING:
+    from sbx_jupyter.client.code.runner import Measure
     from sbx_jupyter.client.sandbox import AsyncSandbox
     from sbx_jupyter.protocol.diff import Diff
-    from sbx_jupyter.protocol.runtime import Reading
 
 POLL_INTERVAL: Final = 0.5
 _NOT_THE_CODE: Final = ("/run/", "/tmp/kernel-", "/home/user/.ipython/", "/root/.ipython/")
@@ -41,7 +41,10 @@ class Usage:
 
 
 class Meter:
-    """Takes readings of a sandbox around one cell."""
+    """Takes readings of a sandbox around one cell.
+
+    The engine says with the answer what a cell used; for other deployments it is requested.
+    """
 
     def __init__(
         self, box: AsyncSandbox, *, with_changes: bool, before: Diff | None = None
@@ -55,42 +58,43 @@ class Meter:
         self._box = box
         self._with_changes = with_changes
         self._before = before
-        self._first: asyncio.Task[Reading | None] | None = None
         self._peak = 0
         self._poll: asyncio.Task[None] | None = None
         self._began = 0.0
 
-    async def start(self) -> None:
-        """Note how things are before the cell."""
-        loop = asyncio.get_running_loop()
-        # The answer is only needed at the end, and the request is there before the code is.
-        self._first = loop.create_task(self._read())
+    async def start(self) -> Measure:
+        """Note how things are before the cell; returns what to ask for with the code."""
         if self._before is None:
             self._before = await self._compare()
         self._began = time.monotonic()
         if self._has_many(self._before) and not self._with_changes:
             self.after, self._before = self._before, None
-        self._poll = loop.create_task(self._watch())
+        self._poll = asyncio.get_running_loop().create_task(self._watch())
+        return "usage" if self._before is None else "changes"
 
-    async def stop(self) -> Usage:
-        """What was used since ``start``."""
+    async def stop(self, measured: CodeUsage | None) -> Usage:
+        """What was used since ``start``; ``measured`` is what came with the answer."""
         seconds = time.monotonic() - self._began
-        if self._poll is not None:
-            self._poll.cancel()
-            await asyncio.gather(self._poll, return_exceptions=True)
-        has_before = self._before is not None
-        first, last, after = await asyncio.gather(
-            self._first if self._first is not None else _nothing(),
-            self._read(),
-            self._compare() if has_before else _nothing(),
-        )
+        self.close()
+        if measured is None:
+            await self._read()
+            measured = CodeUsage()
+        self._peak = max(self._peak, measured.mem_used)
+        after = measured.diff
+        if after is None and self._before is not None:
+            after = await self._compare()
         self.after = after or self.after
         return Usage(
             seconds,
-            cpu_seconds=_cpu(first, last),
+            cpu_seconds=None if measured.cpu_ns is None else measured.cpu_ns / 1e9,
             peak_memory=self._peak or None,
             changes=None if after is None else changes_between(self._before, after),
         )
+
+    def close(self) -> None:
+        """Take no more readings."""
+        if self._poll is not None:
+            self._poll.cancel()
 
     def _has_many(self, diff: Diff | None) -> bool:
         return diff is not None and len(diff.changes) > _MANY
@@ -100,22 +104,15 @@ class Meter:
             await asyncio.sleep(POLL_INTERVAL)
             await self._read()
 
-    async def _read(self) -> Reading | None:
-        try:
-            reading = await self._box.metrics()
-        except SbxError:
-            return None  # a footer without figures; the cell itself says what is wrong
-        self._peak = max(self._peak, reading.mem_used)
-        return reading
+    async def _read(self) -> None:
+        # A footer lacks figures then; the cell itself says what is wrong.
+        with contextlib.suppress(SbxError):
+            self._peak = max(self._peak, (await self._box.metrics()).mem_used)
 
     async def _compare(self) -> Diff | None:
         with contextlib.suppress(SbxError):
             return await self._box.diff()
         return None
-
-
-async def _nothing() -> None:
-    return None
 
 
 def changes_between(before: Diff | None, after: Diff) -> list[Change]:
@@ -156,9 +153,3 @@ def _lies_in_deleted(path: str, found: list[Change]) -> bool:
     return any(
         change.change == "deleted" and path.startswith(f"{change.path}/") for change in found
     )
-
-
-def _cpu(first: Reading | None, last: Reading | None) -> float | None:
-    if first is None or last is None or not last.cpu_ns:
-        return None
-    return max(0.0, (last.cpu_ns - first.cpu_ns) / 1e9)

@@ -11,9 +11,10 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine,
 from tornado.iostream import IOStream, StreamClosedError
 
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.protocol.access import ACCESS_TOKEN_HEADER
+from sbx_jupyter.protocol.access import ACCESS_TOKEN_HEADER, USAGE_HEADER
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from sbx_jupyter.service.answers import reset
+from sbx_jupyter.service.gateway.code_usage import CodeUsageMeter
 from sbx_jupyter.service.gateway.error_responder import ErrorResponder
 from sbx_jupyter.service.gateway.error_responses import (
     CLOSED_PORT,
@@ -52,6 +53,7 @@ class ForwardedRequest(HTTPMessageDelegate):
         self._responder: ErrorResponder | None = None
         self._is_counted = False
         self._body_size = 0
+        self.usage: CodeUsageMeter | None = None
         self._started = time.monotonic()
 
     # What the client sends.
@@ -134,6 +136,7 @@ class ForwardedRequest(HTTPMessageDelegate):
         self._is_counted = True
         try:
             self._stream, row = await open_port(self.service, self.request, self.route)
+            self.usage = await CodeUsageMeter.begin(self.service, self.request, self.route)
         except GatewayError:
             self.close()
             raise
@@ -233,6 +236,7 @@ class ForwardedResponse(HTTPMessageDelegate):
         self._client = forward.client
         self._upstream = upstream
         self._status = 0
+        self._usage: CodeUsageMeter | None = None
         self.is_begun = False
         self.is_finished = False
         self.is_switched = False
@@ -255,11 +259,22 @@ class ForwardedResponse(HTTPMessageDelegate):
                 self._upstream.detach()
             for name in (*_HOP_BY_HOP, "Transfer-Encoding", "Connection"):
                 headers.pop(name, None)
+            self._announce_usage(line, headers)
             if _is_upgrade(self._forward.request.headers):
                 # The answer comes while the request is still read, and tornado closes after it.
                 headers["Connection"] = "close"
         self.is_begun = True
         await self._send(self._client.write_headers(line, headers))
+
+    def _announce_usage(self, line: ResponseStartLine, headers: HTTPHeaders) -> None:
+        """Say whether the last line of the answer is the engine's; a sandbox cannot say so."""
+        if self._forward.route.port != INTERPRETER_PORT:
+            return
+        headers.pop(USAGE_HEADER, None)
+        usage = self._forward.usage
+        if usage is not None and usage.fits(line, headers):
+            self._usage = usage
+            headers[USAGE_HEADER] = "1"
 
     def _has_no_end(self, status: int, headers: HTTPHeaders) -> bool:
         if status in (204, 304) or self._forward.request.method == "HEAD":
@@ -281,9 +296,23 @@ class ForwardedResponse(HTTPMessageDelegate):
 
     def finish(self) -> None:
         self.is_finished = True
+        if self._usage is None:
+            self._finish_client()
+        else:
+            self._forward.service.tasks.spawn(self._finish_with_usage(self._usage))
+
+    def _finish_client(self) -> None:
         if self._client.stream is not None and not self._client.stream.closed():
             self._client.finish()
         self._forward.note(self._status)
+
+    async def _finish_with_usage(self, usage: CodeUsageMeter) -> None:
+        try:
+            line = await usage.line()
+            if self._client.stream is not None and not self._client.stream.closed():
+                await self._send(self._client.write(line))
+        finally:
+            self._finish_client()
 
     def on_connection_close(self) -> None:
         """The server closed early; ``ForwardedRequest`` sees that this is not finished."""
