@@ -19,8 +19,6 @@ from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, MovedError, des
 from sbx_jupyter.isolation.zygote.progress import Cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from sbx_jupyter.isolation.zygote.progress import Progress
 
 _CLOCK_STEP: Final = 20_000_000
@@ -75,31 +73,35 @@ class Mirror:
         visits = [self._visit(descent.descriptor(_SOURCE), descent.descriptor(_TARGET))]
         while visits:
             visit = visits[-1]
-            if visit.pending:
-                with self._passing_over(visit):
-                    if below := self._take(descent, visit, *visit.pending.pop()):
-                        visits.append(below)
-                continue
-            visits.pop()
-            if not visits:
-                self._finish(descent, visit)
-                return
-            with self._passing_over(visit):
-                self._finish(descent, visit)
+            while visit.pending:
+                try:
+                    below = self._take(descent, visit, *visit.pending.pop())
+                except OSError as error:
+                    self._pass_over(error, visit)
+                    continue
+                if below is not None:
+                    visits.append(below)
+                    break
+            else:
+                visits.pop()
+                self._leave(descent, visit, is_top=not visits)
+
+    def _leave(self, descent: Descent, visit: _Visit, *, is_top: bool) -> None:
+        try:
+            self._finish(descent, visit)
+        except OSError as error:
+            if is_top:
+                raise
+            self._pass_over(error, visit)
+        if not is_top:
             descent.leave()
 
-    @contextlib.contextmanager
-    def _passing_over(self, visit: _Visit) -> Generator[None]:
+    def _pass_over(self, error: OSError, visit: _Visit) -> None:
         """Leave what fails meanwhile to the second pass, unless everything is still."""
-        try:
-            yield
-        except Cancelled:
-            raise
-        except OSError as error:
-            if self._still or error.errno in FULL:
-                raise
-            if isinstance(error, MovedError):
-                visit.pending.clear()  # each would have to be looked for from the top
+        if isinstance(error, Cancelled) or self._still or error.errno in FULL:
+            raise error
+        if isinstance(error, MovedError):
+            visit.pending.clear()  # each would have to be looked for from the top
 
     def _visit(self, source: int, target: int) -> _Visit:
         """Begin with a directory: see what it has, and remove from its copy what is gone."""
@@ -111,15 +113,24 @@ class Mirror:
             if changed:
                 self._remove_gone(target, found_here)
             there.update(os.listdir(target))
-        return _Visit(status, list(found_here.items()), there, changed)
+        return _Visit(status, self._to_take(found_here, there), there, changed)
+
+    def _to_take(
+        self, found_here: dict[str, os.stat_result], there: set[str]
+    ) -> list[tuple[str, os.stat_result]]:
+        """All entries but those that changed no more. The sandbox stands still for this loop."""
+        since = self._since
+        return [
+            (name, found)
+            for name, found in found_here.items()
+            if found.st_ctime_ns >= since or name not in there or stat.S_ISDIR(found.st_mode)
+        ]
 
     def _take(
         self, descent: Descent, visit: _Visit, name: str, found: os.stat_result
     ) -> _Visit | None:
         """Copy an entry; one that is a directory is entered and still to be copied."""
         is_folder = stat.S_ISDIR(found.st_mode)
-        if not is_folder and found.st_ctime_ns < self._since and name in visit.there:
-            return None
         # A file that takes the place of another changes the times of its folder's copy.
         visit.touched = visit.touched or not is_folder or name not in visit.there
         source, target = descent.descriptor(_SOURCE), descent.descriptor(_TARGET)
