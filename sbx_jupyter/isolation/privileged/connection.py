@@ -28,6 +28,7 @@ _NEW_HELPER: Final = 30.0
 """Seconds to wait for the next helper."""
 
 _END_TIMEOUT: Final = 15.0
+_ATTEMPTS: Final = 8
 
 
 class HelperConnection:
@@ -56,6 +57,20 @@ class HelperConnection:
         channel = await self._connected()
         reply = await channel.call(fields.pop("op"), fds=fds, timeout=timeout, **fields)
         return _checked(reply)
+
+    async def insist(self, message: Message, timeout: float = 60) -> dict[str, Any]:
+        """Like ``call``, and ask the next helper when one dies before it answers.
+
+        For messages without descriptors that do no harm when they are carried out twice. Raises
+        ``UnavailableError`` when eight helpers died over it.
+        """
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return (await self.call(message, timeout=timeout))[0]
+            except UnavailableError:
+                if not left or self._is_closing:
+                    raise
+        raise AssertionError("unreachable")
 
     def ask(
         self, message: Message, fds: Sequence[int] = (), timeout: float = 60

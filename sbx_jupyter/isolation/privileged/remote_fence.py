@@ -35,7 +35,6 @@ _COLLECT_TIMEOUT = 600.0
 _END_TIMEOUT = 300.0
 """Seconds for the end of a sandbox, which may first have to be made."""
 
-_ATTEMPTS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -101,16 +100,10 @@ class RemoteFence:
     async def _end_unheard(self, sandbox_id: str) -> None:
         """End the sandbox of a request without an answer: the helper may have made it."""
         message = messages.Kill(sandbox_id=sandbox_id)
-        for left in reversed(range(_ATTEMPTS)):
-            try:
-                await self._connection.call(message, timeout=_END_TIMEOUT)
-            except UnavailableError:  # the next helper was killed, too
-                if left:
-                    continue
-                _log.exception("sandbox %s may go on until the next start", sandbox_id)
-            except (SbxError, OSError):
-                _log.exception("sandbox %s may go on until the next start", sandbox_id)
-            return
+        try:
+            await self._connection.insist(message, timeout=_END_TIMEOUT)
+        except (SbxError, OSError):
+            _log.exception("sandbox %s may go on until the next start", sandbox_id)
 
     async def recover(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
         """The cage of a sandbox that an earlier engine made; None when it is gone."""
@@ -169,14 +162,14 @@ class RemoteCage(Cage):
         self._connection = connection
 
     async def kill(self) -> None:
-        await self._connection.call(messages.Kill(sandbox_id=self.sandbox_id))
+        await self._connection.insist(messages.Kill(sandbox_id=self.sandbox_id))
         await self.wait_dead()
 
     async def freeze(self) -> None:
-        await self._connection.call(messages.Freeze(sandbox_id=self.sandbox_id, frozen=True))
+        await self._connection.insist(messages.Freeze(sandbox_id=self.sandbox_id, frozen=True))
 
     async def thaw(self) -> None:
-        await self._connection.call(messages.Freeze(sandbox_id=self.sandbox_id, frozen=False))
+        await self._connection.insist(messages.Freeze(sandbox_id=self.sandbox_id, frozen=False))
 
     def usage(self) -> Usage | None:
         return self._group.usage()

@@ -38,12 +38,7 @@ class RemoteTreeOperations:
         self._connection = connection
 
     async def remove(self, directory: Path) -> None:
-        message = messages.Remove(tree=self._name(directory))
-        try:
-            await self._connection.call(message, timeout=_LONG)
-        except UnavailableError:
-            # The helper died over it; removing what is half removed does no harm.
-            await self._connection.call(message, timeout=_LONG)
+        await self._connection.insist(messages.Remove(tree=self._name(directory)), timeout=_LONG)
 
     async def measure(self, writable: Path) -> tuple[int, int]:
         (found,) = await self.measure_all([writable / "upper"])
@@ -53,7 +48,7 @@ class RemoteTreeOperations:
 
     async def measure_all(self, trees: Sequence[Path]) -> list[tuple[int, int] | None]:
         message = messages.Measure(trees=[self._name(tree) for tree in trees])
-        body, _ = await self._connection.call(message, timeout=_MEASURE_TIMEOUT)
+        body = await self._connection.insist(message, timeout=_MEASURE_TIMEOUT)
         return [None if size is None else (size[0], size[1]) for size in body["sizes"]]
 
     async def copy(

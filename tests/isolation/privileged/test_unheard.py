@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.isolation.cage import Cage
 from sbx_jupyter.isolation.fence import FenceSpec, Limits
 from sbx_jupyter.isolation.privileged import messages, remote_fence
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
@@ -38,12 +40,11 @@ async def remote(connection: HelperConnection, data_dir: Path) -> AsyncIterator[
     await fence.tree_operations.remove(data_dir / "sandboxes" / SANDBOX)
 
 
-async def make(remote: RemoteFence, data_dir: Path, listener: socket.socket) -> None:
+async def make(remote: RemoteFence, data_dir: Path, listener: socket.socket) -> Cage:
     limits = Limits(memory_mb=64, cpu_count=1, processes=32, disk_mb=64, open_files=256)
     writable = data_dir / "sandboxes" / SANDBOX
     spec = FenceSpec(SANDBOX, layers=(), base="host", writable=writable, limits=limits)
-    cage = await remote.create(spec, listener)
-    cage.close()
+    return await remote.create(spec, listener)
 
 
 async def test_a_sandbox_that_is_made_too_late_is_ended(
@@ -68,7 +69,8 @@ async def test_a_sandbox_that_is_made_too_late_is_ended(
 
     assert asked == [messages.Create, messages.Kill]
     assert os.listdir(data_dir / "cages") == []
-    await make(remote, data_dir, listener)  # the first one is neither there nor being made
+    # The first one is neither there nor being made.
+    (await make(remote, data_dir, listener)).close()
 
 
 async def test_the_next_helper_ends_a_sandbox_whose_helper_died(
@@ -98,3 +100,20 @@ async def test_the_next_helper_ends_a_sandbox_whose_helper_died(
 
     assert os.listdir(data_dir / "cages") == []
     assert helper_of(data_dir) != killed[0]
+
+
+async def test_a_sandbox_ends_although_the_helper_dies_over_it(
+    remote: RemoteFence, data_dir: Path, listener: socket.socket
+):
+    cage = await make(remote, data_dir, listener)
+    helper = helper_of(data_dir)
+    os.kill(helper, signal.SIGSTOP)  # it takes no message any more
+    ending = asyncio.ensure_future(cage.kill())
+    await asyncio.sleep(0)
+
+    os.kill(helper, signal.SIGKILL)
+    await ending
+
+    cage.close()
+    assert os.listdir(data_dir / "cages") == []
+    (await make(remote, data_dir, listener)).close()
