@@ -5,9 +5,10 @@ Standard library only, for the zygote.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.agent import procfs
 from sbx_jupyter.isolation.ids.holder import Holder
@@ -15,6 +16,9 @@ from sbx_jupyter.isolation.ids.holder import Holder
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.ids.blocks import Block, Blocks
     from sbx_jupyter.isolation.zygote.cage_records import CageRecords
+
+_ATTEMPTS: Final = 8
+"""The making of a sandbox fails when so many holders were killed over it."""
 
 
 class OwnIds:
@@ -25,8 +29,8 @@ class OwnIds:
     ) -> None:
         """Take the blocks of living sandboxes of ``cages`` again that nobody holds.
 
-        They are held, unless the holder was killed. ``poll`` is to tell when it ends. Raises
-        ``OSError``.
+        They are held, unless the holder was killed. ``poll`` is to tell when it ends, or that it
+        has, and ``replace_holder`` to be called then. Raises ``OSError``.
         """
         self._poll = poll
         self._poll.register(holder, select.POLLIN)
@@ -41,11 +45,14 @@ class OwnIds:
 
     def keep(self, pidfd: int, block: Block) -> None:
         """Have a block held until the process of ``pidfd`` has ended. Raises ``OSError``."""
-        try:
-            self._holder.keep(pidfd, block)
-        except ConnectionError:
-            self.replace_holder()
-            self._holder.keep(pidfd, block)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return self._holder.keep(pidfd, block)
+            except ConnectionError:
+                if not left:
+                    raise
+                self.replace_holder()
+        raise AssertionError("unreachable")
 
     def fileno(self) -> int:
         """The descriptor that tells in the poll that the holder has ended."""
@@ -60,9 +67,11 @@ class OwnIds:
         self._hold_survivors()
 
     def _hold_survivors(self) -> None:
-        for state in self._cages.read_all(_ignore).values():
-            if isinstance(base := state.get("id_base"), int):
-                self._hold_survivor(state, base)
+        # When the holder has ended, the next one holds them.
+        with contextlib.suppress(ConnectionError):
+            for state in self._cages.read_all(_ignore).values():
+                if isinstance(base := state.get("id_base"), int):
+                    self._hold_survivor(state, base)
 
     def _hold_survivor(self, state: dict[str, object], base: int) -> None:
         pid = state["pid"]
@@ -75,8 +84,10 @@ class OwnIds:
         try:
             lives = procfs.start_time_of(pid) == state["start_time"]
             if lives and (block := self._blocks.retake(base)) is not None:
-                self._holder.keep(pidfd, block)
-                os.close(block.lock)
+                try:
+                    self._holder.keep(pidfd, block)
+                finally:
+                    os.close(block.lock)
         finally:
             os.close(pidfd)
 

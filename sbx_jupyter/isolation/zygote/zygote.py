@@ -74,7 +74,7 @@ class Zygote:
                     self._serve_one()
                 elif self._own_ids is not None and fd == self._own_ids.fileno():
                     self._own_ids.replace_holder()
-                else:
+                elif fd in self._workers:  # not what was closed over an earlier one of these
                     self._end_worker(fd)
 
     def _serve_one(self) -> None:

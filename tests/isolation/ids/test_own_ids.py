@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -203,6 +204,46 @@ async def test_a_killed_holder_is_replaced(own: Fence, data_dir: Path) -> None:
         async with sandbox(own, data_dir, "held2") as second:
             assert is_held(base_of(second))
     await async_until(lambda: not is_held(base))
+
+
+_HOLDER_IS_GONE = """
+import os, select, signal, sys
+from pathlib import Path
+from sbx_jupyter.agent import procfs
+from sbx_jupyter.isolation.ids.blocks import SIZE, Blocks, IdRange
+from sbx_jupyter.isolation.ids.holder import Holder
+from sbx_jupyter.isolation.ids.local_ids import LocalIds
+from sbx_jupyter.isolation.ids.own_ids import OwnIds
+from sbx_jupyter.isolation.zygote.cage_records import CageRecords
+
+folder, base = Path(sys.argv[1]), 10 * SIZE
+
+def blocks():
+    ids = IdRange(base, base + SIZE - 1)
+    return Blocks(ids, LocalIds(str(folder / "no-etc")), str(folder / "run" / "blocks"))
+
+cages = CageRecords(folder / "cages")
+state = {"writable": "", "group": {}, "kept": False, "id_base": base}
+cages.write("survivor", {**state, **procfs.identity(os.getpid())})
+holder = Holder()
+(killed,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+os.kill(int(killed), signal.SIGKILL)
+os.waitpid(int(killed), 0)
+poll = select.poll()
+own = OwnIds(blocks(), holder, cages, poll)
+((told, _),) = poll.poll()
+assert told == own.fileno()
+own.replace_holder()
+assert blocks().retake(base) is None
+"""
+
+
+def test_a_holder_that_was_killed_before_it_held_anything_is_replaced(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _HOLDER_IS_GONE, str(tmp_path)]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+
+    assert ended.returncode == 0, ended.stderr
 
 
 async def test_a_sandbox_from_before_the_upgrade_keeps_its_ids(
