@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import uuid
 from datetime import UTC, datetime
@@ -43,6 +44,9 @@ _FIELDS: Final = {
     "application/pdf": "pdf",
 }
 _SIZES: Final = ("width", "height")
+_HEADER: Final = ("msg_id", "session", "username", "date", "msg_type", "version")
+_MAX_FIELD: Final = 200
+_numbers: Final = itertools.count()
 
 
 class ForgedMessageError(Exception):
@@ -108,8 +112,9 @@ def from_guest(
     Raises ``ForgedMessageError``.
     """
     identities, parts, buffers = theirs.split(frames)
-    header, content = _decoded(parts[0]), _decoded(parts[3])
+    header, _, content = (_decoded(parts[at]) for at in (0, 1, 3))
     kind = str(header.get("msg_type"))
+    header = _header(header)
     if channel == "iopub" and kind in widgets.COMMS:
         if (carried := widgets.tunnelled(kind, content)) is None:
             return None
@@ -119,8 +124,17 @@ def from_guest(
     if keep is None or (kept := keep(content)) is None:
         return None
     # Metadata has no use that the page needs, and extensions act on it.
-    parts = [parts[0], parts[1], b"{}", _encoded(kept)]
+    parts = [_encoded(header), parts[1], b"{}", _encoded(kept)]
     return [*identities, DELIMITER, ours.sign(parts), *parts]
+
+
+def _header(found: Content) -> Content:
+    """A header with the fields that receivers need, and no message twice.
+
+    ``jupyter_client`` raises an error for a message that it has seen already.
+    """
+    header = {name: str(found.get(name, ""))[:_MAX_FIELD] for name in _HEADER}
+    return header | {"msg_id": f"{header['msg_id']}_{next(_numbers)}"}
 
 
 def _decoded(raw: bytes) -> Content:
@@ -161,7 +175,8 @@ def _display(content: Content) -> Content | None:
         display_id = cast("dict[str, Any]", transient).get("display_id")
         shown["transient"] = {"display_id": str(display_id)} if display_id else {}
     if "execution_count" in content:
-        shown["execution_count"] = content["execution_count"]
+        count = content["execution_count"]
+        shown["execution_count"] = count if isinstance(count, int) else None
     return shown
 
 
@@ -195,6 +210,34 @@ def _sizes(bundle: Mapping[str, Any], metadata: Any) -> dict[str, Any]:
     return kept
 
 
+def _stream(content: Content) -> Content:
+    # Programs that run notebooks stop at a message that lacks these, or has others.
+    name = "stderr" if content.get("name") == "stderr" else "stdout"
+    return {"name": name, "text": _text(content.get("text", ""))}
+
+
+def _error(content: Content) -> Content:
+    lines = content.get("traceback")
+    text = "\n".join(map(str, cast("list[Any]", lines))) if isinstance(lines, list) else ""
+    name, value = (cut_text(str(content.get(field, ""))) for field in ("ename", "evalue"))
+    return {"ename": name, "evalue": value, "traceback": cut_text(text).split("\n")}
+
+
+def _status(content: Content) -> Content | None:
+    state = content.get("execution_state")
+    return {"execution_state": state} if state in ("busy", "idle", "starting") else None
+
+
+def _input(content: Content) -> Content:
+    count = content.get("execution_count")
+    code = _text(content.get("code", ""))
+    return {"code": code, "execution_count": count if isinstance(count, int) else 0}
+
+
+def _clear(content: Content) -> Content:
+    return {"wait": content.get("wait") is True}
+
+
 def _inspection(content: Content) -> Content:
     # The page shows help as trusted HTML, so only its text is passed on.
     return content | {"data": _plain(content.get("data")), "metadata": {}}
@@ -209,6 +252,8 @@ def _reply(content: Content) -> Content:
     payload = content.get("payload")
     entries = cast("list[Any]", payload) if isinstance(payload, list) else []
     kept = content | {"payload": [found for entry in entries if (found := _payload(entry))]}
+    if content.get("status") not in ("ok", "error", "aborted"):
+        kept["status"] = "error"
     expressions = content.get("user_expressions")
     if isinstance(expressions, dict):
         values = cast("dict[str, Any]", expressions)
@@ -251,11 +296,11 @@ def _no_comms(content: Content) -> Content:
 
 
 _IOPUB: Final[dict[str, Callable[[Content], Content | None]]] = {
-    "status": _whole,
-    "stream": _whole,
-    "error": _whole,
-    "execute_input": _whole,
-    "clear_output": _whole,
+    "status": _status,
+    "stream": _stream,
+    "error": _error,
+    "execute_input": _input,
+    "clear_output": _clear,
     "debug_event": _whole,
     "display_data": _display,
     "update_display_data": _display,

@@ -26,9 +26,10 @@ from sbx_jupyter.kernel.messages import (
     new_header,
     to_guest,
 )
+from sbx_jupyter.kernel.output_limit import OutputLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _LOG: Final = logging.getLogger(__name__)
 _HEARTBEAT: Final = "hb"
@@ -63,6 +64,7 @@ class Relay:
         self._guest: tornado.websocket.WebSocketClientConnection | None = None
         self._joined = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._limit = OutputLimit()
         self._asked = b"{}"
         """The header of the last request to run code."""
         self.dropped = 0
@@ -122,6 +124,7 @@ class Relay:
                 try:
                     if name == "shell" and (header := execute_header(frames)) is not None:
                         self._asked = header
+                        self._limit.begin(header)
                     frames = to_guest(frames, self._ours, self._theirs)
                 except ForgedMessageError as error:
                     _LOG.warning("a message for the kernel is left out: %s", error)
@@ -172,7 +175,19 @@ class Relay:
             self.dropped += 1
             _LOG.debug("a message of a sandboxed kernel is left out: %s", error)
             return
-        await self._sockets[number].send_multipart(frames)  # pyright: ignore[reportUnknownMemberType] - zmq's
+        for each in self._limited(frames) if name == "iopub" else (frames,):
+            await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
+
+    def _limited(self, frames: list[bytes]) -> Iterator[list[bytes]]:
+        """What is left of a checked message of the output channel, after what one cell may show."""
+        at = frames.index(DELIMITER) + 2
+        header, parent, metadata, content = frames[at : at + 4]
+        for kind, passed in self._limit.passed(header, parent, content):
+            if passed is content:
+                yield frames
+            else:
+                parts = [new_header(kind), parent, metadata, passed]
+                yield [kind.encode(), DELIMITER, self._ours.sign(parts), *parts]
 
     def _leave(self) -> None:
         self._joined.clear()

@@ -228,6 +228,42 @@ def test_a_message_for_the_kernel_is_signed_with_its_own_key():
         to_guest(message("execute_request", {}, THEIRS), OURS, THEIRS)
 
 
+def test_a_message_that_comes_twice_is_not_the_same_twice():
+    frames = message("stream", {"name": "stdout", "text": "x"})
+
+    first, second = (from_guest("iopub", frames, THEIRS, OURS) for _ in range(2))
+
+    assert first is not None
+    assert second is not None
+    assert first[2] != second[2]  # receivers refuse a signature that they have seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "left"),
+    [
+        ("stream", {"text": {"a": 1}}, {"name": "stdout", "text": "{'a': 1}"}),
+        ("stream", {"name": "other", "text": ["a", 1]}, {"name": "stdout", "text": "a1"}),
+        ("error", {"traceback": [1]}, {"ename": "", "evalue": "", "traceback": ["1"]}),
+        ("status", {"execution_state": "idle", "x": 1}, {"execution_state": "idle"}),
+        ("status", {"execution_state": {}}, None),
+        ("execute_input", {"execution_count": "1"}, {"code": "", "execution_count": 0}),
+        ("clear_output", {"wait": "yes"}, {"wait": False}),
+    ],
+)
+def test_fields_have_the_types_that_front_ends_rely_on(
+    kind: str, content: dict[str, Any], left: dict[str, Any] | None
+):
+    assert kept("iopub", kind, content) == left
+
+
+@pytest.mark.parametrize("parent", [b"[]", b"1", b'"x"', b"null", b"{"])
+def test_a_parent_header_that_is_no_object_is_forged(parent: bytes):
+    parts = [b'{"msg_type": "stream"}', parent, b"{}", b'{"name": "stdout", "text": ""}']
+
+    with pytest.raises(ForgedMessageError):
+        from_guest("iopub", [DELIMITER, THEIRS.sign(parts), *parts], THEIRS, OURS)
+
+
 def test_halves_of_characters_are_passed_on():
     assert kept("iopub", "stream", {"name": "stdout", "text": "\ud800"}) == {
         "name": "stdout",

@@ -1,0 +1,156 @@
+"""Cuts what the cells of a sandboxed kernel show, so that a flood leaves the notebook usable.
+
+Front ends keep all that a cell shows, in memory and in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import msgspec
+
+from sbx_jupyter.display.text import size
+
+MAX_TEXT: Final = 8 * 1024 * 1024
+"""Bytes of printed text that are passed on for one cell; then its end is kept for the last."""
+MAX_DISPLAYED: Final = 64 * 1024 * 1024
+"""Bytes of results for one cell."""
+MAX_TAIL: Final = 8 * 1024
+"""Characters of the end of a text that was cut."""
+REPLACING: Final = 16 * 1024 * 1024
+"""Bytes a second of what replaces something shown: updates of results, messages of widgets."""
+
+_MAX_CELLS: Final = 1000
+_BURST: Final = 4 * REPLACING
+_MAX_ERRORS: Final = 8 * 1024 * 1024
+_DISPLAYS: Final = ("display_data", "execute_result")
+_REPLACES: Final = ("update_display_data", "comm_msg")
+
+Message = tuple[str, bytes]
+"""The type and the content of a message, as JSON."""
+
+
+class _Named(msgspec.Struct):
+    """The part of a header, and of a parent header, that counts here."""
+
+    msg_id: str = ""
+    msg_type: str = ""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What was passed on for one cell, and what was not."""
+
+    text: int = 0
+    displayed: int = 0
+    errors: int = 0
+    cut: int = 0
+    undisplayed: int = 0
+    tail: str = ""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Lets through ``REPLACING`` bytes a second, and at once what was not used before."""
+
+    left: float = _BURST
+    filled: float = field(default_factory=time.monotonic)
+
+    def take(self, count: int) -> bool:
+        now = time.monotonic()
+        self.left = min(_BURST, self.left + (now - self.filled) * REPLACING)
+        self.filled = now
+        if count > self.left:
+            return False
+        self.left -= count
+        return True
+
+
+class OutputLimit:
+    """Counts the output of each cell of one kernel. Headers and contents are checked JSON."""
+
+    def __init__(self) -> None:
+        self._cells: OrderedDict[str, _Shown] = OrderedDict()
+        self._others = _Shown()
+        self._bucket = _Bucket()
+
+    def begin(self, header: bytes) -> None:
+        """Note a request to run code, by its header; its output has a limit of its own."""
+        self._cells[_named(header).msg_id] = _Shown()
+        self._others = _Shown()
+        if len(self._cells) > _MAX_CELLS:
+            self._cells.popitem(last=False)
+
+    def passed(self, header: bytes, parent: bytes, content: bytes) -> list[Message]:
+        """What to send instead of a message of the output channel: often just that."""
+        kind = _named(header).msg_type
+        message = (kind, content)
+        shown = self._cells.get(_named(parent).msg_id, self._others)
+        if kind == "stream":
+            return _printed(shown, content)
+        if kind in _DISPLAYS:
+            return _displayed(shown, message)
+        if kind == "error":
+            shown.errors += len(content)
+            return [message] if shown.errors <= _MAX_ERRORS else []
+        if kind in _REPLACES:
+            return [message] if self._bucket.take(len(content)) else []
+        if kind == "clear_output":
+            shown.text = shown.displayed = 0
+        if kind == "status" and b'"idle"' in content:
+            return [*_left_out(shown), message]
+        return [message]
+
+
+def _printed(shown: _Shown, content: bytes) -> list[Message]:
+    room = MAX_TEXT - shown.text
+    if len(content) <= room:
+        shown.text += len(content)
+        return [("stream", content)]
+    # Programs may print halves of characters, which only the standard library takes.
+    fields = cast("dict[str, str]", json.loads(content))
+    name, text = fields["name"], fields["text"]
+    shown.text = MAX_TEXT
+    shown.cut += max(0, len(text) - max(room, 0))
+    shown.tail = (shown.tail + text[max(room, 0) :])[-MAX_TAIL:]
+    if room <= 0:
+        return []
+    note = "\n[cut: the code prints more than is shown, and runs on]\n"
+    return [_stream(name, text[:room]), _stream("stderr", note)]
+
+
+def _displayed(shown: _Shown, message: Message) -> list[Message]:
+    shown.displayed += len(message[1])
+    if shown.displayed > MAX_DISPLAYED:
+        shown.undisplayed += 1
+        return []
+    return [message]
+
+
+def _left_out(shown: _Shown) -> list[Message]:
+    """What is said at the end of a cell about its output."""
+    said: list[Message] = []
+    if shown.cut:
+        left = size(shown.cut - len(shown.tail))
+        said.append(_stream("stderr", f"[cut: {left} of output left out; its end follows]\n"))
+        said.append(_stream("stdout", shown.tail))
+    if shown.undisplayed:
+        text = f"[cut: {shown.undisplayed} more results are not shown]\n"
+        said.append(_stream("stderr", text))
+    shown.cut, shown.tail, shown.undisplayed = 0, "", 0
+    return said
+
+
+def _stream(name: str, text: str) -> Message:
+    return "stream", json.dumps({"name": name, "text": text}).encode()
+
+
+def _named(header: bytes) -> _Named:
+    try:
+        return msgspec.json.decode(header, type=_Named)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Named()
