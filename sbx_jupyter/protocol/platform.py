@@ -140,6 +140,10 @@ class ConnectSandbox(Record, frozen=True):
     memory: bool | None = None
 
 
+class ResumeSandbox(ConnectSandbox, frozen=True):
+    auto_pause: bool | None = field(name="autoPause", default=None)
+
+
 class PauseRequest(Record, frozen=True):
     memory: bool = True
     require_healthy_guest: bool = field(name="requireHealthyGuest", default=False)

@@ -298,6 +298,19 @@ def test_connect_to_a_running_sandbox_is_200(api: httpx.Client, sandbox: Sandbox
     check_error(api.post(f"/sandboxes/{sandbox.id}/resume", json={}), 409, "is already running")
 
 
+def test_a_resume_may_replace_what_happens_at_the_end(
+    api: httpx.Client, sandbox: SandboxAccess
+) -> None:
+    path = f"/sandboxes/{sandbox.id}"
+    assert api.post(f"{path}/pause", json={}).status_code == 204
+
+    check_error(api.post(f"{path}/resume", json={"timeout": -1, "autoPause": True}), 400)
+    assert api.get(path).json()["lifecycle"]["onTimeout"] == "kill"
+
+    assert api.post(f"{path}/resume", json={"autoPause": True}).status_code == 201
+    assert api.get(path).json()["lifecycle"]["onTimeout"] == "pause"
+
+
 def test_pause_and_connect(api: httpx.Client, sandbox: SandboxAccess) -> None:
     path = f"/sandboxes/{sandbox.id}"
 

@@ -12,6 +12,7 @@ from sbx_jupyter.protocol.platform import (
     ConnectSandbox,
     ListedSandbox,
     NewSandbox,
+    ResumeSandbox,
     Sandbox,
     SandboxDetail,
 )
@@ -201,15 +202,15 @@ class ResumeHandler(_SandboxAnswers):
 
     @operation(
         "Resume a paused sandbox (S9)",
-        body=ConnectSandbox,
+        body=ResumeSandbox,
         is_body_optional=True,
         answers={201: Sandbox},
         errors=(*COMMON_ERRORS, 409, 503, 504),
     )
     async def post(self, sandbox_id: str) -> None:
-        request = self.read_body(ConnectSandbox, optional=True)
+        request = self.read_body(ResumeSandbox, optional=True)
         timeout = self.connect_timeout(request.timeout, DEFAULT_TIMEOUT_V1)
         row = await self.service.engine.sandboxes.resume(
-            self.sandbox_id(sandbox_id), timeout, request.memory
+            self.sandbox_id(sandbox_id), timeout, request.memory, auto_pause=request.auto_pause
         )
         self.answer_sandbox(row, 201)
