@@ -97,7 +97,8 @@ format: | $(TOOLS)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-## Run the benchmarks, and print ratios to usual tools that are measured in the same run.
+## Compare the engine with other ways to do the same, measured in turns in one run, and write
+## docs/performance.md: about 3 minutes on a quiet machine. Names in ARGS run other benchmarks.
 bench: $(VENV)/.test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 

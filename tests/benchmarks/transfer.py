@@ -37,8 +37,13 @@ class Upload(RequestHandler):
     def put(self):
         self.file.close()
 
+class Health(RequestHandler):
+    def get(self):
+        self.set_status(204)
+
 async def main():
-    routes = [("/put", Upload), ("/(.*)", StaticFileHandler, {"path": sys.argv[2]})]
+    static = {"path": sys.argv[2]}
+    routes = [("/put", Upload), ("/health", Health), ("/(.*)", StaticFileHandler, static)]
     HTTPServer(Application(routes)).listen(int(sys.argv[1]), "127.0.0.1")
     await asyncio.Event().wait()
 

@@ -67,6 +67,15 @@ def test_the_content_type_may_carry_a_charset(runtime: httpx.Client) -> None:
     assert answer.status_code == 200
 
 
+def test_a_process_and_its_stream_end_in_one_piece(runtime: httpx.Client) -> None:
+    content, headers = envelope(start_request("echo hi")), {"Content-Type": STREAM}
+
+    with runtime.stream("POST", "/process.Process/Start", content=content, headers=headers) as it:
+        (end,) = [piece for piece in it.iter_raw() if b'"end"' in piece]
+
+    assert [flags for flags, _ in envelopes(end)] == [0, 2]
+
+
 @pytest.mark.parametrize(
     ("method", "kind"),
     [

@@ -86,6 +86,10 @@ class StreamCall(Call):
         """Send one message; raises ``StreamClosedError`` when the client has disconnected."""
         await self.writer.send(self.codec.encode(message))
 
+    def send_last(self, message: Any) -> None:
+        """Send the last message, once the method returns, in one piece with the stream's end."""
+        self.writer.send_last(self.codec.encode(message))
+
 
 class RpcHandler(RuntimeHandler):
     """``/<package>.<Service>/<Method>``."""

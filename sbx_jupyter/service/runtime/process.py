@@ -129,7 +129,7 @@ async def _send_output(call: StreamCall, subscription: Subscription) -> None:
         if isinstance(item, Output):
             await call.writer.send_raw(call.codec.output_envelope(item, numbered=numbered))
         else:
-            await call.send(ProcessEventResponse(event=ProcessEvent(end=item.end)))
+            call.send_last(ProcessEventResponse(event=ProcessEvent(end=item.end)))
 
 
 def _named(selector: ProcessSelector) -> ProcessSelector:

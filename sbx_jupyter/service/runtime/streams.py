@@ -27,6 +27,7 @@ class StreamWriter:
         self._is_writing = False
         self._is_begun = False
         self._keepalive: bytes | None = None
+        self._last_message = b""
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -35,16 +36,24 @@ class StreamWriter:
         """Send one message; raises ``StreamClosedError`` when the client has disconnected."""
         await self.send_raw(connect.envelope_header(len(payload)) + payload)
 
+    def send_last(self, payload: bytes) -> None:
+        """Send the last message in one piece with the end of the stream, which must follow now."""
+        self._last_message = connect.encode_envelope(payload)
+
     async def send_raw(self, envelope: bytes) -> None:
         """Send a complete envelope; raises ``StreamClosedError``."""
+        if self._last_message:
+            envelope, self._last_message = self._last_message + envelope, b""
         self._is_writing = True
         try:
-            if not self._is_begun:
-                self._is_begun = True
-                self._handler.set_header("Content-Type", self._content_type)
-                await self._handler.flush()
             self._handler.service.counters.sent_bytes += len(envelope)
-            await self._connection.write(envelope)
+            if self._is_begun:
+                await self._connection.write(envelope)
+                return
+            self._is_begun = True
+            self._handler.set_header("Content-Type", self._content_type)
+            self._handler.write(envelope)  # in one piece with the headers
+            await self._handler.flush()
         finally:
             self._is_writing = False
             self._last = self._loop.time()
