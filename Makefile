@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege check lint format bench screenshots build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege test-binder check lint format bench screenshots docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -63,6 +63,10 @@ test-programs: $(VENV)/.test
 ## print how long their neighbours' operations took: about 3 minutes. Needs root, and setpriv.
 test-siege: $(VENV)/.test
 	$(BIN)/python -m pytest -s tests/siege --confcutdir=tests/siege $(PYTEST_ARGS)
+
+## Run the demo notebooks as Binder does: an ordinary user, no user namespaces. Needs root.
+test-binder: $(VENV)/.test
+	$(BIN)/python -m pytest tests/binder --confcutdir=tests/binder $(PYTEST_ARGS)
 
 ## Damage the engine's files 3,000 times, each in another way, and recover: about 20 minutes.
 test-damage: $(VENV)/.test
@@ -106,10 +110,15 @@ bench: $(VENV)/.test
 screenshots: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser -k screenshot $(PYTEST_ARGS)
 
+## Build the documentation site in build/docs/html; warnings are errors.
+docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet ".[docs]"
+	$(BIN)/python docs/site/build.py
+
 build: $(BUILT)
 
 clean:
-	rm -rf sbx_jupyter/labextension sbx_jupyter/static dist labextension/lib labextension/node_modules $(VENV)
+	rm -rf sbx_jupyter/labextension sbx_jupyter/static dist build labextension/lib labextension/node_modules $(VENV)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
