@@ -292,9 +292,15 @@ class AsyncSandbox(CodeRunner):
         return copies
 
     async def isolation(self) -> dict[str, Any] | None:
-        """Return the engine's isolation report; ``None`` where the deployment has none."""
+        """Return the engine's isolation report; ``None`` where the deployment has none.
+
+        ``tier`` is the one in use, which settings may make weaker than what the machine gives.
+        """
         described = await self.platform.engine_info()
-        return None if described is None else described.get("isolation", described)
+        if described is None or "isolation" not in described:
+            return described
+        report = described["isolation"]
+        return {**report, "tier": described.get("tier", report["tier"])}
 
     def port_address(self, port: int) -> tuple[str, dict[str, str]]:
         """Return the address under which this process reaches a port, and the headers to send."""

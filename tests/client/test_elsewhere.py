@@ -15,6 +15,7 @@ from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.timeout(180)  # the program imports most of Jupyter
 PROGRAM = Path(__file__).with_name("elsewhere.py")
 
 
@@ -37,7 +38,6 @@ def found(
         env={"PATH": "/usr/bin:/bin", "HOME": str(home), "IPYTHONDIR": str(home / "ipython")},
         capture_output=True,
         text=True,
-        timeout=50,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -82,6 +82,15 @@ async def test_the_engine_says_how_it_isolates(sandbox):
     assert described["tier"] in ("namespaces", "landlock", "none")
 
 
+async def test_the_tier_is_the_one_in_use(sandbox, monkeypatch):
+    async def described():
+        return {"tier": "landlock", "isolation": {"tier": "namespaces", "users": "virtual"}}
+
+    monkeypatch.setattr(sandbox.platform, "engine_info", described)
+
+    assert await sandbox.isolation() == {"tier": "landlock", "users": "virtual"}
+
+
 async def test_readings_have_a_total_that_holds_what_is_used(sandbox):
     reading = await sandbox.metrics()
 

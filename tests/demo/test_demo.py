@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from tests.engine_process import CHECKOUT, engine_process, environment_of_kernels
+from tests.demo.notebooks import text_of
 
-NOTEBOOK = CHECKOUT / "binder" / "demo.ipynb"
 MIME_OF_WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture(scope="module")
-def engine():
-    with engine_process("demo") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cells(engine, tmp_path_factory):
-    """The cells by their id, executed in order; outputs joined as text."""
-    home = tmp_path_factory.mktemp("demo")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    with environment_of_kernels(engine, home):
-        client = NotebookClient(notebook, timeout=40, resources={"metadata": {"path": str(home)}})
-        client.execute()
-    return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
-
-
-def text_of(cell):
-    return "".join(
-        output.get("text") or output.get("data", {}).get("text/plain", "")
-        for output in cell.outputs
-    )
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = json.loads(Path(NOTEBOOK).read_text())
-
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert code
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+def cells(run_notebook):
+    """The cells by their id, executed in order."""
+    return run_notebook("demo")
 
 
 def test_no_cell_prints_a_warning_or_an_error(cells):

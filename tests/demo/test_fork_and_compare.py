@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from tests.engine_process import CHECKOUT, engine_process, environment_of_kernels
-
-NOTEBOOK = CHECKOUT / "binder" / "fork-and-compare.ipynb"
+from tests.demo.notebooks import text_of as plain
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory):
+def cells(run_notebook):
     """The executed cells by their id."""
-    home = tmp_path_factory.mktemp("fork-and-compare")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    with engine_process("compare") as engine, environment_of_kernels(engine, home):
-        NotebookClient(notebook, timeout=40, resources={"metadata": {"path": str(home)}}).execute()
-    return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
-
-
-def plain(cell):
-    return "".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.outputs)
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    return run_notebook("fork-and-compare")
 
 
 def test_no_cell_prints_an_error(cells):
