@@ -113,7 +113,7 @@ screenshots: $(VENV)/.test
 ## Build the documentation site in build/docs/html; warnings are errors.
 docs: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[docs]"
-	$(BIN)/python docs/site/build.py
+	$(BIN)/python docs/site/make_site.py
 
 build: $(BUILT)
 

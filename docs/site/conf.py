@@ -1,4 +1,4 @@
-"""Settings of Sphinx for the documentation site; ``build.py`` runs it."""
+"""Settings of Sphinx for the documentation site; ``make_site.py`` runs it."""
 
 import os
 

@@ -136,6 +136,8 @@ def list_templates(options: argparse.Namespace) -> int:
     found = call_templates(options, work)
     if found:
         print(f"{'TEMPLATE':22} {'NAME':24} {'STATUS':8} {'CPU':>3} {'MEMORY':>6} {'BUILDS':>6}")
+    else:
+        print("none was built; base and code-interpreter-v1 are always there", file=sys.stderr)
     for item in found:
         names = ",".join(item["aliases"])
         print(

@@ -18,7 +18,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site") / "pages"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(ROOT / "docs" / "site"), *sys.path])
-        from build import stage  # pyright: ignore[reportMissingImports]
+        from make_site import stage  # pyright: ignore[reportMissingImports]
 
         stage(folder)
     return folder
