@@ -1,4 +1,4 @@
-"""Builds the documentation site: ``python docs/site/make_site.py [FOLDER]``, by default ``build/docs``.
+"""Builds the documentation site: ``python docs/site/make_site.py [FOLDER]``, else ``build/docs``.
 
 The pages of the repository are read as they are. They are copied beside the generated pages of the
 reference; links to files outside of ``docs`` become plain text, and a page whose name is in
