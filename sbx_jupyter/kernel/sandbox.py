@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.sandbox import AsyncSandbox
-from sbx_jupyter.errors import SbxError, UnavailableError
+from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
 from sbx_jupyter.kernel.relay import Relay
 from sbx_jupyter.kernel.zygote import LOST, KernelZygote, is_own_python
 
@@ -168,18 +168,35 @@ class KernelSandbox:
 
     async def _reason(self, status: int) -> str:
         if self.zygote.is_lost:
-            try:
-                await self.sandbox.info()
-            except SbxError as error:
-                return f"The sandbox of this kernel has ended, and its files with it: {error}"
-            return "The connection to the sandbox of this kernel was lost"
+            return await self._loss()
         if status == _KILLED:
             return (
-                "The kernel was killed. Usually its sandbox ran out of memory: use less of it, "
-                "or a template with more"
+                "The kernel was killed. Usually its sandbox ran out of memory"
+                f"{await self._memory()}: use less of it, or a template with more. "
+                "The files are kept"
             )
         how = f"by signal {status - 128}" if status > 128 else f"with status {status}"
         return f"The kernel ended {how}; its sandbox and the files go on"
+
+    async def _loss(self) -> str:
+        """Why the process that starts the kernels is gone."""
+        try:
+            info = await self.sandbox.info()
+        except NotFoundError as error:
+            return f"The sandbox of this kernel has ended, and its files with it: {error}"
+        except SbxError as error:
+            return f"The connection to the sandbox of this kernel was lost: {error}"
+        if info.state == "paused":
+            return (
+                "The sandbox of this kernel was paused, or its processes were lost for want of "
+                "memory. Its files are kept: resume it, then restart the kernel"
+            )
+        return "The connection to the sandbox of this kernel was lost"
+
+    async def _memory(self) -> str:
+        with contextlib.suppress(SbxError):
+            return f" ({(await self.sandbox.info()).memory_mb} MiB)"
+        return ""
 
     async def _renew(self) -> None:
         """Keep the sandbox alive while this process lives."""

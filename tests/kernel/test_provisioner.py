@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +187,17 @@ async def said_below(kernel: Running, request: str) -> str:
 
 async def test_a_kernel_that_is_killed_says_that_memory_is_the_usual_reason(kernel: Running):
     request = kernel.client.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert "ran out of memory" in await said_below(kernel, request)
+    said = await said_below(kernel, request)
+    assert re.search(r"ran out of memory \(\d+ MiB\).* The files are kept", said), said
+
+
+async def test_a_sandbox_that_is_paused_in_mid_cell_says_that_its_files_are_kept(kernel: Running):
+    request = kernel.client.execute("import time; print('on', flush=True); time.sleep(60)")
+    assert "on" in await said_below(kernel, request)
+    sandbox = await AsyncSandbox.connect(kernel.sandbox_id)
+    await sandbox.pause(memory=False)
+    await sandbox.aclose()
+    assert "Its files are kept" in await said_below(kernel, request)
 
 
 async def test_the_end_of_the_sandbox_in_mid_cell_is_said(kernel: Running):
