@@ -11,6 +11,8 @@ import pytest
 
 from tests.waiting import until
 
+from .rpc import run
+
 if TYPE_CHECKING:
     import httpx
 
@@ -60,6 +62,25 @@ def test_the_connection_takes_the_next_request_after_an_upload(
             assert piece, received
             received += piece
     assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"204"]
+
+
+def test_the_connection_takes_the_next_request_after_a_write_that_failed(
+    engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
+) -> None:
+    size = 3 << 20
+    code, room = run(runtime, "df -B1 --output=avail /dev/shm | tail -1")
+    if code or int(room) > 1 << 30:
+        pytest.skip("the sandbox has no /dev/shm of limited size to fill")
+    run(runtime, "cat /dev/zero > /dev/shm/full")
+    with send_head(engine, shared, "/dev/shm/more", size) as sock:
+        sock.sendall(bytes(size) + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        received = b""
+        while received.count(b"HTTP/1.1 ") < 2:
+            piece = sock.recv(65536)
+            assert piece, received
+            received += piece
+    run(runtime, "rm -f /dev/shm/full /dev/shm/more")
+    assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"507", b"204"]
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_003])

@@ -103,10 +103,10 @@ class Upload:
                     raise
                 filled += count
                 size -= count
+                yield count  # before a write may fail: the caller has to know what is left
                 if filled == piece or not size or file.is_idle:
                     await file.write_borrowed(filling[:filled])
                     filling, writing, filled = writing, filling, 0
-                yield count
 
     async def receive(self, chunk: bytes) -> None:
         """Take a chunk of the body; raises the errors of writing."""
