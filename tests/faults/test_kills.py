@@ -110,7 +110,7 @@ def test_no_kill_of_a_helper_leaks_or_hangs(world: World, witnesses: Witnesses):
         time.sleep(chance.uniform(0.0, 0.8))  # the moment is what is random here
         kills.update(kill_one(world, witnesses, chance))
         # However slow the machine is, the engine is to come through between two kills.
-        until(lambda: load.successes > before)  # noqa: B023 - it is read at once
+        until(lambda: load.successes > before, timeout=60)  # noqa: B023 - it is read at once
     load.is_over.set()
     for thread in threads:
         thread.join(60)

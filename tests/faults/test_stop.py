@@ -111,7 +111,7 @@ def start_copies(world: World, sandbox_id: str) -> Iterator[None]:
     threads = [threading.Thread(target=_ask, args=(ask,)) for ask in asks]
     for thread in threads:
         thread.start()
-    until(lambda: len(world.ask("GET", f"/engine{path}/operations").json()) > 2)
+    until(lambda: world.ask("GET", f"/engine{path}/operations").json())
     yield
     for thread in threads:
         thread.join(30)

@@ -73,9 +73,15 @@ class Uploads:
         return files_hash
 
     def begin(self, files_hash: str) -> Upload:
-        """Start an upload; once complete it replaces an archive of the same hash. Blocking."""
+        """Start an upload; once complete it replaces an archive of the same hash. Blocking.
+
+        Raises ``NoSpaceError`` when the disk is full.
+        """
         draft = self._folder / f"{files_hash}.{secrets.token_hex(8)}{_DRAFT}"
-        return Upload(draft, self.path(files_hash))
+        try:
+            return Upload(draft, self.path(files_hash))
+        except OSError as error:
+            raise translate(error, "taking an upload") from error
 
     def prune(self) -> None:
         """Remove archives older than a week, and the oldest beyond 20 GiB; blocking."""
