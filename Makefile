@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege test-binder check lint format bench screenshots docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege test-binder test-release check lint format bench screenshots docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -67,6 +67,12 @@ test-siege: $(VENV)/.test
 ## Run the demo notebooks as Binder does: an ordinary user, no user namespaces. Needs root.
 test-binder: $(VENV)/.test
 	$(BIN)/python -m pytest tests/binder --confcutdir=tests/binder $(PYTEST_ARGS)
+
+## Build sdist and wheel twice and compare them; install, upgrade under a running sandbox and remove
+## them: about 10 minutes. Takes the committed files.
+test-release: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet ".[release]"
+	$(BIN)/python -m pytest tests/release --confcutdir=tests/release $(PYTEST_ARGS)
 
 ## Damage the engine's files 3,000 times, each in another way, and recover: about 20 minutes.
 test-damage: $(VENV)/.test

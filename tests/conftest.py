@@ -7,9 +7,9 @@ import pytest
 from tests.engine_process import engine_process
 
 # These need separate runs of pytest: Playwright keeps an event loop that other fixtures cannot
-# share, and the tests of faults count all their child processes. Those of programs, of a simulated
-# Binder and the siege of several engines are targets of their own in the Makefile.
-collect_ignore = ["binder", "browser", "faults", "programs", "siege"]
+# share, and the tests of faults count all their child processes. Those of programs, of releases, of
+# a simulated Binder and the siege of several engines are targets of their own in the Makefile.
+collect_ignore = ["binder", "browser", "faults", "programs", "release", "siege"]
 
 
 @pytest.fixture(scope="session")
