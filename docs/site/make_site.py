@@ -2,7 +2,8 @@
 
 The pages of the repository are read as they are. They are copied beside the generated pages of the
 reference; links to files outside of ``docs`` become plain text, and a page whose name is in
-``SECTIONS`` gets the pages that it links to below it in the navigation.
+``SECTIONS`` gets the pages that it links to below it in the navigation. Pages without such a link
+are added to the reference.
 """
 
 from __future__ import annotations
@@ -36,9 +37,15 @@ def stage(folder: Path) -> None:
     written = generated.pages()
     known = {page.name for page in sources} | set(written)
     listed = "\n".join(f"- [{title_of(text)}]({name})" for name, text in written.items())
-    for page in sources:
-        text = with_known_links(page.read_text().replace(MARK, listed), known)
-        (folder / page.name).write_text(text + contents_of(page.name, text))
+    texts = {
+        page.name: with_known_links(page.read_text().replace(MARK, listed), known)
+        for page in sources
+    }
+    contents = {name: linked_from(texts[name]) for name in SECTIONS}
+    found = {"index", *(page for pages in contents.values() for page in pages)}
+    contents["reference.md"] += sorted({Path(name).stem for name in known} - found)
+    for name, text in texts.items():
+        (folder / name).write_text(text + navigation(contents.get(name, [])))
     for name, text in written.items():
         (folder / name).write_text(text)
     shutil.copy(ROOT / "docs" / "site" / "conf.py", folder)
@@ -62,12 +69,16 @@ def title_of(page: str) -> str:
     return page.partition("\n")[0].removeprefix("# ")
 
 
-def contents_of(name: str, text: str) -> str:
-    """The navigation below a page of ``SECTIONS``: its links to other pages, in their order."""
-    if name not in SECTIONS:
+def linked_from(text: str) -> list[str]:
+    """The names of the pages to which a page links, in their order."""
+    return list(dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", text)))
+
+
+def navigation(pages: list[str]) -> str:
+    """The part of a page that puts others below it in the navigation."""
+    if not pages:
         return ""
-    targets = dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", text))
-    return "\n".join(["", "```{toctree}", ":hidden:", "", *targets, "```", ""])
+    return "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
 def main(folder: Path) -> int:
