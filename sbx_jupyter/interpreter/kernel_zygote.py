@@ -39,15 +39,36 @@ _NEEDED: Final = (
 )
 
 
+PRELOAD_VARIABLE: Final = "SBX_PRELOAD"
+"""The variable of a sandbox or its template that names more modules, with commas between them."""
+_BACKEND: Final = "MPLBACKEND"
+
+
 def preload() -> None:
     """Import what every kernel needs, before there is a second thread."""
     _leave_out_debugger()
     for name in _NEEDED:
         importlib.import_module(name)
+    _import_named(os.environ.get(PRELOAD_VARIABLE, "").replace(",", " ").split())
 
     # What lives now lives for ever: keep its pages shared among the kernels.
     gc.collect()
     gc.freeze()
+
+
+def _import_named(names: list[str]) -> None:
+    """Import modules that the sandbox names; one that fails here fails in the kernel again."""
+    if not names or _BACKEND in os.environ:
+        backend = contextlib.nullcontext()
+    else:
+        # Read when matplotlib is imported. Kernels for Python set it; other programs do without.
+        os.environ[_BACKEND] = "module://matplotlib_inline.backend_inline"
+        backend = contextlib.ExitStack()
+        backend.callback(os.environ.pop, _BACKEND)
+    with backend:
+        for name in names:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
 
 
 def _leave_out_debugger() -> None:
@@ -146,6 +167,8 @@ def _run_kernel(kind: str, connection_file: str) -> None:
         options["kernel_class"] = program_kernels.KERNELS[kind]
     app = IPKernelApp.instance(**options)
     app.initialize([])  # pyright: ignore[reportUnknownMemberType] - untyped there
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()  # the same in each fork otherwise
     if kind == "python":
         shell: Any = app.shell
         display.install(shell.display_formatter)

@@ -51,7 +51,10 @@ class _Loader(importlib.abc.Loader):
 
 
 def install(display: Callable[[Any], object]) -> None:
-    """Watch for the import of Pillow."""
+    """Watch for the import of Pillow, if it was not imported before the kernel was forked."""
+    if (imported := sys.modules.get(_MODULE)) is not None:
+        show_when_saved(imported, display)
+        return
     sys.meta_path.insert(0, PictureFinder(display))
 
 
