@@ -84,7 +84,7 @@ def describe_machine(loads: list[float]) -> dict[str, str]:
     return {
         "Date": time.strftime("%Y-%m-%d", time.gmtime()),
         "Processor": f"{_processor()}, {os.cpu_count()} cores",
-        "Kernel": platform.release(),
+        "Kernel": platform.release().partition("-")[0],
         "Python": platform.python_version(),
         "Load average while measuring": f"{min(loads):.1f} to {max(loads):.1f}",
         "Peers that this machine does not have": ", ".join(rows.not_installed()) or "none",
