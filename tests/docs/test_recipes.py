@@ -49,6 +49,8 @@ def test_systemd_understands_a_unit(unit: Path, tmp_path: Path) -> None:
         check=False,
     )
 
+    if "Failed to initialize manager" in ran.stderr:
+        pytest.skip(f"systemd-analyze does not work here: {ran.stderr}")
     assert copy.name not in ran.stdout + ran.stderr
     assert ran.returncode == 0, ran.stderr
 
