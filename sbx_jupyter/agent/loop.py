@@ -11,6 +11,7 @@ from sbx_jupyter.agent import sockets, wire, workers
 from sbx_jupyter.agent.files import paths
 from sbx_jupyter.agent.files.files import Files
 from sbx_jupyter.agent.files.watches import Watches
+from sbx_jupyter.agent.kept_sockets import KeptSockets
 from sbx_jupyter.agent.outbox import Outbox
 from sbx_jupyter.agent.processes.sandbox_processes import SandboxProcesses
 from sbx_jupyter.agent.processes.spawn import Spawner, encode_environment
@@ -53,6 +54,7 @@ class Agent:
         self._sandbox_id = setup.get("sandbox_id", "")
         root = setup.get("root", "")
         self._supervision = Supervision.from_setup(setup)
+        self._has_loopback = bool(setup.get("loopback"))
         self._users = Users(virtual=setup.get("users") == "virtual", root=root)
         self._budget = TimeBudget()
         self._files = Files(self._users, root, budget=self._budget)
@@ -93,11 +95,16 @@ class Agent:
             protocol.WATCH_ADD: watches.add,
             protocol.UNWATCH: watches.remove,
             protocol.DISARM: watches.disarm,
-            protocol.SOCKETS: sockets.open_sockets,
-            protocol.LISTEN: sockets.listen,
+            **self._socket_operations(),
             protocol.USAGE: self._processes.usage,
             protocol.FREEZE: self._processes.freeze,
         }
+
+    def _socket_operations(self) -> dict[str, Operation]:
+        if self._supervision is None or not self._has_loopback:
+            return {protocol.SOCKETS: sockets.open_sockets, protocol.LISTEN: sockets.listen}
+        kept = KeptSockets(self._supervision.door)
+        return {protocol.CONNECT: kept.connect, protocol.LISTEN_OUTSIDE: kept.listen}
 
     def serve(self) -> NoReturn:
         """Answer until the sandbox is killed."""
@@ -304,6 +311,7 @@ class Agent:
             "version": VERSION,
             "processes": processes,
             "watches": self._watches.end_all(),
+            "loopback": self._has_loopback,
         }, ()
 
     def _configure(self, body: Body) -> Answer:

@@ -110,7 +110,7 @@ def _served_by(data_dir: Path) -> str | None:
 
 def _describe_network(report: dict[str, Any]) -> str:
     if report["tier"] == "landlock":
-        return "none"
+        return "proxy" if report["loopback"] else "none"
     if report["full_network"]:
         return "proxy, or full with --network=full"
     missing = report["full_network_missing"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.control import EgressControl, proxy_envs
 from sbx_jupyter.engine.live.warming import InterpreterWarmer
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.privileged.remote_trees import AnyTrees
 
 
+_NONE: Final = "none"
+_HOST: Final = "host"
+
+
 @dataclass(frozen=True, slots=True)
 class Attachments:
     """The volumes, secrets, egress proxies and warm interpreters of one engine."""
@@ -33,13 +37,13 @@ class Attachments:
 
     @classmethod
     async def open(
-        cls, context: Context, stored: AnyTrees, *, real_ids: bool, tier: str
+        cls, context: Context, stored: AnyTrees, *, real_ids: bool, network: str
     ) -> Attachments:
         """Make all four and register their hooks with a starting engine.
 
-        Only the namespaces tier gives sandboxes a network of their own, which a proxy can filter.
-        In the other tiers they use the machine's network or none, and their log gets an entry that
-        says which.
+        A proxy can filter only the network of a sandbox that has one of its own. Otherwise it
+        uses the machine's network or none (``network_of``), and its log gets an entry that says
+        which.
         """
         store, folder = context.store, context.data_dir.path
         size = context.config.volume_size_mb << 20
@@ -60,7 +64,7 @@ class Attachments:
             await egress.started(row, sandbox, proxy_only=is_build)
 
         async def say_without(row: SandboxRow, sandbox: Sandbox) -> None:
-            level, message = _without_network(tier, row)
+            level, message = _without_network(network, row)
             await context.commit(Batch().log(logs.entry(row.sandbox_id, level, message)))
 
         egress = EgressControl(
@@ -75,7 +79,7 @@ class Attachments:
         hooks = context.hooks
         hooks.mounts = volumes.mounts
         hooks.volume_directories = volumes.directories
-        if tier == Tier.NAMESPACES:
+        if network not in (_NONE, _HOST):
             hooks.envs = proxy_envs
             hooks.started.append(begin)
             hooks.network_changed.append(egress.changed)
@@ -97,16 +101,21 @@ class Attachments:
         await self.volumes.aclose()
 
 
-def network_of(tier: str, configured: str) -> str:
-    """The network of sandboxes: ``proxy``, ``full``, ``none``, or ``host`` for the machine's."""
+def network_of(tier: str, configured: str, *, loopback: bool) -> str:
+    """The network of sandboxes: ``proxy``, ``full``, ``none``, or ``host`` for the machine's.
+
+    ``loopback`` says whether the keepers of the Landlock tier give one, which has a proxy.
+    """
     if tier == Tier.NAMESPACES:
         return configured
-    return "none" if tier == Tier.LANDLOCK else "host"
+    if tier == Tier.LANDLOCK:
+        return "proxy" if loopback else _NONE
+    return _HOST
 
 
-def _without_network(tier: str, row: SandboxRow) -> tuple[logs.Level, str]:
+def _without_network(network: str, row: SandboxRow) -> tuple[logs.Level, str]:
     """The level and text of the log entry for a sandbox without a network of its own."""
-    if network_of(tier, "") == "none":
+    if network == _NONE:
         return "info", "The sandbox has no network: Landlock gives it no sockets"
     if row.network is None and row.allow_internet_access is not False:
         return "warn", "The sandbox has the network of the machine"

@@ -158,7 +158,7 @@ class Engine:
             fence = remote
             self.report, self.tier = await remote.open()
         self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
-        self.network = network_of(self.tier, self.config.network)
+        self.network = network_of(self.tier, self.config.network, loopback=self.report.loopback)
         kept = Kept(data_dir, store, manifests, quarantine)
         components = assemble(self.config, self.hooks, self.meters, kept, fence)
         await self._open(components)
@@ -195,7 +195,7 @@ class Engine:
         context, fence = components.context, components.fence
         self._exit.push_async_callback(context.remains.aclose)
         components.attachments = await Attachments.open(
-            context, fence.stored, real_ids=self.report.users != "virtual", tier=self.tier
+            context, fence.stored, real_ids=self.report.users != "virtual", network=self.network
         )
         self._exit.push_async_callback(components.attachments.aclose)
         batch = Batch()

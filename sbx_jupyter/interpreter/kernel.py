@@ -24,6 +24,8 @@ QUEUE_SIZE: Final = 64
 """Messages kept for a client that reads slowly; beyond it, reading from the kernel waits."""
 _FIRST_PROBE: Final = 0.02
 _SOCKET_POLL: Final = 0.004
+_LONGEST_FOLDER: Final = 96
+"""Bytes; in a longer one, sockets have no room for their names."""
 
 Message = dict[str, Any]
 
@@ -50,7 +52,10 @@ class Kernel:
         """Start a kernel and wait until it answers. Raises ``KernelStartError``."""
         folder = Path(tempfile.mkdtemp(prefix="kernel-"))
         file = str(folder / "connection.json")
-        write_connection_file(fname=file, transport="ipc", ip=str(folder / "k"))
+        if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
+            write_connection_file(fname=file, transport="ipc", ip=str(folder / "k"))
+        else:
+            write_connection_file(fname=file, transport="tcp", ip="127.0.0.1")
         client = AsyncKernelClient()
         client.load_connection_file(file)
         kernel = cls(folder, client)
@@ -123,6 +128,8 @@ class Kernel:
 
     async def _bound(self) -> None:
         """Wait for the kernel's sockets: connecting too early costs ZeroMQ's retry, 0.1 s."""
+        if self._client.transport != "ipc":
+            return
         ports = (self._client.shell_port, self._client.iopub_port, self._client.control_port)
         missing = [Path(f"{self._client.ip}-{port}") for port in ports]
         while missing := [path for path in missing if not path.exists()]:

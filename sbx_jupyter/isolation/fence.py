@@ -294,6 +294,7 @@ class Fence:
             "processors": self._processors(limits.cpu_count),
             "without": sorted(self._without),
             "confine": self._tier == Tier.LANDLOCK,
+            "loopback": self._tier == Tier.LANDLOCK and self._report.loopback,
             "tap": self._tap,
             "real_users": self._report.users != users.VIRTUAL,
             "machine_root": self._has_machine_root(),

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from sbx_jupyter.isolation.kernel import (
     tap,
     users,
 )
+from sbx_jupyter.isolation.loopback import calls
 from sbx_jupyter.isolation.zygote import host_mounts, namespaces
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def main(data_dir: str, trees: str, host_ids: str) -> None:
             _probe_root(found, work, trees.split(":"), IdRange.parse(host_ids))
         else:
             _try(found, "supervision", _supervise)
+            _try(found, "loopback", _take_socket)
             _probe_user(found, work)
         # The work directory of an overlay is closed even to its owner.
         subprocess.run(["chmod", "-R", "u+rwX", work], check=False, stderr=subprocess.DEVNULL)
@@ -112,6 +115,23 @@ def _probe_user(found: Found, work: str) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     users.write_maps(os.getpid(), f"{uid} {uid} 1", f"{gid} {gid} 1")
     _in_sandbox(found, work, f"0 {uid} 1", f"0 {gid} 1")
+
+
+def _take_socket() -> None:
+    """Copy a socket of a child, by the number of a thread, as a keeper does."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pid = os.fork()
+        if pid == 0:
+            theirs.recv(1)
+            os._exit(0)
+        try:
+            pidfd = syscalls.call("pidfd_open", pid, calls.PIDFD_THREAD)
+            os.close(syscalls.call("pidfd_getfd", pidfd, theirs.fileno(), 0))
+            os.close(pidfd)
+        finally:
+            ours.send(b"1")
+            os.waitpid(pid, 0)
 
 
 def _supervise() -> None:

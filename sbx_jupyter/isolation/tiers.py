@@ -89,6 +89,8 @@ class IsolationReport:
     The kernel counts many things for each id of the host.
     """
     landlock_abi: int = 0
+    loopback: bool = False
+    """Whether sandboxes of the Landlock tier get a loopback interface of their own."""
     full_network: bool = False
     """Whether sandboxes can have the whole network, with ``--network=full``."""
     full_network_missing: list[Missing] = field(default_factory=list[Missing])
@@ -138,6 +140,7 @@ def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport
         id_base=0 if own_ids else found.get("id_base") or 0,
         ids=OWN if own_ids else SHARED,
         landlock_abi=found["landlock_abi"],
+        loopback=found.get("loopback") is True,
         full_network=not missing_network,
         full_network_missing=missing_network,
         provided=provided,
@@ -241,6 +244,8 @@ def _tier(found: dict[str, Any], missing: list[Missing]) -> str:
         for name in failed or ["user_namespace"]
     ]
     missing.append(_why_no_landlock(found["landlock_abi"], found["uid"]))
+    if found.get("loopback", True) is not True:
+        missing.append(_why_no_loopback(found["loopback"]))
     return Tier.LANDLOCK if _landlock_works(found["landlock_abi"], found["uid"]) else Tier.NONE
 
 
@@ -258,9 +263,16 @@ def _why_no_landlock(abi: int, uid: int) -> Missing:
             "use Linux 6.12 or later with 'landlock' in its lsm= parameter",
         )
     return Missing(
-        "with Landlock alone a sandbox has no network, no ports and no absolute /home/user, and "
-        "can find out which files of this user exist",
+        "with Landlock alone a sandbox has no UDP, no template builds and no absolute /home/user, "
+        "and can find out which files of this user exist",
         "allow user namespaces as said above",
+    )
+
+
+def _why_no_loopback(error: str) -> Missing:
+    return Missing(
+        f"with Landlock a sandbox has no network and no ports here, and so no kernels ({error})",
+        "allow pidfd_getfd in the container's seccomp profile",
     )
 
 

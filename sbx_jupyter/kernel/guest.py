@@ -102,7 +102,7 @@ class Guest:
             else:
                 # The kernel sends a request for input to the one that sent the code.
                 channel.identity = b"guest"
-            channel.connect(f"ipc://{connection['ip']}-{connection[f'{name}_port']}")
+            channel.connect(_address(connection, connection[f"{name}_port"]))
             self._sockets.append(channel)
         self.caller: Any = None
         self._joined = asyncio.Event()
@@ -145,6 +145,11 @@ class Guest:
                 return
             except WebSocketClosedError:
                 self.leave(caller)
+
+
+def _address(connection: dict[str, Any], port: int) -> str:
+    colon = ":" if connection["transport"] == "tcp" else "-"
+    return f"{connection['transport']}://{connection['ip']}{colon}{port}"
 
 
 async def serve(request: dict[str, Any], kernel: int) -> int:

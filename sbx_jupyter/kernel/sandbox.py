@@ -29,6 +29,8 @@ _WITHOUT_PORTS: Final = "landlock"
 _SIGKILL: Final = 9
 """Of the sandbox's Linux; where the server runs, there may be no such signal."""
 _KILLED: Final = 128 + _SIGKILL
+_LONGEST_FOLDER: Final = 96
+"""Bytes; in a longer one, sockets have no room for their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,10 @@ class KernelSandbox:
         In ``argv``, ``{connection_file}`` stands for the file inside. Raises ``SbxError``.
         """
         key, token, name = (secrets.token_hex(24) for _ in range(3))
-        folder = f"/tmp/.sbx-kernel-{name[:16]}"
+        folder = f"{self.zygote.folder}/.sbx-kernel-{name[:16]}"
         inside = connection | {"ip": f"{folder}/k", "transport": "ipc", "key": key}
+        if len(folder) > _LONGEST_FOLDER:
+            inside |= {"ip": "127.0.0.1", "transport": "tcp"}
         program, *arguments = argv
         request = {
             "folder": folder,
@@ -211,7 +215,7 @@ async def check_isolation(platform: PlatformClient) -> None:
     """Raise ``UnavailableError`` where kernels cannot run, before anything is created."""
     described: dict[str, Any] = await platform.engine_info() or {}
     isolation: dict[str, Any] = described.get("isolation", described)
-    if isolation.get("tier") == _WITHOUT_PORTS:
+    if isolation.get("tier") == _WITHOUT_PORTS and not isolation.get("loopback"):
         raise UnavailableError(
             "sandboxes on this machine have no ports (tier 'landlock'), which kernels need; "
             "'jupyter sbx doctor' says what the machine lacks"

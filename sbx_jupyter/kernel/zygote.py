@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import posixpath
 import secrets
 import shlex
 import sys
@@ -45,7 +46,9 @@ class _Said(msgspec.Struct):
 class KernelZygote:
     """A process in a sandbox that forks kernels; use it on one event loop."""
 
-    def __init__(self, sandbox: AsyncSandbox, handle: CommandHandle) -> None:
+    def __init__(self, sandbox: AsyncSandbox, handle: CommandHandle, folder: str) -> None:
+        """``folder`` is where its program is kept inside, as programs name it."""
+        self.folder = folder
         self.is_lost = False
         """Whether the process or its sandbox has ended."""
         self._sandbox = sandbox
@@ -62,10 +65,10 @@ class KernelZygote:
         """Start it with modules to import; does not wait for that. Raises ``SbxError``."""
         path = f"/tmp/.sbx-guest-{secrets.token_hex(8)}.py"
         source = files("sbx_jupyter.kernel").joinpath("guest.py").read_text(encoding="utf-8")
-        await sandbox.files.write(path, source)
-        command = _command(path, modules)
+        written = await sandbox.files.write(path, source)
+        command = _command(written.path, modules)
         handle = await sandbox.commands.start(command, stdin=True, timeout=0)
-        return cls(sandbox, handle)
+        return cls(sandbox, handle, posixpath.dirname(written.path))
 
     async def ready(self) -> None:
         """Wait until the imports are done. Raises ``UnavailableError``."""

@@ -33,7 +33,7 @@ EVENT_FATAL: Final = "fatal"
 HELLO: Final = "hello"
 """-> ``{"version": 1, "processes": [{"pid", "tag", "cmd", "args", "envs", "cwd", "stdin": bool,
 "pty": [cols, rows] | null, "deadline": s | null, "status": n | null}], "watches":
-[...]}``. First request on each channel; a new channel supersedes the one before,
+[...], "loopback": bool}``. First request on each channel; a new channel supersedes the one before,
 whose watches are listed and end here."""
 
 CONFIGURE: Final = "configure"
@@ -113,6 +113,16 @@ network namespace, close-on-exec and non-blocking."""
 
 LISTEN: Final = "listen"
 """``{"host", "port"}`` -> ``{"port"}`` and one listening TCP socket of the sandbox's namespace."""
+
+CONNECT: Final = "connect"
+"""``{"port"}`` -> ``{}``, a connection to a port inside and a pipe: the keeper writes ``1`` to it,
+or the number of an error with a minus sign, or closes it. Only where ``hello`` says ``loopback``;
+there is no ``sockets`` then."""
+
+LISTEN_OUTSIDE: Final = "listen_outside"
+"""``{"port"}`` -> ``{}``, a SEQPACKET socket that brings the connections to a port as descriptors,
+and a pipe as for ``connect``. Only where ``hello`` says ``loopback``; there is no ``listen``
+then."""
 
 USAGE: Final = "usage"
 """-> ``{"cpu_ns", "memory_bytes", "processes", "disk_used", "disk_total"}`` summed over the

@@ -9,6 +9,7 @@ from typing import Final
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.kernel import bpf, seccomp
 from sbx_jupyter.isolation.kernel.allowed_calls import ALLOWED_GROUPS, FORBIDDEN_GROUPS
+from sbx_jupyter.isolation.loopback.rules import BROKERED
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "system-calls.md"
 
@@ -43,24 +44,35 @@ EXAMINED: Final = {
 """The calls whose arguments the first filter examines, in every tier."""
 
 IN_LANDLOCK: Final = {
-    "socket": "`EAFNOSUPPORT`",
+    "socket": "Unix, IPv4 and IPv6 streams, which the keeper makes; `EPROTONOSUPPORT` for "
+    "other kinds, `EOPNOTSUPP` for netlink, `EAFNOSUPPORT` otherwise",
     "socketpair": "Unix streams and sequenced packets; `EAFNOSUPPORT`, `ESOCKTNOSUPPORT` otherwise",
     "sendto": "`EPERM` with an address",
-    "connect": "`EPERM`",
-    "bind": "`EPERM`",
 }
 """What the first filter adds in the Landlock tier, which has no network namespace."""
 
 SECOND: Final = {
-    "ioctl": "`ENOTTY` for changes of flags, attributes and subvolumes of file systems",
+    "ioctl": "`ENOTTY` for changes of flags, attributes and subvolumes of file systems, and "
+    "for what sockets tell of the machine's network",
     "fcntl": "`EPERM` for leases",
     **dict.fromkeys(
-        ("prlimit64", "sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority",
-         "ioprio_set", "sched_setaffinity"),
+        ("prlimit64", "sched_setattr", "sched_setparam", "setpriority", "ioprio_set",
+         "sched_setaffinity"),
         "`EPERM` for any process but the caller",
     ),
+    "sched_setscheduler": "no effect with `SCHED_OTHER`, else `EPERM`, for any but the caller",
+    "setsockopt": "the keeper sets `IPV6_V6ONLY`; no effect for other options of IP and TCP and "
+    "for `SO_REUSEPORT`; `EPERM` for `SO_MAX_PACING_RATE` and `SO_PASSPIDFD`",
+    "getsockopt": "the keeper answers for IP, TCP, domain, protocol, listening and errors; "
+    "`EPERM` for `SO_MAX_PACING_RATE` and `SO_PEERPIDFD`",
 }  # fmt: skip
 """The calls whose arguments the second filter of the Landlock tier examines."""
+
+
+NO_LOOPBACK: Final = (
+    "Where the keeper may not use `pidfd_getfd`, `socket` fails with `EAFNOSUPPORT`, `bind` and "
+    "`connect` with `EPERM`, and the other calls about sockets go to the kernel."
+)
 
 
 def page() -> str:
@@ -122,13 +134,16 @@ def _one_id() -> list[str]:
 
 
 def _landlock() -> list[str]:
-    changed = _changed({"virtual_users": True}, {"virtual_users": True, "deny_sockets": True})
-    second = shared_ids.rules()
+    more = {"virtual_users": True, "deny_sockets": True, "loopback": True}
+    changed = _changed({"virtual_users": True}, more)
+    second = shared_ids.rules(loopback=True)
     answers: dict[bpf.Rule, list[str]] = {}
     for name, rule in second.items():
         if len(rule) == 1:
             answers.setdefault(rule, []).append(name)
     asked = answers.pop(bpf.answer(bpf.NOTIFY))
+    of_sockets = [name for name in asked if name in BROKERED]
+    of_files = [name for name in asked if name not in BROKERED]
     refused, unsupported = answers.values()
     return [
         _table(IN_LANDLOCK, set(changed)),
@@ -136,7 +151,9 @@ def _landlock() -> list[str]:
         _table(SECOND, {name for name, rule in second.items() if len(rule) > 1}),
         _wrapped("Refused with `EPERM`: ", refused),
         _wrapped("Fail with `ENOTSUP`: ", unsupported),
-        _wrapped("Done by the keeper, for files of the sandbox only: ", asked),
+        _wrapped("Done by the keeper, for files of the sandbox only: ", of_files),
+        _wrapped("Done by the keeper, for sockets of the sandbox only: ", of_sockets),
+        textwrap.fill(NO_LOOPBACK, 100),
     ]
 
 

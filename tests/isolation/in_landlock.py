@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -36,9 +37,20 @@ COMMANDS = {
     "terminals": "cat /dev/pts/0 < /dev/null 2>&1; ls /dev/pts 2>&1",
     "tcp": "python -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2)\" 2>&1",
     "udp": 'python -c "import socket; socket.socket(2, 2)" 2>&1',
-    "unix": 'python -c "import socket; socket.socket(1, 1)" 2>&1',
+    "unix": "python -c \"import socket; socket.socket(1, 1).connect('{listener}')\" 2>&1",
+    "serve": "cd; python - <<'E'\n{served}\nE",
     "userns": "unshare -U true 2>&1",
 }
+
+
+SERVED = """
+import threading, urllib.request
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+server = ThreadingHTTPServer(('127.0.0.1', {port}), SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen('http://localhost:{port}/').status)
+"""
+"""On the port of a server of the machine: neither hears of the other."""
 
 
 async def main(data: Path) -> None:
@@ -51,18 +63,22 @@ async def main(data: Path) -> None:
     secret = data / "secret"
     secret.write_text("of the engine")
     server = socket.create_server(("127.0.0.1", 0))
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(data / "listener"))
+    listener.listen()
     seen: dict[str, object] = {}
     async with sandbox(fence, data, "other"), sandbox(fence, data, "main") as inside:
         cage = inside.cage
         names = {
             "data": data, "secret": secret, "engine": os.getpid(), "keeper": cage.pid,
-            "port": server.getsockname()[1],
+            "listener": data / "listener", "served": SERVED, "port": server.getsockname()[1],
         }  # fmt: skip
         for name, command in COMMANDS.items():
             for key, value in names.items():
                 command = command.replace(f"{{{key}}}", str(value))
             ran = await inside.run(command)
             seen[name] = ran.out.strip() or f"({ran.status}) {ran.err.strip()}"
+        seen["heard"] = select.select([server, listener], [], [], 0)[0] != []
         seen["calls"] = json.loads((await inside.run(made_and_refused())).out)
         reply = await inside.ask("list_dir", path="/home/user", user="user", depth=1)
         seen["listed"] = sorted(entry["name"] for entry in reply.body["entries"])

@@ -100,8 +100,12 @@ def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
         assert "Permission denied" in seen[name], name
     for name in ("kill_engine", "kill_keeper", "userns"):
         assert "not permitted" in seen[name], name
-    for name in ("tcp", "udp", "unix"):
-        assert "Address family not supported" in seen[name], name
+    # The loopback interface of the machine has a listener there, that of the sandbox has none.
+    assert "Connection refused" in seen["tcp"]
+    assert "Protocol not supported" in seen["udp"]
+    assert "Permission denied" in seen["unix"]
+    assert seen["serve"] == "200"
+    assert seen["heard"] is False
     assert "f" in seen["listed"]
     assert seen["pty"] == "terminal"
     assert seen["processes"] >= 3

@@ -15,6 +15,7 @@ from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.kernel import bpf, call_numbers, seccomp
 from sbx_jupyter.isolation.kernel.allowed_calls import ALLOWED, FORBIDDEN
 from sbx_jupyter.isolation.kernel.call_numbers import AARCH64, NUMBERS, X86_64
+from sbx_jupyter.isolation.loopback.rules import BROKERED
 
 from .filter_machine import verdict
 from .numbered_calls import made_and_refused
@@ -27,6 +28,7 @@ TIERS: Final[dict[str, dict[str, bool]]] = {
     "own ids": {},
     "one id": {"virtual_users": True},
     "landlock": {"virtual_users": True, "deny_sockets": True},
+    "loopback": {"virtual_users": True, "deny_sockets": True, "loopback": True},
 }
 PARTS: Final = [
     {**flags, "hold_processors": held}
@@ -134,6 +136,38 @@ def test_the_landlock_tier_has_connected_pairs_only(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+def test_only_streams_reach_the_keeper(machine: str) -> None:
+    flags = TIERS["loopback"]
+    streams = [n for n in range(64) if asked(machine, "socket", n, 1, **flags) == bpf.ALLOWED]
+    assert streams == [1, 2, 10]
+    assert asked(machine, "socket", 16, 3, **flags) == bpf.ERRNO | errno.EOPNOTSUPP
+    assert {asked(machine, "socket", 2, n, **flags) for n in range(16) if n != 1} == {
+        bpf.ERRNO | errno.EPROTONOSUPPORT
+    }
+    assert asked(machine, "socketpair", 1, 2, **flags) == bpf.ERRNO | errno.ESOCKTNOSUPPORT
+    assert asked(machine, "sendto", 3, 0, 1, 0, 1 << 40, **flags) == EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_second_filter_hands_sockets_to_the_keeper(machine: str) -> None:
+    program = shared_ids.build(loopback=True, machine=machine)
+
+    def answer(name: str, *arguments: int) -> int:
+        return verdict(program, NUMBERS[machine][name], *arguments, machine=machine)
+
+    options = {(1, 47): EPERM, (1, 76): EPERM, (1, 15): bpf.ERRNO, (41, 26): bpf.NOTIFY}
+    options |= {(1, 9): bpf.ALLOWED, (6, 1): bpf.ERRNO, (0, 1): bpf.ERRNO, (41, 1): bpf.ERRNO}
+    assert {option: answer("setsockopt", 3, *option) for option in options} == options
+    options = {(1, 47): EPERM, (1, 77): EPERM, (1, 3): bpf.ALLOWED, (6, 1): bpf.NOTIFY}
+    options |= dict.fromkeys([(1, 4), (1, 30), (1, 38), (1, 39)], bpf.NOTIFY)
+    assert {option: answer("getsockopt", 3, *option) for option in options} == options
+    for name in set(BROKERED) - {"setsockopt", "getsockopt"}:
+        assert answer(name) == bpf.NOTIFY
+    assert answer("ioctl", 3, 0x8912) == bpf.ERRNO | errno.ENOTTY
+    assert answer("ioctl", 3, 0x8905) == bpf.ALLOWED
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_arguments_are_examined(machine: str) -> None:
     for request in (0x5412, 0x541C, 0x5000940E, 0x50009418):
         assert asked(machine, "ioctl", 0, request) == EPERM
@@ -154,8 +188,10 @@ def test_the_second_filter_examines_what_one_id_can_do_to_another_program(machin
 
     for name in set(shared_ids.SUPERVISED) & NUMBERS[machine].keys():
         assert answer(name) == bpf.NOTIFY
-    for name in ("prlimit64", "sched_setscheduler", "sched_setattr", "sched_setaffinity"):
+    for name in ("prlimit64", "sched_setparam", "sched_setattr", "sched_setaffinity"):
         assert [answer(name, who) for who in (0, 7)] == [bpf.ALLOWED, EPERM]
+    scheduled = [answer("sched_setscheduler", *asked) for asked in ((0, 5), (7, 0), (7, 5))]
+    assert scheduled == [bpf.ALLOWED, bpf.ERRNO, EPERM]
     assert [answer("setpriority", *who) for who in ((0, 0), (0, 7), (2, 0))] == [
         bpf.ALLOWED, EPERM, EPERM,
     ]  # fmt: skip

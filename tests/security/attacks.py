@@ -21,8 +21,9 @@ GONE_OR_ABSENT = rf"{GONE}|Function not implemented"
 CLOSED = (
     r"ConnectionRefusedError|Network is unreachable|Address family not supported"
     r"|Cannot assign requested address|No route to host|PermissionError|FileNotFoundError"
+    r"|Protocol not supported"
 )
-NO_SOCKET = r"Address family not supported"
+NO_SOCKET = r"Address family not supported|Protocol not supported|Operation not supported"
 NOT_DIALLED = r"40[0-9]|50[0-9]|closed|socks [1-9]|Address family not supported"
 
 
@@ -325,7 +326,7 @@ NETWORK = [
         "send a datagram to the host",
         "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', "
         "C['udp_port']))\nheld('sent into its own loopback')",
-        "own loopback|Address family not supported",
+        "own loopback|" + NO_SOCKET,
     ),
     _network(
         "connect to an abstract socket of the host",

@@ -151,8 +151,49 @@ WALLS: Final = (
                 (LANDLOCK,),
             ),
             Tried(
+                "isolation/loopback/test_broker.py",
+                (
+                    "test_sockets_behave_as_on_a_loopback_interface",
+                    "test_senseless_arguments_end_nothing",
+                ),
+                (LANDLOCK,),
+            ),
+            Tried(
                 "isolation/test_system_calls.py",
-                ("test_the_landlock_tier_has_connected_pairs_only",),
+                (
+                    "test_the_landlock_tier_has_connected_pairs_only",
+                    "test_only_streams_reach_the_keeper",
+                    "test_the_second_filter_hands_sockets_to_the_keeper",
+                ),
+            ),
+        ),
+        (LANDLOCK,),
+    ),
+    Wall(
+        "sockets fill the keeper, or programs that are killed in a call leave them there",
+        (
+            Tried(
+                "isolation/loopback/test_broker.py",
+                (
+                    "test_the_keeper_holds_a_limited_number_of_sockets",
+                    "test_programs_killed_in_a_call_leave_nothing",
+                    "test_signals_break_no_program",
+                ),
+                (LANDLOCK,),
+            ),
+        ),
+        (LANDLOCK,),
+    ),
+    Wall(
+        "a sandbox without a network namespace reaches ports of others, or past its rules",
+        (
+            Tried(
+                "engine/test_landlock.py",
+                (
+                    "test_the_gateway_reaches_a_port_and_no_other_sandbox_does",
+                    "test_the_way_out_is_the_proxy_with_its_rules",
+                ),
+                (LANDLOCK,),
             ),
         ),
         (LANDLOCK,),

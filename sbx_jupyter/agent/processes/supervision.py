@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.agent import system
+from sbx_jupyter.agent.door import DONE, PROGRAM, request
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _DOOR: Final = 3
 """Where the child between fork and exec has the way to the keeper."""
-_ADMITTED: Final = b"1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,12 @@ class Supervision:
         Raises ``OSError``: EAGAIN when the sandbox has as many processes as it may.
         """
         answer, given = os.pipe2(os.O_CLOEXEC)
-        listener = system.install_filter(self.program)
+        # Made before the filter: it asks about the socket, and nobody could answer that yet.
         with socket.socket(fileno=_DOOR) as door:
-            socket.send_fds(door, [b"+"], [listener, given])
+            listener = system.install_filter(self.program)
+            socket.send_fds(door, [request(PROGRAM)], [listener, given])
         os.close(listener)
         os.close(given)
-        if os.read(answer, 1) != _ADMITTED:
+        if os.read(answer, 1) != DONE:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         os.close(answer)

@@ -42,6 +42,23 @@ def is_tcp_socket(fd: int) -> bool:
         return sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM
 
 
+def is_unix_stream(fd: int) -> bool:
+    """Whether it is a Unix socket of a stream."""
+    return _is_unix(fd, socket.SOCK_STREAM)
+
+
+def is_unix_packets(fd: int) -> bool:
+    """Whether it is a Unix socket of a stream of packets."""
+    return _is_unix(fd, socket.SOCK_SEQPACKET)
+
+
+def _is_unix(fd: int, kind: int) -> bool:
+    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(fd)) as sock:
+        return sock.family == socket.AF_UNIX and sock.type == kind
+
+
 def take(fds: list[int], *checks: Check) -> list[int]:
     """Take one descriptor per check, set to non-blocking; the caller owns them.
 

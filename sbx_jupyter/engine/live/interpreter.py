@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 USER: Final = "user"
 TAG: Final = "_interpreter"
-ARCHIVE_PATH: Final = "/run/sbx-interpreter.pyz"
-ENVS_PATH: Final = "/run/sbx-interpreter.json"
+FOLDER: Final = "/run"
+ARCHIVE_NAME: Final = "sbx-interpreter.pyz"
+_ENVS_NAME: Final = "sbx-interpreter.json"
 START_TIMEOUT: Final = 300.0
 """Seconds; a start takes one, but callers rather wait than fail on a machine that is busy."""
 _REVIVED_AFTER: Final = 2.0
@@ -61,6 +62,10 @@ class Interpreter:
         self._files = files
         self._processes = processes
         self._envs = envs
+        self.folder = FOLDER
+        """Where its program is kept inside: one that the sandbox may change."""
+        self.python: str | None = None
+        """The Python to start it with, where that is known."""
         self._starting = asyncio.Lock()
         self._listens_since: float | None = None
         self._tasks = BackgroundTasks()
@@ -81,9 +86,12 @@ class Interpreter:
                 if self._listens_since is None:  # an earlier engine started it
                     self._listens_since = asyncio.get_running_loop().time()
                 return
-            await self._write(ARCHIVE_PATH, await asyncio.to_thread(archive))
+            program, envs = f"{self.folder}/{ARCHIVE_NAME}", f"{self.folder}/{_ENVS_NAME}"
+            await self._write(program, await asyncio.to_thread(archive))
             await self._write_envs()
-            arguments = [ARCHIVE_PATH, "--port", str(INTERPRETER_PORT), "--envs", ENVS_PATH]
+            # Programs of the Landlock tier find files by their names outside.
+            shown = [await self._files.resolve(path, "root") for path in (program, envs)]
+            arguments = [shown[0], "--port", str(INTERPRETER_PORT), "--envs", shown[1]]
             request = StartRequest(
                 process=ProcessConfig(cmd=await self._python(), args=arguments),
                 tag=TAG,
@@ -118,9 +126,10 @@ class Interpreter:
             await self._write_envs()
 
     async def _write_envs(self) -> None:
-        part = f"{ENVS_PATH}.part"
+        path = f"{self.folder}/{_ENVS_NAME}"
+        part = f"{path}.part"
         await self._write(part, msgspec.json.encode(self._envs()))
-        await self._files.move(part, ENVS_PATH, "root")
+        await self._files.move(part, path, "root")
 
     async def _write(self, path: str, content: bytes) -> None:
         async with await self._files.open_write(path, "root") as file:
@@ -132,6 +141,8 @@ class Interpreter:
         In the former, what ``pip install`` adds is there for the code too. A template without
         either needs a Python with these packages.
         """
+        if self.python is not None:
+            return self.python
         if await self._exists(_PACKAGES):
             return _PYTHON
         return sys.executable if await self._exists(Path(sys.executable)) else "python3"
@@ -179,6 +190,6 @@ def archive() -> bytes:
 
 def _compiled(name: str, source: bytes) -> bytes:
     """A module as this Python loads it at once; another version takes the source beside it."""
-    code = compile(source, f"{ARCHIVE_PATH}/{name}", "exec", dont_inherit=True)
+    code = compile(source, f"{FOLDER}/{ARCHIVE_NAME}/{name}", "exec", dont_inherit=True)
     header = MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + source_hash(source)
     return header + marshal.dumps(code)

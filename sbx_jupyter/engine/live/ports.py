@@ -1,7 +1,9 @@
 """Connections from the engine to TCP ports inside one sandbox.
 
 A socket keeps the network namespace that it was made in. The agent makes unconnected sockets ahead
-of time and the engine connects them itself, so a connection needs no relay and no call.
+of time and the engine connects them itself, so a connection needs no relay and no call. Where the
+keeper is the loopback interface, each connection is one end of a pair whose other end it hands to
+who listens.
 """
 
 from __future__ import annotations
@@ -9,20 +11,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import socket
 import weakref
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.agent.door import DONE as _DONE
 from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.listeners import KeptListener, TcpListener, wait_readable
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.agent import AgentCaller
+    from sbx_jupyter.engine.live.listeners import Listener
 
 _POOL_SIZE: Final = 16
 _POOL_SIZE_V6: Final = 4
 _CONNECT_TIMEOUT: Final = 10.0
+_LONGEST_ANSWER: Final = 16
 _HOSTS: Final = {4: "127.0.0.1", 6: "::1"}
 
 
@@ -34,6 +41,8 @@ class Ports:
         self._pools: dict[int, list[socket.socket]] = {4: [], 6: []}
         self._locks = {4: asyncio.Lock(), 6: asyncio.Lock()}
         self._is_closed = False
+        self.are_kept = False
+        """Whether the keeper of the sandbox makes the connections."""
         self._connected: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def connect(self, port: int) -> socket.socket:
@@ -41,6 +50,8 @@ class Ports:
 
         Raises ``UnavailableError`` when nothing listens there.
         """
+        if self.are_kept:
+            return await self._connect_kept(port)
         for family in (4, 6):
             try:
                 return await self._connect(family, port)
@@ -53,15 +64,17 @@ class Ports:
                     raise
         raise UnavailableError("port is not open")
 
-    async def listen(self, port: int, host: str = "127.0.0.1") -> socket.socket:
-        """Listen in the network namespace of the sandbox; the socket does not block."""
+    async def listen(self, port: int, host: str = "127.0.0.1") -> Listener:
+        """Listen on the loopback interface of the sandbox."""
+        if self.are_kept:
+            return KeptListener(await self._ask_keeper(ops.LISTEN_OUTSIDE, port))
         reply = await self._agent.call(ops.LISTEN, host=host, port=port)
         (fd,) = descriptors.take(reply.fds, descriptors.is_tcp_socket)
         sock = _socket(fd)
         if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             sock.close()
             raise InternalError("the sandbox answered with a socket that does not listen")
-        return sock
+        return TcpListener(sock)
 
     async def take(self) -> socket.socket:
         """An unconnected TCP socket of the sandbox's network namespace; the caller owns it."""
@@ -92,6 +105,36 @@ class Ports:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connected.add(sock)
+        return sock
+
+    async def _connect_kept(self, port: int) -> socket.socket:
+        try:
+            sock = await self._ask_keeper(ops.CONNECT, port)
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                raise UnavailableError("port is not open") from error
+            raise UnavailableError(f"port {port} does not answer") from error
+        self._connected.add(sock)
+        return sock
+
+    async def _ask_keeper(self, op: str, port: int) -> socket.socket:
+        """Raises ``OSError`` when the keeper refuses."""
+        reply = await self._agent.call(op, port=port)
+        is_kind = descriptors.is_unix_stream if op == ops.CONNECT else descriptors.is_unix_packets
+        fd, answer = descriptors.take(reply.fds, is_kind, descriptors.is_pipe)
+        sock = _socket(fd)
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                await wait_readable(answer)
+            said = os.read(answer, _LONGEST_ANSWER)
+            if said != _DONE:
+                code = int(said[1:]) if said[1:].isdigit() else errno.ECONNABORTED
+                raise OSError(code, os.strerror(code))
+        except BaseException:
+            sock.close()
+            raise
+        finally:
+            os.close(answer)
         return sock
 
     async def _take(self, family: int) -> socket.socket:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from sbx_jupyter.engine.live.listeners import Listener
     from sbx_jupyter.engine.live.process import ProcessSettings
     from sbx_jupyter.isolation.channel import Reply
     from sbx_jupyter.isolation.fence import Cage, Limits
@@ -37,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 SOCKET_NAME: Final = "agent.sock"
 _AGENT_VERSION: Final = 2
+_PRIVATE_FOLDER: Final = "/var/tmp"
+"""A folder that belongs to the sandbox also where nothing is mounted."""
 _HELLO_TIMEOUT: Final = 15.0
 _CONNECT_TIMEOUT: Final = 5.0
 _CONNECT_RETRY: Final = 0.01
@@ -46,6 +50,7 @@ _MAX_STATUS: Final = 255
 class _Hello(msgspec.Struct, frozen=True):
     version: int
     processes: list[KnownProcess] = []
+    loopback: bool = False
 
 
 class Sandbox:
@@ -95,6 +100,10 @@ class Sandbox:
         self._channel = Channel(sock, on_event=self._on_event, on_close=self._on_close)
         try:
             hello = await self._greet()
+            if hello.loopback:  # the Landlock tier
+                self._ports.are_kept = True
+                self._interpreter.folder = _PRIVATE_FOLDER
+                self._interpreter.python = sys.executable
             await self.configure(envs=envs, default_user=default_user, default_cwd=default_cwd)
             await self.processes.adopt(hello.processes)
             await self._metrics.start()
@@ -140,8 +149,11 @@ class Sandbox:
             raise UnavailableError("port is not open")
         return await self._ports.connect(port)
 
-    async def listen_port(self, port: int) -> socket.socket:
-        """Listen on 127.0.0.1 inside the sandbox; port 0 takes any free port."""
+    async def listen_port(self, port: int) -> Listener:
+        """Listen on 127.0.0.1 inside the sandbox.
+
+        Port 0 takes any free port, where the sandbox has a network namespace.
+        """
         return await self._ports.listen(port)
 
     async def network_socket(self) -> socket.socket:

@@ -13,13 +13,14 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.confined import shared_ids
-from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory, refusal
+from sbx_jupyter.isolation.confined.contained_paths import refusal
 from sbx_jupyter.isolation.kernel import call_numbers, syscalls
 from sbx_jupyter.isolation.kernel.notifications import read_memory, read_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory
     from sbx_jupyter.isolation.kernel.notifications import Notification
 
 _NOFOLLOW: Final = 0x100
@@ -37,8 +38,9 @@ _HERE: Final = struct.unpack("=I", struct.pack("=i", syscalls.AT_FDCWD))[0]
 class Attributes:
     """Performs the supervised calls for one sandbox."""
 
-    def __init__(self, root: str) -> None:
-        self._tree = ContainedDirectory(root)
+    def __init__(self, tree: ContainedDirectory) -> None:
+        """``tree`` holds the files that may be changed."""
+        self._tree = tree
         perform: dict[str, Callable[[Notification], None]] = {
             "chmod": lambda asked: self._chmod(asked, _HERE, *asked.arguments[:2]),
             "fchmod": self._fchmod,

@@ -1,8 +1,9 @@
 """The keeper of a sandbox without a pid namespace: its parent process, outside of it.
 
 It reaps processes, ends all of them when the agent ends, and limits their number
-(``process_limit``). It also changes attributes of files for them (``attributes``), in answer to
-the system calls that their filter passes on. The work for one call is short and bounded, and the
+(``process_limit``). It also changes attributes of files for them (``attributes``) and is their
+loopback interface (``loopback.broker``), in answer to the system calls that their filter passes on.
+The work for one call is short and bounded, and the
 keeper does its other work between two calls, so a flood of calls slows down the sandbox only, on
 whose processors the keeper runs.
 """
@@ -16,33 +17,37 @@ import select
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from sbx_jupyter.agent import door
 from sbx_jupyter.isolation.confined import descendants, setup
 from sbx_jupyter.isolation.confined.attributes import Attributes
+from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory
 from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, ProcessLimit
 from sbx_jupyter.isolation.kernel import notifications
+from sbx_jupyter.isolation.loopback.broker import Broker
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from sbx_jupyter.isolation.zygote.order import Order
 
-_ADMITTED: Final = b"1"
-
 
 class Keeper:
     """Watches over one agent and its programs."""
 
-    def __init__(self, agent: int, door: int, root: str, processes: int) -> None:
-        """``door`` is where new programs hand in their listeners; ``root`` what they may change."""
+    def __init__(self, agent: int, way: int, root: str, processes: int) -> None:
+        """``way`` is where new programs hand in their listeners; ``root`` what they may change."""
         self._agent = agent
-        self._attributes = Attributes(root)
+        tree = ContainedDirectory(root)
+        self._attributes = Attributes(tree)
+        self._broker = Broker(tree)
         self._process_limit = ProcessLimit(processes)
         self._listeners: set[int] = set()
         self._poll = select.poll()
-        self._door = socket.socket(fileno=door)
+        self._door = socket.socket(fileno=way)
         self._poll.register(self._door, select.POLLIN)
+        self._poll.register(self._broker, select.POLLIN)
         self._signals, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll.register(self._signals, select.POLLIN)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -60,12 +65,15 @@ class Keeper:
                         return
                 elif fd == self._door.fileno():
                     self._open_door(events)
+                elif fd == self._broker.fileno():
+                    self._broker.run()
                 elif events & select.POLLIN:
                     self._answer(fd)
                 else:  # the last program of that filter ended
                     self._poll.unregister(fd)
                     self._listeners.remove(fd)
                     os.close(fd)
+            self._broker.look()
             if self._listeners and time.monotonic() >= next_look:
                 if not self._process_limit.cut():
                     self._door.close()  # the agent sees that and ends all within, at one blow
@@ -74,9 +82,11 @@ class Keeper:
 
     def _until(self, next_look: float) -> float | None:
         """Milliseconds to wait at most: without programs and without a limit, for ever."""
-        if not self._listeners or not self._process_limit.holds:
-            return None
-        return max(0.0, (next_look - time.monotonic()) * 1000)
+        left = self._broker.timeout()
+        if self._listeners and self._process_limit.holds:
+            until_look = max(0.0, next_look - time.monotonic())
+            left = until_look if left is None else min(left, until_look)
+        return None if left is None else left * 1000
 
     def _is_over(self) -> bool:
         with contextlib.suppress(BlockingIOError):
@@ -86,29 +96,59 @@ class Keeper:
         return self._agent in descendants.reap()
 
     def _open_door(self, events: int) -> None:
-        """Take the listener of a new program, if there may be one more."""
+        """Take what the agent, or a process that becomes a program, hands in with a request."""
         if not events & select.POLLIN:  # the agent is gone
             self._poll.unregister(self._door)
             return
         fds: list[int] = []
         try:
-            _, fds, _, _ = socket.recv_fds(self._door, 1, 2)
-            if len(fds) == 2 and self._process_limit.has_room():
-                notifications.prepare(fds[0])
-                os.write(fds[1], _ADMITTED)
-                listener = fds.pop(0)
-                self._listeners.add(listener)
-                self._poll.register(listener, select.POLLIN)
+            asked, fds, _, _ = socket.recv_fds(self._door, door.SIZE, 2)
+            if len(fds) == 2:
+                self._admit(*door.parse(asked), fds)
         except OSError:
             pass  # it ended, or there is no room for descriptors: it is told by the pipe's end
         finally:
             for fd in fds:
                 os.close(fd)
 
+    def _admit(self, kind: bytes, port: int, fds: list[int]) -> None:
+        """Do what is asked with the first descriptor, and answer on the second.
+
+        What is kept is taken out of ``fds``. Raises ``OSError``.
+        """
+        if kind == door.PROGRAM:
+            if not self._process_limit.has_room():
+                return
+            notifications.prepare(fds[0])
+            os.write(fds[1], door.DONE)
+            listener = fds.pop(0)
+            self._listeners.add(listener)
+            self._poll.register(listener, select.POLLIN)
+            return
+        given = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds.pop(0))
+        try:
+            if kind == door.CONNECT:
+                self._broker.dial(port, given)
+            else:
+                self._broker.serve_outside(port, given)
+        except OSError as error:
+            os.write(fds[0], door.refusal(error))
+            return
+        os.write(fds[0], door.DONE)
+
     def _answer(self, listener: int) -> None:
         asked = notifications.receive(listener)
-        if asked is not None:
+        if asked is None:
+            return
+        if self._broker.answers(asked.call):
+            self._broker.perform(asked)
+        else:
             asked.answer(self._attributes.perform(asked))
+
+    def close(self) -> None:
+        """Let calls that wait end, so that their programs can be stopped: they fail with ENOSYS."""
+        for listener in self._listeners:
+            os.close(listener)
 
 
 def prepare(order: Order, data: str) -> str:
@@ -127,9 +167,16 @@ def prepare(order: Order, data: str) -> str:
     return root
 
 
-def keep(order: Order, agent: int, door: int, root: str) -> NoReturn:
-    """Be the keeper of an agent; whatever happens, nothing below outlives this process."""
+def keep(order: Order, agent: int, way: int, root: str) -> NoReturn:
+    """Be the keeper of an agent, which asks on ``way``.
+
+    Whatever happens, nothing below outlives this process.
+    """
     try:
-        Keeper(agent, door, root, order.processes if order.limit_processes else 0).serve()
+        keeper = Keeper(agent, way, root, order.processes if order.limit_processes else 0)
+        try:
+            keeper.serve()
+        finally:
+            keeper.close()
     finally:
         descendants.end_all()

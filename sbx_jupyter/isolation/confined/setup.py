@@ -2,7 +2,8 @@
 
 Paths below ``/home``, ``/root``, ``/tmp`` and ``/var/tmp`` mean those of the sandbox's directory in
 the agent's interface; programs find them through HOME, TMPDIR and their working directory. There is
-no network: Landlock refuses TCP, the filter every other socket but a socketpair.
+no network: Landlock refuses TCP, the filter every other socket but a socketpair. With
+``order.loopback`` the keeper answers calls about sockets, as a loopback interface of the sandbox.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan, readable: int) -
         _limit(order)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
         if order.confine:
-            _confine(root, plan, readable, hold_processors=bool(order.processors))
+            _confine(root, plan, readable, order)
         os.close(readable)
         os.chdir(root)
         with contextlib.suppress(OSError):  # the sandbox may have removed it
@@ -104,7 +105,8 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan, readable: int) -
     return {
         "root": root,
         "terminals": [list(pair) for pair in terminals],
-        "filter": shared_ids.build(hold_processors=bool(order.processors))
+        "loopback": order.loopback,
+        "filter": shared_ids.build(hold_processors=bool(order.processors), loopback=order.loopback)
         if order.confine
         else b"",
     }
@@ -126,7 +128,7 @@ def _limit(order: Order) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (min(ceilings), min(ceilings)))
 
 
-def _confine(root: str, plan: StockPlan, readable: int, *, hold_processors: bool) -> None:
+def _confine(root: str, plan: StockPlan, readable: int, order: Order) -> None:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     landlock.enter(readable)
     trees = [tree.path for tree in plan.trees]
@@ -136,7 +138,12 @@ def _confine(root: str, plan: StockPlan, readable: int, *, hold_processors: bool
         readable=[*trees, "/etc", *linked],
     )
     seccomp.install(
-        seccomp.build(virtual_users=True, deny_sockets=True, hold_processors=hold_processors)
+        seccomp.build(
+            virtual_users=True,
+            deny_sockets=True,
+            hold_processors=bool(order.processors),
+            loopback=order.loopback,
+        )
     )
 
 

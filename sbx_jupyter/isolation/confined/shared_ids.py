@@ -13,6 +13,7 @@ import functools
 from typing import Final
 
 from sbx_jupyter.isolation.kernel import bpf, call_numbers, seccomp
+from sbx_jupyter.isolation.loopback.rules import rules as loopback_rules
 
 _OF_ALL_OF_ONE_ID: Final = (
     # What Landlock leaves open between processes of one id: memory by number, queues, watching.
@@ -34,6 +35,7 @@ SUPERVISED: Final = (
 
 _PRIORITY_OF_A_PROCESS: Final = 0
 _IO_PRIORITY_OF_A_PROCESS: Final = 1
+_USUAL_POLICY: Final = 0
 _SELF: Final = (0,)
 _OF_ITSELF: Final = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr")
 
@@ -44,6 +46,8 @@ _FAMILY: Final = 0xFF00
 _OF_FILE_SYSTEMS: Final = (0x6600, 0x7600, 0x5800, 0x9400, 0xF500, 0x7200)
 """The families f, v and X of all file systems, and those of btrfs, F2FS and FAT: flags, project
 ids, seals, subvolumes. They ask for the owner of a file, not for a descriptor that may write."""
+_OF_NETWORKS: Final = (0x8900,)
+"""On any socket, they tell the interfaces and addresses of the machine."""
 _HARMLESS: Final = (
     0x80086601,  # FS_IOC_GETFLAGS
     0xC020660B,  # FS_IOC_FIEMAP
@@ -52,21 +56,27 @@ _HARMLESS: Final = (
     0x40049409,  # FICLONE: into a file that is open for writing
     0x4020940D,  # FICLONERANGE
     0xC0189436,  # FIDEDUPERANGE
+    0x8905,  # SIOCATMARK
 )
 
 _DENY: Final = bpf.ERRNO | errno.EPERM
 
 
-def rules(*, hold_processors: bool = False) -> dict[str, bpf.Rule]:
+def rules(*, hold_processors: bool = False, loopback: bool = False) -> dict[str, bpf.Rule]:
     """What is done with each call beside the first filter; one that is not there is let through.
 
-    ``hold_processors`` says that the first filter already answers calls that choose processors.
+    ``hold_processors`` says that the first filter already answers calls that choose processors,
+    ``loopback`` that the keeper answers those about sockets.
     """
     found: dict[str, bpf.Rule] = {}
     found |= dict.fromkeys(_OF_ALL_OF_ONE_ID, bpf.answer(_DENY))
     found |= dict.fromkeys(_ATTRIBUTES_BY_PATH, bpf.answer(bpf.ERRNO | errno.ENOTSUP))
     found |= dict.fromkeys(SUPERVISED, bpf.answer(bpf.NOTIFY))
     found |= dict.fromkeys(_OF_ITSELF, bpf.only_in(0, _SELF, _DENY))
+    # Threads name themselves by number. libzmq, and so every kernel, aborts when one cannot be
+    # given the policy that it has, so that succeeds, without effect.
+    other = bpf.by_value(1, {_USUAL_POLICY: bpf.answer(bpf.ERRNO)}, bpf.answer(_DENY))
+    found["sched_setscheduler"] = bpf.by_value(0, {_SELF[0]: bpf.ALLOW}, other)
     if not hold_processors:
         found["sched_setaffinity"] = bpf.only_in(0, _SELF, _DENY)
     of_itself = bpf.only_in(1, _SELF, _DENY)
@@ -74,15 +84,19 @@ def rules(*, hold_processors: bool = False) -> dict[str, bpf.Rule]:
     found["ioprio_set"] = bpf.only_in(0, (_IO_PRIORITY_OF_A_PROCESS,), _DENY, then=of_itself)
     found["fcntl"] = bpf.unless_in(1, (_SET_LEASE,), _DENY)
     found["ioctl"] = bpf.unless_masked(
-        1, _FAMILY, _OF_FILE_SYSTEMS, _HARMLESS, bpf.ERRNO | errno.ENOTTY
+        1, _FAMILY, (*_OF_FILE_SYSTEMS, *_OF_NETWORKS), _HARMLESS, bpf.ERRNO | errno.ENOTTY
     )
+    if loopback:
+        found |= loopback_rules()
     return found
 
 
 @functools.cache
-def build(*, hold_processors: bool = False, machine: str = call_numbers.HERE) -> bytes:
+def build(
+    *, hold_processors: bool = False, loopback: bool = False, machine: str = call_numbers.HERE
+) -> bytes:
     """The filter program with these ``rules``; it needs a listener."""
     numbers = call_numbers.NUMBERS[machine]
-    found = rules(hold_processors=hold_processors)
+    found = rules(hold_processors=hold_processors, loopback=loopback)
     here = {numbers[name]: rule for name, rule in found.items() if name in numbers}
     return bpf.program(seccomp.ARCHITECTURES[machine], here, bpf.ALLOW)

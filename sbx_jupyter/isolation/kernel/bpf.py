@@ -68,6 +68,21 @@ def only_in(argument: int, values: Iterable[int], action: int, then: Rule = ALLO
     return (_load(argument), *tests, op(RETURN, action), *then)
 
 
+def only_masked(argument: int, mask: int, value: int, action: int) -> Rule:
+    """``action`` unless the masked lower half of an argument is ``value``; allowed otherwise."""
+    return (
+        _load(argument), op(AND, mask), op(JUMP_EQUAL, value, 1, 0), op(RETURN, action), *ALLOW
+    )  # fmt: skip
+
+
+def by_value(argument: int, rules: Mapping[int, Rule], otherwise: Rule = ALLOW) -> Rule:
+    """The rule for the lower half of an argument; ``otherwise`` for a value without one."""
+    code = [_load(argument)]
+    for value, rule in rules.items():
+        code += [op(JUMP_EQUAL, value, 0, len(rule)), *rule]
+    return (*code, *otherwise)
+
+
 def unless_pointer(argument: int, action: int) -> Rule:
     """``action`` when an argument is no null pointer; allowed otherwise."""
     return (

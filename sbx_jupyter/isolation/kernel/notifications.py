@@ -19,6 +19,8 @@ from sbx_jupyter.isolation.kernel import syscalls
 _RECEIVE: Final = 0xC0502100
 _SEND: Final = 0xC0182101
 _IS_VALID: Final = 0x40082102
+_ADD_DESCRIPTOR: Final = 0x40182103
+_ANSWER_WITH_IT: Final = 2
 _SET_FLAGS: Final = 0x40082104
 _SYNC_WAKE_UP: Final = 1
 _LAYOUT: Final = "=QIIiIQ6Q"
@@ -45,13 +47,21 @@ class Notification:
             return False
         return True
 
-    def answer(self, code: int) -> None:
-        """Let the call end: with 0, or with an error number."""
+    def answer(self, code: int) -> bool:
+        """Let the call end: with 0, or with an error number. False when the caller was killed."""
         try:
             fcntl.ioctl(self.listener, _SEND, struct.pack("=QqiI", self.number, 0, -code, 0))
         except OSError as error:
-            if error.errno != errno.ENOENT:  # the caller was killed
+            if error.errno != errno.ENOENT:
                 raise
+            return False
+        return True
+
+    def give(self, fd: int, *, close_on_exec: bool) -> None:
+        """Let the call end with a copy of a descriptor. Raises ``OSError``; it waits on then."""
+        flags = os.O_CLOEXEC if close_on_exec else 0
+        record = struct.pack("=QIIII", self.number, _ANSWER_WITH_IT, fd, 0, flags)
+        fcntl.ioctl(self.listener, _ADD_DESCRIPTOR, record)
 
 
 def prepare(listener: int) -> None:

@@ -23,7 +23,10 @@ PRETENDED: Final = (
 """Success without effect, for ids that all are one: useradd, su, dpkg and tar go through."""
 
 _UNIX: Final = 1
-_FAMILIES: Final = (_UNIX, 2, 10, 16)
+_INET: Final = 2
+_INET6: Final = 10
+_NETLINK: Final = 16
+_FAMILIES: Final = (_UNIX, _INET, _INET6, _NETLINK)
 """Unix, IPv4, IPv6 and netlink: other families have loaded and broken parts of the kernel."""
 _STREAM: Final = 1
 _SEQPACKET: Final = 5
@@ -45,18 +48,26 @@ _DENY: Final = bpf.ERRNO | errno.EPERM
 _ABSENT: Final = bpf.ERRNO | errno.ENOSYS
 _NO_FAMILY: Final = bpf.ERRNO | errno.EAFNOSUPPORT
 _NO_KIND: Final = bpf.ERRNO | errno.ESOCKTNOSUPPORT
+_NO_PROTOCOL: Final = bpf.ERRNO | errno.EPROTONOSUPPORT
+_NO_NETLINK: Final = bpf.ERRNO | errno.EOPNOTSUPP
+"""The error for which libzmq goes on without the list of interfaces; it aborts on others."""
 _DONE: Final = bpf.ERRNO
 """Success without effect."""
 
 
 def rules(
-    *, virtual_users: bool = False, deny_sockets: bool = False, hold_processors: bool = False
+    *,
+    virtual_users: bool = False,
+    deny_sockets: bool = False,
+    hold_processors: bool = False,
+    loopback: bool = False,
 ) -> dict[str, bpf.Rule]:
     """What is done with each call; one that is not there fails with ENOSYS.
 
     ``virtual_users`` lets changes of owner and id succeed without effect, ``hold_processors`` the
     choice of processors, so that a sandbox stays on those that it was given. ``deny_sockets``
-    is for sandboxes without a network namespace: only connected pairs of sockets work there.
+    is for sandboxes without a network namespace: only connected pairs of sockets work there. With
+    ``loopback``, another filter hands all calls about other sockets to the keeper.
     """
     found = dict.fromkeys(ALLOWED, bpf.ALLOW) | dict.fromkeys(FORBIDDEN, bpf.answer(_DENY))
     # clone3 stays absent: the filter cannot look into its record. The C library uses clone then.
@@ -67,6 +78,8 @@ def rules(
     found["socket"] = found["socketpair"] = bpf.only_in(0, _FAMILIES, _NO_FAMILY)
     if deny_sockets:
         found |= _only_connected_pairs()
+    if loopback:
+        found |= _streams_for_the_keeper()
     if virtual_users:
         found |= dict.fromkeys(PRETENDED, bpf.answer(_DONE))
     if hold_processors:
@@ -80,12 +93,16 @@ def build(
     virtual_users: bool = False,
     deny_sockets: bool = False,
     hold_processors: bool = False,
+    loopback: bool = False,
     machine: str = call_numbers.HERE,
 ) -> bytes:
     """The filter program with these ``rules``; calls of foreign architectures kill the caller."""
     numbers = call_numbers.NUMBERS[machine]
     found = rules(
-        virtual_users=virtual_users, deny_sockets=deny_sockets, hold_processors=hold_processors
+        virtual_users=virtual_users,
+        deny_sockets=deny_sockets,
+        hold_processors=hold_processors,
+        loopback=loopback,
     )
     here = {numbers[name]: rule for name, rule in found.items() if name in numbers}
     # The numbers of x32 are far above all others, and so absent.
@@ -115,4 +132,15 @@ def _only_connected_pairs() -> dict[str, bpf.Rule]:
         "sendto": bpf.unless_pointer(4, _DENY),
         "connect": bpf.answer(_DENY),
         "bind": bpf.answer(_DENY),
+    }
+
+
+def _streams_for_the_keeper() -> dict[str, bpf.Rule]:
+    """Calls that the filter of every program hands to the keeper; none of them may fail before."""
+    stream = bpf.only_masked(1, _KIND_MASK, _STREAM, _NO_PROTOCOL)
+    stream = bpf.only_in(0, (_UNIX, _INET, _INET6), _NO_FAMILY, then=stream)
+    return {
+        "socket": bpf.by_value(0, {_NETLINK: bpf.answer(_NO_NETLINK)}, stream),
+        "connect": bpf.ALLOW,
+        "bind": bpf.ALLOW,
     }

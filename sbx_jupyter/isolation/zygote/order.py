@@ -35,6 +35,9 @@ class Order:
     confine: bool
     """Whether the tier without namespaces still has a Landlock domain."""
 
+    loopback: bool
+    """Whether it gets a loopback interface from its keeper; only with ``confine``."""
+
     tap: bool
     """Whether it gets an interface for the full network, whose other end is connected later."""
 
@@ -60,6 +63,7 @@ class Order:
             real_users=raw["real_users"],
             machine_root=raw["machine_root"],
             confine=raw["confine"],
+            loopback=raw["loopback"],
             tap=raw["tap"],
             without=tuple(raw["without"]),
         )

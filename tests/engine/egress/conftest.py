@@ -15,6 +15,7 @@ from sbx_jupyter.client import ConnectionConfig
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.proxy.server import EgressProxy
+from sbx_jupyter.engine.live.listeners import TcpListener
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine.egress.world import World, open_world
 from tests.engine_process import EngineProcess
@@ -48,7 +49,7 @@ async def running_proxy() -> AsyncIterator[RunningProxy]:
         loopback_policy(), on_refused=lambda target, reason: refusals.append((target, reason))
     )
     listener = socket.create_server(("127.0.0.1", 0))
-    await proxy.serve(listener)
+    await proxy.serve(TcpListener(listener))
     yield RunningProxy(proxy, listener.getsockname()[1], refusals)
     await proxy.aclose()
 

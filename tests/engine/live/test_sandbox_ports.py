@@ -71,12 +71,12 @@ async def test_a_closed_port_is_refused_quickly_and_leaks_nothing(sandbox):
 
 async def test_a_port_inside_can_be_served_from_outside(sandbox):
     listener = await sandbox.listen_port(0)
-    port = listener.getsockname()[1]
+    port = listener.port
     loop = asyncio.get_running_loop()
 
     script = f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo question >&3; cat <&3"
     process = await sandbox.processes.start(bash(script))
-    connection, _ = await loop.sock_accept(listener)
+    connection = await listener.accept()
     assert await loop.sock_recv(connection, 100) == b"question\n"
     await loop.sock_sendall(connection, b"answer")
     connection.close()

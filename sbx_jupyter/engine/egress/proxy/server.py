@@ -1,12 +1,14 @@
 """The proxy on a sandbox's loopback interface: HTTP CONNECT, HTTP and SOCKS5 on one port.
 
-The listening socket was made in the sandbox's network namespace. The engine accepts its connections
-and applies the rules outside, where no process of the sandbox can interfere.
+The listening socket was made in the sandbox's network namespace, or its keeper hands connections
+over. The engine accepts them and applies the rules outside, where no process of the sandbox can
+interfere.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -18,12 +20,12 @@ from sbx_jupyter.engine.token_bucket import TokenBucket
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from sbx_jupyter.engine.egress.policy import Address, EgressPolicy
     from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
     from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
+    from sbx_jupyter.engine.live.listeners import Listener
 
 MAX_CONNECTIONS: Final = 256
 """Connections of one sandbox at once."""
@@ -62,9 +64,8 @@ class EgressProxy:
         self._accept_rate = TokenBucket(_ACCEPTS_PER_SECOND, _ACCEPT_BURST)
         self._tunnels: dict[asyncio.Task[None], tuple[str | None, Address] | None] = {}
 
-    async def serve(self, listener: socket.socket) -> None:
-        """Start to accept on a listening socket, and take ownership of it."""
-        listener.setblocking(False)
+    async def serve(self, listener: Listener) -> None:
+        """Start to accept connections, and take ownership of the listener."""
         self._accepting = asyncio.create_task(self._accept_all(listener), name="sbx-egress")
 
     def update(
@@ -110,15 +111,15 @@ class EgressProxy:
         self._tunnels[task] = (name, address)
         self._on_opened()
 
-    async def _accept_all(self, listener: socket.socket) -> None:
+    async def _accept_all(self, listener: Listener) -> None:
         """Accept up to the limits; further connections wait in the backlog of the listener."""
         loop = asyncio.get_running_loop()
-        with listener:
+        with contextlib.closing(listener):
             while True:
                 await self._free_connections.acquire()
                 try:
                     await self._accept_rate.take()
-                    sock, _ = await loop.sock_accept(listener)
+                    sock = await listener.accept()
                     reader = asyncio.StreamReader(limit=_LIMIT)
                     protocol = asyncio.StreamReaderProtocol(reader, self._accept)
                     await loop.connect_accepted_socket(lambda made=protocol: made, sock)

@@ -1,0 +1,214 @@
+"""Test ports, the way out, the interpreter and kernels where sandboxes have Landlock alone."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
+from sbx_jupyter.client.connection.bundled import find_engine
+from sbx_jupyter.isolation.kernel import landlock
+from sbx_jupyter.protocol.platform import NetworkConfig
+from tests.engine_process import CHECKOUT
+from tests.waiting import async_until, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+PYTHON = "/usr/bin/python3"
+UID = 1481
+CANNOT_CONNECT = 7
+"""How curl ends."""
+VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+pytestmark = [
+    pytest.mark.skipif(
+        os.getuid() != 0
+        or shutil.which("setpriv") is None
+        or Path(PYTHON).resolve().name != VERSION
+        or landlock.abi() < landlock.NEEDED_ABI,
+        reason="needs root, setpriv, Linux 6.12 and the system's Python for every user",
+    ),
+    pytest.mark.timeout(120),
+]
+
+ECHO = """
+import asyncio
+async def answer(reader, writer):
+    writer.write((await reader.readline()).upper())
+    await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(answer, "127.0.0.1", 7000)
+    async def ask():
+        reader, writer = await asyncio.open_connection("localhost", 7000)
+        writer.write(b"hello\\n")
+        said = await reader.read()
+        writer.close()
+        return said
+    print(set(await asyncio.gather(*(ask() for _ in range(200)))))
+asyncio.run(main())
+"""
+NODE = """
+require("http").createServer((_, answer) => answer.end("from node")).listen(7001, () =>
+  fetch("http://127.0.0.1:7001").then(answer => answer.text()).then(text => {
+    console.log(text); process.exit() }))
+"""
+
+
+def link_packages(target: Path) -> None:
+    """Give an environment what kernels need, from the environment of the tests."""
+    todo, known = ["ipykernel"], set[str]()
+    while todo:
+        name = todo.pop()
+        if name in known:
+            continue
+        known.add(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
+        for file in found.files or ():
+            source = Path(file.locate())
+            if ".." not in file.parts and source.is_file():
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target / file)
+        needed = [wanted for wanted in found.requires or () if "extra ==" not in wanted]
+        todo += [re.split(r"[^\w.-]", wanted, maxsplit=1)[0] for wanted in needed]
+
+
+@pytest.fixture(scope="module")
+def config() -> Iterator[ConnectionConfig]:
+    """A connection to an engine of an ordinary user."""
+    # So long that sockets have no room for their names in folders of a sandbox.
+    home = Path(tempfile.mkdtemp(prefix="sbx-landlock-with-a-long-name-", dir="/tmp"))
+    # In memory: removing some thousand files from a busy disk takes a minute.
+    python = Path(tempfile.mkdtemp(prefix="sbx-landlock-python-", dir="/dev/shm"))
+    python.chmod(0o755)
+    try:
+        subprocess.run([PYTHON, "-m", "venv", "--without-pip", "--clear", python], check=True)
+        link_packages(python / "lib" / VERSION / "site-packages")
+        # What the engine needs beside it is for no sandbox to see.
+        engine_path = f"{CHECKOUT}:{next(p for p in sys.path if p.endswith('site-packages'))}"
+        os.chown(home, UID, UID)
+        home.chmod(0o755)
+        environment = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": engine_path}
+        with (home / "engine.log").open("wb") as log:
+            engine = subprocess.Popen(
+                ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups",
+                 python / "bin" / "python", "-B", "-m", "sbx_jupyter.cli.main", "engine", "--port",
+                 "0", "--data-dir", home / "data", "--pool-size=0", "--isolation=landlock",
+                 "--SbxEngine.egress_exceptions=127.0.0.0/8"],
+                env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+        def running() -> ConnectionConfig | None:
+            assert engine.poll() is None, (home / "engine.log").read_text()
+            found = find_engine(home / "data")
+            return found and ConnectionConfig(api_url=found.url, api_key=found.api_key)
+
+        try:
+            found = until(running, timeout=60)
+            assert found is not None
+            yield found
+        finally:
+            engine.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                engine.wait(60)
+            engine.kill()
+            engine.wait()
+    finally:
+        shutil.rmtree(python)
+        shutil.rmtree(home)
+
+
+@pytest.fixture
+async def sandbox(config: ConnectionConfig) -> AsyncIterator[AsyncSandbox]:
+    async with await AsyncSandbox.create("base", config=config) as made:
+        yield made
+
+
+@pytest.fixture
+def host_port() -> Iterator[int]:
+    """A server of the machine."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "4")
+            self.end_headers()
+            self.wfile.write(b"host")
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+async def ask(sandbox: AsyncSandbox, port: int) -> httpx.Response:
+    url, headers = sandbox.port_address(port)
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        return await client.get(url, headers=headers)
+
+
+async def test_the_gateway_reaches_a_port_and_no_other_sandbox_does(sandbox, config):
+    await sandbox.commands.start("cd; echo inside > index.html; exec python3 -m http.server 8000")
+    answer = await async_until(lambda: _answered(sandbox), timeout=30)
+    assert answer.text == "inside\n"
+
+    assert (await ask(sandbox, 8001)).status_code == 502
+    curl = "curl -sS -o /dev/null -w '%{http_code}' http://localhost:8000/"
+    assert (await sandbox.commands.run(curl)).stdout == "200"
+    async with await AsyncSandbox.create("base", config=config) as other:
+        assert (await other.commands.run(curl)).exit_code == CANNOT_CONNECT
+
+
+async def _answered(sandbox: AsyncSandbox) -> httpx.Response | None:
+    answer = await ask(sandbox, 8000)
+    return answer if answer.status_code == 200 else None
+
+
+async def test_asyncio_and_node_serve_and_connect(sandbox):
+    await sandbox.files.write("echo.py", ECHO)
+    assert (await sandbox.commands.run("cd; python3 echo.py")).stdout == "{b'HELLO\\n'}\n"
+    if shutil.which("node", path="/usr/bin:/usr/local/bin"):
+        await sandbox.files.write("serve.js", NODE)
+        assert (await sandbox.commands.run("cd; node serve.js")).stdout == "from node\n"
+
+
+async def test_the_way_out_is_the_proxy_with_its_rules(sandbox, host_port):
+    direct = f"curl -sS --noproxy '*' http://127.0.0.1:{host_port}/"
+    assert (await sandbox.commands.run(direct)).exit_code == CANNOT_CONNECT
+    through = f"curl -sS --noproxy '' -x $HTTP_PROXY http://127.0.0.1:{host_port}/"
+    assert (await sandbox.commands.run(through)).stdout == "host"
+
+    await sandbox.update_network(NetworkConfig(deny_out=["0.0.0.0/0"]))
+
+    assert "denied" in (await sandbox.commands.run(through)).stdout
+    await sandbox.update_network(NetworkConfig(deny_out=["0.0.0.0/0"], allow_out=["127.0.0.0/8"]))
+    assert (await sandbox.commands.run(through)).stdout == "host"
+
+
+async def test_code_runs_in_the_interpreter(sandbox):
+    await sandbox.run_code("value = 20")
+    assert (await sandbox.run_code("value + 1")).text == "21"
+    failed = await sandbox.run_code("import urllib.request as r; r.urlopen('http://127.0.0.1:9')")
+    assert failed.error is not None
+    assert "refused" in failed.error.value
