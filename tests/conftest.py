@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.engine_process import engine_process
+from tests.known_stock import KnownStock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # These need separate runs of pytest: Playwright keeps an event loop that other fixtures cannot
 # share, and the tests of faults count all their child processes. Those of programs, of releases, of
@@ -17,3 +23,12 @@ def shared_engine():
     """A running engine, shared by all tests that do not stop it."""
     with engine_process("shared") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def known_stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnownStock]:
+    """The engines that tests start in this process search only once for what to hide."""
+    known = KnownStock(tmp_path_factory.mktemp("stock"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sbx_jupyter.isolation.fence.start_zygote", known.start_zygote)
+        yield known

@@ -131,9 +131,9 @@ class Fence:
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
         self._groups = control_groups_of(self._data_dir, cpu_weight)
         self.stock: Path | None = None
+        """The layer of the stock root file system, once started."""
         self._plan: rootfs.StockPlan | None = None
         """What ``stock`` was built from."""
-        """The layer of the stock root file system, once started."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
         self.stored = StoredTrees(self._data_dir)
 

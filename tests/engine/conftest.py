@@ -15,11 +15,17 @@ import pytest
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import NotFoundError
 from tests.helped import engine_of
+from tests.known_stock import KnownStock
 
 MakeEngine = Callable[..., Awaitable[Engine]]
 
 FAST_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
 """Every engine here makes a stock layer of a thousand files: in memory that takes a tenth."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def search_once(known_stock: KnownStock) -> None:
+    """Engines of these tests search only once for what to hide."""
 
 
 @pytest.fixture

@@ -17,6 +17,13 @@ from .inside import Inside, sandbox
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.known_stock import KnownStock
+
+
+@pytest.fixture(scope="session", autouse=True)
+def search_once(known_stock: KnownStock) -> None:
+    """Engines of these tests search only once for what to hide."""
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Iterator[Path]:
