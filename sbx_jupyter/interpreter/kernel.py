@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import queue
 import signal
 import tempfile
 from pathlib import Path
@@ -16,6 +17,8 @@ from jupyter_client.connect import write_connection_file
 from sbx_jupyter.interpreter.launcher import KernelStartError, read_start_error
 
 if TYPE_CHECKING:
+    from jupyter_client.channels import AsyncZMQSocketChannel
+
     from sbx_jupyter.interpreter.launcher import Launcher
 
 START_TIMEOUT: Final = 300.0
@@ -176,16 +179,21 @@ class Kernel:
             del self._replies[message_id]
 
     async def _pump_output(self) -> None:
-        channel = self._client.iopub_channel
         while True:
-            message = await channel.get_msg(timeout=None)
+            message = await _next_of(self._client.iopub_channel)
             if message["parent_header"].get("msg_id") == self._listening_to:
                 await self._messages.put(message)
 
     async def _pump_replies(self) -> None:
-        channel = self._client.shell_channel
         while True:
-            message = await channel.get_msg(timeout=None)
+            message = await _next_of(self._client.shell_channel)
             replied = self._replies.get(message["parent_header"].get("msg_id"))
             if replied is not None and not replied.done():
                 replied.set_result(message)
+
+
+async def _next_of(channel: AsyncZMQSocketChannel) -> Message:
+    """The channel's next message; jupyter_client gives up when it is woken for nothing."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return await channel.get_msg(timeout=None)

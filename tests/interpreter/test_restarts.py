@@ -29,20 +29,23 @@ def test_a_killed_interpreter_comes_back_for_callers_inside(http, sandbox):
 def test_a_sandbox_that_is_killed_before_the_answer_resets_the_connection(http, sandbox):
     assert http.get("/health").status_code == 200
     code = "import time\nopen('/tmp/runs', 'w').close()\ntime.sleep(60)"
+    made = http.post("/contexts", json={"cwd": "/tmp"}, timeout=60)
+    assert made.status_code == 200, made.text
+    body = {"code": code, "context_id": made.json()["id"]}
+    answers: list[str] = []
     raised: list[Exception] = []
 
     def execute() -> None:
         try:
             # The answer begins with the first output only where nothing is streamed before.
-            answer = http.post("/contexts", json={"cwd": "/tmp"}, timeout=60)
-            assert answer.status_code == 200
-            http.post("/execute", json={"code": code}, timeout=60)
+            answers.append(http.post("/execute", json=body, timeout=60).text)
         except httpx.HTTPError as error:
             raised.append(error)
 
     caller = threading.Thread(target=execute)
     caller.start()
-    until(lambda: sandbox.files.exists("/tmp/runs"))
+    until(lambda: answers or raised or sandbox.files.exists("/tmp/runs"))
+    assert not answers + raised
     sandbox.kill()
     caller.join(30)
 

@@ -1,0 +1,42 @@
+"""What the interpreter makes of its kernels' channels."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from typing import TYPE_CHECKING, Any, cast
+
+from sbx_jupyter.interpreter.kernel import Kernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_client.asynchronous.client import AsyncKernelClient
+
+
+class WokenForNothing:
+    """A channel that first does what those of jupyter_client do when nothing is to be read."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self._answers: list[dict[str, Any] | Exception] = [queue.Empty(), message]
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:
+        if not self._answers:
+            await asyncio.Event().wait()
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def test_replies_arrive_after_a_channel_woke_up_for_nothing(tmp_path: Path):
+    message = {"parent_header": {"msg_id": "m"}}
+
+    class Client:
+        shell_channel = WokenForNothing(message)
+
+    kernel = Kernel(tmp_path, cast("AsyncKernelClient", Client()))
+    pump = asyncio.create_task(kernel._pump_replies())
+
+    assert await kernel._reply("m", timeout=10) == message
+    pump.cancel()
