@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import nbformat
+import pytest
 from playwright.sync_api import expect
 
+from tests.browser.sandboxed import SandboxedNotebook
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
@@ -19,32 +23,27 @@ create_comm(target_name="jupyter.widget", data={"state": {
     "_model_module": "anywidget", "_model_name": "AnyModel", "_model_module_version": "*",
     "_esm": f"{attack}; export default {{ initialize() {{ {attack} }} }}",
 }})
-display(HTML(f"<script>{attack}</script><img src=x onerror='{attack}'>"))
+display(HTML(f"<h1>drawn</h1><script>{attack}</script><img src=x onerror='{attack}'>"))
 display(Javascript(attack))
 display(SVG(f"<svg xmlns='http://www.w3.org/2000/svg' onload='{attack}'/>"))
 display(Markdown(f"<img src=x onerror='{attack}'>"))
 display({"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}, raw=True)
 print("shown in", __import__("socket").gethostname())
 """
+TRUSTED = "[...jupyterapp.shell.currentWidget.content.model.cells].map(cell => cell.trusted)"
 
 
-def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServer):
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(HOSTILE)])
-    made.metadata["kernelspec"] = {
-        "name": "sbx-python3",
-        "display_name": "Python 3 (sandbox)",
-        "language": "python",
-    }
-    nbformat.write(made, server.root / "hostile.ipynb")
-    lab.execute("docmanager:open", path="hostile.ipynb")
-    lab.wait_until(
-        "() => jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
-        timeout=50_000,
-    )
-    lab.execute("notebook:run-all-cells")
-    output = lab.page.locator(".jp-Notebook:visible .jp-OutputArea").first
+@pytest.mark.timeout(150)
+def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServer, shots: Path):
+    notebook = SandboxedNotebook(lab, server, "hostile.ipynb", HOSTILE)
+    notebook.run()
+    output = notebook.output()
     expect(output).to_contain_text("shown in i", timeout=30_000)
-    expect(output.locator("iframe[sandbox='allow-scripts']")).to_have_count(2)
+    # Untrusted cells have frames all the same.
+    frames = output.locator("iframe[sandbox='allow-scripts']")
+    expect(frames).to_have_count(2)
+    inside = output.frame_locator("iframe").first.frame_locator("iframe")
+    expect(inside.get_by_role("heading", name="drawn")).to_be_visible()
     expect(output).to_contain_text("[a widget]")
     # The scripts in the frames have run, or tried to.
     for frame in lab.page.frames[1:]:
@@ -54,6 +53,27 @@ def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServe
     assert lab.errors
     assert all('origin "null" from accessing a cross-origin frame' in e for e in lab.errors)
     lab.errors.clear()
-    lab.execute("notebook:shutdown-kernel")
-    lab.wait_until("() => !jupyterapp.shell.currentWidget.sessionContext.session?.kernel")
+
+    assert lab.page.evaluate(TRUSTED) == [False]
+    lab.page.evaluate("void jupyterapp.commands.execute('notebook:trust')")
+    lab.page.get_by_role("button", name="Confirm Trusting").click()
+    warning = lab.page.locator(".jp-Dialog", has_text="Trust what a sandbox wrote?")
+    expect(warning).to_contain_text("your files and your credentials")
+    notebook.shoot(shots, "trust")
+    warning.get_by_role("button", name="Cancel").click()
+    expect(lab.page.locator(".jp-Dialog")).to_have_count(0)
+    assert lab.page.evaluate(TRUSTED) == [False]
+
+    # Opened again, the notebook draws nothing before somebody asks for it.
+    lab.execute("docmanager:save")
     lab.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
+    lab.execute("docmanager:open", path="hostile.ipynb")
+    held = notebook.output().locator(".sbx-HeldOutput")
+    expect(held).to_have_count(2)
+    expect(notebook.output().locator("iframe")).to_have_count(0)
+    assert lab.page.evaluate(TRUSTED) == [False]
+    notebook.shoot(shots, "held-output")
+    held.first.get_by_role("button", name="Draw it").click()
+    expect(inside.get_by_role("heading", name="drawn")).to_be_visible()
+    lab.errors.clear()
+    notebook.close()

@@ -3,6 +3,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { filesPlugin } from './files/filesPlugin';
 import { metricsPlugin } from './metrics/metricsPlugin';
 import { notebookPlugin } from './notebooks/notebookPlugin';
+import { outputTrustPlugin } from './notebooks/outputTrustPlugin';
 import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
 import { runningPlugin } from './panel/runningPlugin';
 import { terminalsPlugin } from './terminals/terminalsPlugin';
@@ -20,6 +21,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   runningPlugin,
   untrustedFilesPlugin,
   notebookPlugin,
+  outputTrustPlugin,
   widgetsPlugin
 ];
 

@@ -17,7 +17,11 @@ const OUTER_STYLE = 'html,body{margin:0;height:100%;overflow:hidden}iframe{borde
  * navigating itself to another address, which would tell that address what the script knows.
  */
 export function frameDocument(script: string, style: string): string {
-  const inner = page(style, `<script>${escapeScript(script)}</script>`);
+  return confinedDocument(page(style, `<script>${escapeScript(script)}</script>`));
+}
+
+/** The document of a frame that shows another one, which cannot leave its place and inherits the policy. */
+export function confinedDocument(inner: string): string {
   return page(OUTER_STYLE, `<iframe sandbox="allow-scripts" srcdoc="${escapeAttribute(inner)}"></iframe>`);
 }
 
