@@ -114,7 +114,7 @@ bench: $(VENV)/.test
 
 ## Take pictures of every view in both themes, in tests/browser/shots.
 screenshots: $(VENV)/.test
-	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser -k screenshot $(PYTEST_ARGS)
+	SBX_PICTURES=1 $(BIN)/python -m pytest tests/browser --confcutdir=tests/browser -k "screenshot or sandboxed_kernel or widgets or memory or question" $(PYTEST_ARGS)
 
 ## Build the documentation site in build/docs/html; warnings are errors.
 docs: $(VENV)/.test

@@ -6,8 +6,8 @@ imports and shares their memory with the others of its sandbox, and with nothing
 
 Requests are lines of JSON on its input, and what it says are lines of JSON on its output:
 
-``{"id", "folder", "connection", "token", "argv", "envs"}`` starts a kernel; an empty program in
-``argv`` is this Python
+``{"id", "folder", "connection", "token", "argv", "envs", "cwd"}`` starts a kernel; an empty program
+in ``argv`` is this Python, and a ``cwd`` that is not there is left out
     -> ``{"id", "port"}`` when its channels are served, or ``{"id", "error"}``
     -> ``{"id", "exit"}`` when it has ended
 ``{"id", "kill": true}`` ends a kernel and all that it started
@@ -253,6 +253,8 @@ def _become_kernel(request: dict[str, Any], file: str) -> int:
     # The output is not for what the kernel prints by itself.
     os.dup2(2, 1)
     os.environ.update(request["envs"])
+    with contextlib.suppress(OSError):
+        os.chdir(request["cwd"])
     program, *arguments = request["argv"]
     if program or tuple(arguments[: len(FORKED)]) != FORKED:
         arguments = [argument.replace("{connection_file}", file) for argument in arguments]

@@ -18,6 +18,7 @@ from sbx_jupyter.client.connection.configured import named_config
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.kernel.pool import READY
 from sbx_jupyter.kernel.sandbox import KernelSandbox, Place
+from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -118,8 +119,9 @@ class SandboxProvisioner(KernelProvisionerBase):
         environment: dict[str, str] = kwargs.get("env") or {}
         session = environment.get("JPY_SESSION_NAME", "")
         envs = {**self.kernel_spec.env, **({"JPY_SESSION_NAME": session} if session else {})}
+        chosen = environment.get(KERNEL_SANDBOX_VARIABLE, "") or self.sandbox_id
         try:
-            await self._run(self._start(cmd, envs, PurePosixPath(session).name))
+            await self._run(self._start(cmd, envs, PurePosixPath(session), chosen))
         except SbxError as error:
             await self.cleanup()
             raise RuntimeError(f"The kernel cannot run in a sandbox: {error}") from error
@@ -132,22 +134,25 @@ class SandboxProvisioner(KernelProvisionerBase):
             info["sandbox_id"] = self._sandbox.sandbox.sandbox_id
         return info
 
-    async def _start(self, cmd: list[str], envs: dict[str, str], notebook: str) -> None:
+    async def _start(
+        self, cmd: list[str], envs: dict[str, str], notebook: PurePosixPath, chosen: str
+    ) -> None:
         if self._sandbox is None or self._sandbox.zygote.is_lost:
             lost, self._sandbox = self._sandbox, None
             if lost is not None:
                 await lost.aclose()
-            self._sandbox = await self._find_sandbox(
-                f"kernel of {notebook}" if notebook else "kernel"
-            )
-        await self._sandbox.start(cmd, dict(self.connection_info), envs)
+            name = f"kernel of {notebook.name}" if notebook.name else "kernel"
+            self._sandbox = await self._find_sandbox(name, chosen)
+        # A notebook that lies in its sandbox expects the files beside it.
+        folder = str(notebook.parent) if chosen and notebook.is_absolute() else ""
+        await self._sandbox.start(cmd, dict(self.connection_info), envs, folder)
 
-    async def _find_sandbox(self, name: str) -> KernelSandbox:
+    async def _find_sandbox(self, name: str, chosen: str) -> KernelSandbox:
         config = await (
             named_config(self.connection) if self.connection else ConnectionConfig.default()
         )
-        if self.sandbox_id:
-            return await KernelSandbox.connect(config, self.sandbox_id)
+        if chosen:
+            return await KernelSandbox.connect(config, chosen)
         place = Place(config, self.template, tuple(self.preload))
         sandbox = await READY.take(place, name)
         # Programs that run one notebook, such as nbconvert, have no use for another sandbox.

@@ -98,11 +98,16 @@ class KernelSandbox:
         return self._exit_code
 
     async def start(
-        self, argv: Sequence[str], connection: dict[str, Any], envs: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        connection: dict[str, Any],
+        envs: Mapping[str, str],
+        cwd: str = "",
     ) -> None:
         """Start a kernel and join its channels to the sockets of ``connection``.
 
-        In ``argv``, ``{connection_file}`` stands for the file inside. Raises ``SbxError``.
+        In ``argv``, ``{connection_file}`` stands for the file inside. ``cwd`` is the directory to
+        start in, if it is there; default: the home. Raises ``SbxError``.
         """
         key, token, name = (secrets.token_hex(24) for _ in range(3))
         folder = f"{self.zygote.folder}/.sbx-kernel-{name[:16]}"
@@ -116,6 +121,7 @@ class KernelSandbox:
             "token": token,
             "argv": ["" if is_own_python(program) else program, *arguments],
             "envs": dict(envs),
+            "cwd": cwd,
         }
         number, port = await self.zygote.start_kernel(request)
         relay = Relay(connection, key.encode(), self.sandbox.platform.config.ca_file)

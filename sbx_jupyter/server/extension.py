@@ -22,6 +22,7 @@ from sbx_jupyter.server.connection import Connection, SandboxDefaults
 from sbx_jupyter.server.connections import Connections
 from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.kernel_environment import KernelEnvironment
+from sbx_jupyter.server.kernels import KernelsHandler
 from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.ports.grants import Grants
 from sbx_jupyter.server.ports.handler import PortHandler
@@ -58,6 +59,7 @@ _SANDBOX = rf"{_SANDBOXES}/(?P<sandbox_id>[^/]+)"
 HANDLERS = [
     (rf"{_API}/info", InfoHandler),
     (rf"{_API}/connections", ConnectionsHandler),
+    (rf"{_API}/kernels", KernelsHandler),
     (_SANDBOXES, SandboxesHandler),
     (_SANDBOX, SandboxHandler),
     (rf"{_SANDBOX}/timeout", TimeoutHandler),

@@ -8,6 +8,7 @@ from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.kernels import kernel_places
 
 
 class CreateBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -82,10 +83,14 @@ class ConnectionsHandler(SandboxRoute):
 
 
 class SandboxesHandler(SandboxRoute):
+    """``GET`` lists the sandboxes, and in ``kernels`` which kernel of this server runs in which."""
+
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        self.answer({"sandboxes": await self.connection.list_sandboxes()})
+        sandboxes = await self.connection.list_sandboxes()
+        kernels = await kernel_places(self.kernel_manager)
+        self.answer({"sandboxes": sandboxes, "kernels": kernels})
 
     @web.authenticated
     @authorized

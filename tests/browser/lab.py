@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from playwright.sync_api import expect
+
 from tests.browser.server import TOKEN
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.sync_api import Locator, Page
 
     from tests.browser.server import JupyterServer
@@ -76,6 +81,15 @@ class Lab:
         self.page.wait_for_function(
             "name => document.body.dataset.jpThemeName === `JupyterLab ${name}`", arg=name
         )
+
+    def shoot(self, shots: Path, name: str) -> None:
+        """Take a picture in each theme, if pictures are asked for: themes load slowly."""
+        if "SBX_PICTURES" not in os.environ:
+            return
+        for theme in ("Dark", "Light"):
+            self.use_theme(theme)
+            expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
+            self.page.screenshot(path=shots / f"{name}-{theme.lower()}.png")
 
     def wait_until(self, expression: str, argument: object = None, timeout: int = 15_000) -> None:
         self.page.wait_for_function(expression, arg=argument, timeout=timeout)

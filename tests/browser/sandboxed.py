@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import nbformat
-from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import FrameLocator, Locator
 
     from tests.browser.lab import Lab
@@ -44,6 +41,14 @@ class SandboxedNotebook:
         )
         self.lab.execute("notebook:run-cell")
 
+    def start(self, cell: int) -> None:
+        """Start one cell without waiting for its end."""
+        self.lab.page.evaluate(
+            "at => { jupyterapp.shell.currentWidget.content.activeCellIndex = at;"
+            " void jupyterapp.commands.execute('notebook:run-cell') }",
+            cell,
+        )
+
     def output(self, cell: int = 0) -> Locator:
         return self.lab.page.locator(".jp-Notebook:visible .jp-CodeCell").nth(cell)
 
@@ -51,13 +56,6 @@ class SandboxedNotebook:
         """The inside of the first widget of a cell."""
         outer = self.output(cell).frame_locator("iframe.sbx-WidgetFrame").first
         return outer.frame_locator("iframe")
-
-    def shoot(self, shots: Path, name: str) -> None:
-        """Take a picture in each theme."""
-        for theme in ("Dark", "Light"):
-            self.lab.use_theme(theme)
-            expect(self.lab.page.locator("#jupyterlab-splash")).to_have_count(0)
-            self.lab.page.screenshot(path=shots / f"{name}-{theme.lower()}.png")
 
     def close(self) -> None:
         self.lab.execute("notebook:shutdown-kernel")

@@ -44,7 +44,7 @@ def test_widgets_of_a_sandboxed_kernel_work(lab: Lab, server: JupyterServer, sho
     frame = notebook.frame(1)
     frame.get_by_role("button", name="Press").click(timeout=30_000)
     expect(frame.locator(".widget-label").first).to_have_text("pressed")
-    notebook.shoot(shots, "kernel-widgets")
+    lab.shoot(shots, "kernel-widgets")
     notebook.close()
 
 
@@ -75,5 +75,5 @@ def test_widgets_of_libraries_are_drawn(lab: Lab, server: JupyterServer, shots: 
     for at, (_, drawn) in enumerate(found.values()):
         notebook.run(at)
         expect(notebook.frame(at).locator(drawn).first).to_be_visible(timeout=40_000)
-    notebook.shoot(shots, "kernel-widgets-libraries")
+    lab.shoot(shots, "kernel-widgets-libraries")
     notebook.close()

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
@@ -89,12 +90,14 @@ def path(lab: Lab, sandbox: str, server: JupyterServer) -> Iterator[str]:
     yield f"sbx:{sandbox}{NOTEBOOK}"
     lab.errors[:] = [error for error in lab.errors if error not in EXPECTED_ERRORS]
     assert kernels(server) == before, "a kernel of the host was started"
+    for sandboxed in kernels(server, "sbx-python3"):
+        server.http.delete(f"{server.url}api/kernels/{sandboxed}").raise_for_status()
 
 
-def kernels(server: JupyterServer) -> set[str]:
+def kernels(server: JupyterServer, name: str = "python3") -> set[str]:
     answer = server.http.get(f"{server.url}api/kernels")
     answer.raise_for_status()
-    return {kernel["id"] for kernel in answer.json()}
+    return {kernel["id"] for kernel in answer.json() if kernel["name"] == name}
 
 
 def open_document(lab: Lab, path: str, factory: str | None = None) -> None:
@@ -182,19 +185,30 @@ def test_a_saved_notebook_keeps_its_widgets_and_claims_no_trust(
     assert saved["metadata"]["widgets"] == json.loads(hostile_notebook())["metadata"]["widgets"]
 
 
-def test_a_kernel_of_the_host_is_attached_after_a_question_only(lab: Lab, path: str):
+@pytest.mark.timeout(180)
+def test_a_kernel_of_the_host_is_attached_after_a_question_only(
+    lab: Lab, path: str, sandbox: str, server: JupyterServer, shots: Path
+):
     open_document(lab, path)
-    lab.page.locator(".jp-NotebookPanel-toolbar").get_by_text("No Kernel").wait_for()
-    lab.page.evaluate("void jupyterapp.commands.execute('notebook:run-cell')")
+    kernel = "jupyterapp.shell.currentWidget.sessionContext.session?.kernel"
+    lab.wait_until(f"() => {kernel}?.status === 'idle'", timeout=50_000)
+    listed = server.http.get("kernels").raise_for_status().json()["kernels"]
+    assert [one["sandboxID"] for one in listed] == [sandbox]
+    name = lab.page.locator(".jp-NotebookPanel-toolbar").get_by_text("Python 3 (sandbox)")
+    expect(name).to_be_visible()
+
+    lab.page.evaluate("void jupyterapp.commands.execute('notebook:change-kernel')")
     choose = lab.page.locator(".jp-Dialog", has_text="Select Kernel")
+    choose.locator("select").select_option(label="Python 3 (ipykernel)")
     choose.get_by_role("button", name="Select Kernel").click()
 
     question = lab.page.locator(".jp-Dialog", has_text="Run outside the sandbox?")
     expect(question).to_contain_text("workbench")
     expect(question).to_contain_text("your files and your credentials")
+    lab.shoot(shots, "kernel-choice")
     question.get_by_role("button", name="Cancel").click()
     expect(lab.page.locator(".jp-Dialog")).to_have_count(0)
-    assert lab.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
+    assert lab.page.evaluate(f"{kernel}.name") == "sbx-python3"
 
 
 def test_a_console_for_a_file_of_a_sandbox_asks_too(

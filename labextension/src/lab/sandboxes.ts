@@ -6,6 +6,7 @@ import type { IJupyterServer } from '../components/jupyterServer';
 import { checkResponse, readJson } from '../components/responses';
 import { ServerTransport } from '../components/serverTransport';
 import type {
+  IKernelPlace,
   INewSandbox,
   IOperation,
   ISandbox,
@@ -97,6 +98,11 @@ export class Sandboxes {
 
   find(sandboxId: string): ISandbox | undefined {
     return this.known?.find(sandbox => sandbox.sandboxID === sandboxId);
+  }
+
+  /** The sandbox that a kernel runs in. */
+  sandboxOfKernel(kernelId: string): string | undefined {
+    return this.kernels.find(({ kernelID }) => kernelID === kernelId)?.sandboxID;
   }
 
   transport(sandboxId: string): ServerTransport {
@@ -194,6 +200,11 @@ export class Sandboxes {
     );
   }
 
+  /** Starts a kernel in a sandbox for a notebook there; returns the kernel's id. */
+  async startKernel(sandbox: string, kernel: string, path: string): Promise<string> {
+    return (await readJson<{ kernelID: string }>(await this.post(['kernels'], { sandbox, kernel, path }))).kernelID;
+  }
+
   /** Cancels an operation; the request that started it fails. */
   async cancel(sandboxId: string, operationId: string): Promise<void> {
     const parts = ['sandboxes', sandboxId, 'operations', operationId];
@@ -250,7 +261,8 @@ export class Sandboxes {
       // The header has whole seconds, so smaller differences are ignored.
       const skew = date - Date.now();
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
-      const { sandboxes } = await readJson<{ sandboxes: ISandbox[] }>(list);
+      const { sandboxes, kernels } = await readJson<{ sandboxes: ISandbox[]; kernels?: IKernelPlace[] }>(list);
+      this.kernels = kernels ?? [];
       if (changes === this.changes) {
         const shown = sandboxes.filter(sandbox => !isReserve(sandbox));
         this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
@@ -308,6 +320,7 @@ export class Sandboxes {
   private readonly changedSignal = new Signal<this, void>(this);
   private readonly activities = new Map<string, IActivity>();
   private known: readonly ISandbox[] | null = null;
+  private kernels: readonly IKernelPlace[] = [];
   private serverInfo: IServerInfo | null = null;
   private failure: unknown = null;
   private reading: Promise<void> | null = null;

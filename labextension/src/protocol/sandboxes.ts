@@ -18,6 +18,12 @@ export interface ISandbox {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
+/** A kernel of the server and the sandbox that it runs in. */
+export interface IKernelPlace {
+  readonly kernelID: string;
+  readonly sandboxID: string;
+}
+
 /** Options of a new sandbox; the server has a default for each. */
 export interface INewSandbox {
   readonly template?: string;

@@ -1,12 +1,21 @@
 import type { ISessionContext } from '@jupyterlab/apputils';
-import type { Contents, Session } from '@jupyterlab/services';
+import type { Contents, Kernel, Session } from '@jupyterlab/services';
 
 import { trans } from '../../components/translation';
 import { SandboxError } from '../../protocol/errors';
 import { splitPath } from '../files/driveModel';
 
-/** Asks whether a kernel of the host may run what is stored in a sandbox. */
-export type IAskHostKernel = (path: string, kernel: string) => Promise<boolean>;
+/** Which kernels there are for files of sandboxes. */
+export interface IKernelPlaces {
+  /** Whether kernels of a specification run in sandboxes. */
+  isSandboxed(kernel: string): boolean;
+  /** Starts such a kernel in a sandbox, for a file there, and returns the kernel's id. */
+  startInside(sandboxId: string, kernel: string, path: string): Promise<string>;
+  /** Asks whether a kernel of the host may run what is stored in a sandbox. */
+  ask(sandboxId: string, kernel: string): Promise<boolean>;
+  /** Tells why a kernel did not start. */
+  failed(error: unknown): void;
+}
 
 /** What a file looks like whose code a kernel of the host would run. */
 interface IDocument {
@@ -17,18 +26,19 @@ interface IDocument {
 /**
  * Keeps kernels of the host from running files of sandboxes unless the user said so.
  *
- * A notebook that lies in a sandbox was perhaps written by code that nobody trusts. It opens without a kernel;
- * choosing one asks first. The answer holds for that file until the page is loaded again.
+ * A notebook that lies in a sandbox was perhaps written by code that nobody trusts. A kernel that can run in a
+ * sandbox runs in that one. Any other is asked about first; the answer holds for that file until the page is
+ * loaded again.
  */
 export class HostKernels {
   constructor(
     private readonly contents: Pick<Contents.IManager, 'driveName' | 'localPath'>,
     private readonly drive: string,
     private readonly isSandbox: (id: string) => Promise<boolean>,
-    private readonly ask: IAskHostKernel
+    private readonly places: IKernelPlaces
   ) {}
 
-  /** Makes a document that was just opened start without a kernel, and ask before it gets one. */
+  /** Makes a document that was just opened start without a kernel, and get one of its sandbox or ask. */
   guard(document: IDocument): void {
     if (!this.isInside(document.path)) {
       return;
@@ -42,7 +52,16 @@ export class HostKernels {
     const change = sessionContext.changeKernel.bind(sessionContext);
     sessionContext.changeKernel = async options => {
       const kernel = options?.name ?? options?.id;
-      if (kernel !== undefined && !(await this.allows(document.path, kernel))) {
+      try {
+        const id = await this.startInside(this.contents.localPath(document.path), options?.name);
+        if (id !== undefined) {
+          return await change({ id });
+        }
+      } catch (error) {
+        this.places.failed(error);
+        return sessionContext.session?.kernel ?? null;
+      }
+      if (kernel !== undefined && !this.started.has(kernel) && !(await this.allows(document.path, kernel))) {
         return sessionContext.session?.kernel ?? null;
       }
       return change(options);
@@ -57,7 +76,17 @@ export class HostKernels {
     sessions.startNew = async (options, connection) => {
       // Consoles leave out the drive of their file.
       const inside = this.isInside(options.path) || (await this.isSandbox(splitPath(options.path).sandboxId));
-      if (inside && !(await this.allows(options.path, options.kernel?.name ?? ''))) {
+      // The type does not say so, but a session may name a kernel that runs already.
+      const { id: running } = (options.kernel ?? {}) as Partial<Kernel.IModel>;
+      if (!inside || this.started.has(running ?? '')) {
+        return start(options, connection);
+      }
+      const id = await this.startInside(this.contents.localPath(options.path), options.kernel?.name);
+      if (id !== undefined) {
+        const kernel: Partial<Kernel.IModel> = { id };
+        return start({ ...options, kernel }, connection);
+      }
+      if (!(await this.allows(options.path, options.kernel?.name ?? ''))) {
         throw new SandboxError('permission_denied', trans.__('No kernel was started.'));
       }
       return start(options, connection);
@@ -69,12 +98,25 @@ export class HostKernels {
     return this.contents.driveName(path) === this.drive;
   }
 
+  /** Starts a kernel in the sandbox of a file; `undefined` for kernels that run outside. */
+  private async startInside(localPath: string, kernel: string | undefined): Promise<string | undefined> {
+    if (kernel === undefined || !this.places.isSandboxed(kernel)) {
+      return undefined;
+    }
+    const { sandboxId, path } = splitPath(localPath);
+    const id = await this.places.startInside(sandboxId, kernel, path);
+    this.started.add(id);
+    return id;
+  }
+
   private async allows(path: string, kernel: string): Promise<boolean> {
-    if (!this.allowed.has(path) && (await this.ask(splitPath(this.contents.localPath(path)).sandboxId, kernel))) {
+    if (!this.allowed.has(path) && (await this.places.ask(splitPath(this.contents.localPath(path)).sandboxId, kernel))) {
       this.allowed.add(path);
     }
     return this.allowed.has(path);
   }
 
   private readonly allowed = new Set<string>();
+  /** The ids of the kernels that were started in the sandbox of their file. */
+  private readonly started = new Set<string>();
 }

@@ -14,3 +14,12 @@ export function isSandboxed(metadata: ReadonlyPartialJSONObject | undefined): bo
 export function runsInSandbox(specs: ISpecs, kernel: string | undefined): boolean {
   return kernel !== undefined && isSandboxed(specs.specs?.kernelspecs[kernel]?.metadata);
 }
+
+/** The first specification for a language whose kernels run in sandboxes; Python for an empty language. */
+export function sandboxedKernel(specs: ISpecs, language: string): string | undefined {
+  const wanted = (language === '' ? 'python' : language).toLowerCase();
+  const found = Object.values(specs.specs?.kernelspecs ?? {}).find(
+    spec => spec !== undefined && isSandboxed(spec.metadata) && spec.language.toLowerCase() === wanted
+  );
+  return found?.name;
+}

@@ -5,10 +5,13 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { trans } from '../../components/translation';
 import type { ISandbox } from '../../protocol/sandboxes';
 import { displayName } from '../../protocol/sandboxes';
+import { describeError } from '../errorDescription';
 import { DRIVE_NAME } from '../files/drive';
 import { HostKernels } from './hostKernels';
 import { confineHtmlPreview } from './htmlPreviews';
-import { isSandboxed } from './sandboxedKernels';
+import type { ISpecs } from './sandboxedKernels';
+import { runsInSandbox, sandboxedKernel } from './sandboxedKernels';
+import { notifyError } from '../notifications';
 import type { Sandboxes } from '../sandboxes';
 import { ISandboxes } from '../tokens';
 
@@ -23,20 +26,44 @@ export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {
   requires: [ISandboxes],
   activate: (app: JupyterFrontEnd, sandboxes: Sandboxes) => {
     const { contents, sessions, kernelspecs } = app.serviceManager;
+    const label = (kernel: string) => kernelspecs.specs?.kernelspecs[kernel]?.display_name ?? kernel;
     const isSandbox = async (id: string) =>
       SANDBOX_ID.test(id) && (await findSandbox(sandboxes, id)) !== undefined;
-    const kernels = new HostKernels(contents, DRIVE_NAME, isSandbox, async (sandboxId, kernel) => {
-      const sandbox = await findSandbox(sandboxes, sandboxId);
-      const spec = kernelspecs.specs?.kernelspecs[kernel];
-      if (isSandboxed(spec?.metadata)) {
-        return true; // it does not run on the Jupyter server
+    const kernels = new HostKernels(contents, DRIVE_NAME, isSandbox, {
+      isSandboxed: kernel => runsInSandbox(kernelspecs, kernel),
+      startInside: (sandboxId, kernel, path) => sandboxes.startKernel(sandboxId, kernel, path),
+      ask: async (sandboxId, kernel) => {
+        const sandbox = await findSandbox(sandboxes, sandboxId);
+        return ask(sandbox === undefined ? sandboxId : displayName(sandbox), label(kernel));
+      },
+      failed: error => {
+        const { title, message } = describeError(error, sandboxes.info);
+        notifyError(trans.__('No kernel was started in the sandbox. %1: %2', title, message));
       }
-      return ask(sandbox === undefined ? sandboxId : displayName(sandbox), spec?.display_name ?? kernel);
     });
     kernels.guardSessions(sessions);
     guardFactories(app.docRegistry, kernels);
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: (_, context) => {
+        if (kernels.isInside(context.path)) {
+          startInside(context, kernelspecs);
+        }
+      }
+    });
   }
 };
+
+/** Gives a notebook of a sandbox a kernel in that sandbox, unless it has one or there is none for its language. */
+function startInside(context: DocumentRegistry.Context, specs: ISpecs): void {
+  const { sessionContext } = context;
+  void Promise.all([context.ready, sessionContext.ready]).then(async () => {
+    const { defaultKernelLanguage } = context.model;
+    const kernel = sandboxedKernel(specs, defaultKernelLanguage);
+    if (sessionContext.session === null && kernel !== undefined && !sessionContext.isDisposed) {
+      await sessionContext.changeKernel({ name: kernel });
+    }
+  });
+}
 
 /** Guards the documents of every viewer, also of those that are registered later. */
 function guardFactories(registry: DocumentRegistry, kernels: HostKernels): void {

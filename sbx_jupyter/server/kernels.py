@@ -1,0 +1,88 @@
+"""Routes for kernels in sandboxes: which sandbox each has, and one for a notebook of a sandbox."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import msgspec
+from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.utils import ensure_async
+from tornado import web
+
+from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
+from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
+from sbx_jupyter.server.answers import SandboxRoute
+
+_PROVISIONER: Final = "sbx-provisioner"
+
+
+class StartBody(msgspec.Struct, kw_only=True, frozen=True):
+    """The body of ``POST kernels``: ``path`` is that of the notebook inside the sandbox."""
+
+    kernel: str
+    sandbox: str
+    path: str = ""
+
+
+async def kernel_places(manager: Any) -> list[dict[str, str]]:
+    """Which kernel of a kernel manager runs in which sandbox."""
+    return [
+        {"kernelID": kernel_id, "sandboxID": sandbox_id}
+        for kernel_id in manager.list_kernel_ids()
+        if (sandbox_id := await _sandbox_of(manager, kernel_id))
+    ]
+
+
+async def _sandbox_of(manager: Any, kernel_id: str) -> str | None:
+    try:
+        provisioner = manager.get_kernel(kernel_id).provisioner
+    except (KeyError, AttributeError):
+        return None  # it ended meanwhile, or runs on another server
+    return provisioner and (await provisioner.get_provisioner_info()).get("sandbox_id")
+
+
+class KernelsHandler(SandboxRoute):
+    """``GET``: the kernels in sandboxes, as ``{"kernels": [{"kernelID", "sandboxID"}]}``.
+
+    ``POST`` starts one in a sandbox that exists, and answers ``{"kernelID"}``. It never starts a
+    kernel outside: a specification whose kernels do not run in sandboxes is refused.
+    """
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.answer({"kernels": await kernel_places(self.kernel_manager)})
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        body = self.decode_body(StartBody)
+        await self._check_kernel(body.kernel)
+        # Raises if there is no such sandbox, or it is not this user's.
+        await self.connection.get_sandbox(body.sandbox)
+        environment = os.environ | {
+            KERNEL_SANDBOX_VARIABLE: body.sandbox,
+            "JPY_SESSION_NAME": body.path,
+        }
+        manager: Any = self.kernel_manager
+        try:
+            kernel_id = await ensure_async(
+                manager.start_kernel(kernel_name=body.kernel, env=environment)
+            )
+        except RuntimeError as error:
+            raise UnavailableError(str(error)) from error
+        self.answer({"kernelID": kernel_id}, status=201)
+
+    async def _check_kernel(self, name: str) -> None:
+        manager: Any = self.kernel_spec_manager
+        try:
+            spec = await ensure_async(manager.get_kernel_spec(name))
+        except NoSuchKernel:
+            raise InvalidArgumentError(f"there is no kernel '{name}'") from None
+        provisioner: dict[str, Any] = spec.metadata.get("kernel_provisioner") or {}
+        if provisioner.get("provisioner_name") != _PROVISIONER:
+            raise InvalidArgumentError(f"the kernel '{name}' does not run in a sandbox")

@@ -1,0 +1,56 @@
+"""A kernel in the sandbox of its notebook, as the front end starts it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.engine_process import CHECKOUT
+
+UNKNOWN = "i00000000000000000000"
+
+pytestmark = pytest.mark.usefixtures("with_engine", "sandbox_kernels")
+
+
+@pytest.fixture
+def sandbox_kernels(jp_kernel_dir, echo_kernel_spec):
+    """The specification of this checkout beside one whose kernels run on the host."""
+    shutil.copytree(CHECKOUT / "sbx_jupyter" / "kernel" / "spec", jp_kernel_dir / "sbx-python3")
+
+
+async def test_a_kernel_starts_in_the_sandbox_of_its_notebook(api, jp_fetch):
+    request = {"template": "code-interpreter-v1", "timeout": 120}
+    _, sandbox = await api("POST", "sandboxes", body=request)
+    sandbox_id = sandbox["sandboxID"]
+    body = {"kernel": "sbx-python3", "sandbox": sandbox_id, "path": "/tmp/work.ipynb"}
+    try:
+        status, started = await api("POST", "kernels", body=body)
+
+        assert status == 201, started
+        expected = {"kernelID": started["kernelID"], "sandboxID": sandbox_id}
+        assert await api("GET", "kernels") == (200, {"kernels": [expected]})
+        assert (await api("GET", "sandboxes"))[1]["kernels"] == [expected]
+
+        await jp_fetch("api", "kernels", started["kernelID"], method="DELETE")
+        assert await api("GET", "kernels") == (200, {"kernels": []})
+        # The sandbox was there before its kernel, and outlives it.
+        assert (await api("GET", "sandboxes", sandbox_id))[0] == 200
+    finally:
+        await api("DELETE", "sandboxes", sandbox_id)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [("echo", "does not run in a sandbox"), ("nothing", "there is no kernel")],
+)
+async def test_a_kernel_that_would_run_outside_is_refused(api, sandbox, kernel, reason):
+    status, error = await api("POST", "kernels", body={"kernel": kernel, "sandbox": sandbox})
+    assert (status, error["code"]) == (400, "invalid_argument")
+    assert reason in error["message"]
+    assert await api("GET", "kernels") == (200, {"kernels": []})
+
+
+async def test_a_kernel_in_an_unknown_sandbox_is_refused(api):
+    status, error = await api("POST", "kernels", body={"kernel": "sbx-python3", "sandbox": UNKNOWN})
+    assert (status, error["code"]) == (404, "not_found")
