@@ -84,7 +84,19 @@ def test_a_notebook_notes_the_sandbox_that_it_uses_and_forgets_it(
     lab.execute("notebook:run-all-cells")
 
 
-def test_a_forged_memory_is_not_offered(lab: Lab, server: JupyterServer) -> None:
+def test_the_memory_of_an_ended_sandbox_is_forgotten_and_a_forged_one_not_offered(
+    lab: Lab, server: JupyterServer, shots: Path
+) -> None:
+    ended = {"sandbox": "i0000000000", "template": "base", "snapshot": "mine", "name": "last week"}
+    open_notebook(lab, server, "ended.ipynb", ["1"], ended)
+    offer = lab.page.locator(".Toastify__toast", has_text="which has ended")
+    expect(offer).to_be_visible(timeout=20_000)
+    for label, count in {"Reconnect": 0, "Restore snapshot": 1, "Create anew": 1}.items():
+        expect(offer.get_by_role("button", name=label)).to_have_count(count)
+    lab.shoot(shots, "recovery")
+    offer.get_by_role("button", name="Forget").click()
+    lab.wait_until("() => !jupyterapp.shell.currentWidget.content.model.getMetadata('sbx_jupyter')")
+
     forged = {"sandbox": "a\nimport os", "template": "base", "snapshot": None, "name": ""}
     open_notebook(lab, server, "forged.ipynb", ["1"], forged)
 

@@ -30,12 +30,13 @@ display(Markdown(f"<img src=x onerror='{attack}'>"))
 display({"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}, raw=True)
 print("shown in", __import__("socket").gethostname())
 """
+ENDLESS = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.01)"
 TRUSTED = "[...jupyterapp.shell.currentWidget.content.model.cells].map(cell => cell.trusted)"
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServer, shots: Path):
-    notebook = SandboxedNotebook(lab, server, "hostile.ipynb", HOSTILE)
+    notebook = SandboxedNotebook(lab, server, "hostile.ipynb", HOSTILE, ENDLESS)
     notebook.run()
     output = notebook.output()
     expect(output).to_contain_text("shown in i", timeout=30_000)
@@ -54,15 +55,27 @@ def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServe
     assert all('origin "null" from accessing a cross-origin frame' in e for e in lab.errors)
     lab.errors.clear()
 
-    assert lab.page.evaluate(TRUSTED) == [False]
+    # The panel and the status bar say which sandbox is this notebook's.
+    row = lab.row("kernel of hostile.ipynb")
+    expect(row.get_by_text("This notebook")).to_be_visible()
+    expect(lab.page.locator(".sbx-Status")).to_have_text("kernel of hostile.ipynb")
+
+    notebook.start(1)
+    endless = notebook.output(1)
+    expect(endless).to_contain_text("begun", timeout=30_000)
+    lab.execute("notebook:interrupt-kernel")
+    expect(endless).to_contain_text("KeyboardInterrupt", timeout=30_000)
+    lab.shoot(shots, "interrupt")
+
+    assert lab.page.evaluate(TRUSTED) == [False, False]
     lab.page.evaluate("void jupyterapp.commands.execute('notebook:trust')")
     lab.page.get_by_role("button", name="Confirm Trusting").click()
     warning = lab.page.locator(".jp-Dialog", has_text="Trust what a sandbox wrote?")
     expect(warning).to_contain_text("your files and your credentials")
-    notebook.shoot(shots, "trust")
+    lab.shoot(shots, "trust")
     warning.get_by_role("button", name="Cancel").click()
     expect(lab.page.locator(".jp-Dialog")).to_have_count(0)
-    assert lab.page.evaluate(TRUSTED) == [False]
+    assert lab.page.evaluate(TRUSTED) == [False, False]
 
     # Opened again, the notebook draws nothing before somebody asks for it.
     lab.execute("docmanager:save")
@@ -71,8 +84,8 @@ def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServe
     held = notebook.output().locator(".sbx-HeldOutput")
     expect(held).to_have_count(2)
     expect(notebook.output().locator("iframe")).to_have_count(0)
-    assert lab.page.evaluate(TRUSTED) == [False]
-    notebook.shoot(shots, "held-output")
+    assert lab.page.evaluate(TRUSTED) == [False, False]
+    lab.shoot(shots, "held-output")
     held.first.get_by_role("button", name="Draw it").click()
     expect(inside.get_by_role("heading", name="drawn")).to_be_visible()
     lab.errors.clear()

@@ -2,6 +2,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { filesPlugin } from './files/filesPlugin';
 import { metricsPlugin } from './metrics/metricsPlugin';
+import { currentNotebookPlugin } from './notebooks/currentNotebookPlugin';
 import { notebookPlugin } from './notebooks/notebookPlugin';
 import { outputTrustPlugin } from './notebooks/outputTrustPlugin';
 import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
@@ -14,6 +15,7 @@ export { ISandboxes } from './tokens';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   sandboxesPlugin,
+  currentNotebookPlugin,
   panelPlugin,
   terminalsPlugin,
   filesPlugin,

@@ -1,5 +1,6 @@
 import { Token } from '@lumino/coreutils';
 
+import type { CurrentNotebook } from './notebooks/currentNotebook';
 import type { SandboxCommands } from './panel/commands';
 import type { Sandboxes } from './sandboxes';
 
@@ -13,4 +14,10 @@ export const ISandboxes = new Token<Sandboxes>(
 export const ISandboxCommands = new Token<SandboxCommands>(
   'sbx-jupyter:ISandboxCommands',
   'Finds the sandbox that a command is about, and creates sandboxes.'
+);
+
+/** The document in front and the sandbox of its kernel. */
+export const ICurrentNotebook = new Token<CurrentNotebook>(
+  'sbx-jupyter:ICurrentNotebook',
+  'The sandbox in which the kernel of the document in front runs.'
 );

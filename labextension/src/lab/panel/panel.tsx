@@ -14,8 +14,9 @@ import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from '../sandboxes';
 import { SandboxList } from './sandboxList';
 import type { SortKey } from './sandboxOrder';
-import { matching, sorted } from './sandboxOrder';
+import { matching, sorted, withFirst } from './sandboxOrder';
 import { CommandIDs } from '../commandIds';
+import type { CurrentNotebook } from '../notebooks/currentNotebook';
 import type { IErrorDescription } from '../errorDescription';
 
 /** Up to this many sandboxes are seen at a glance, without a search. */
@@ -25,7 +26,8 @@ const FEW = 5;
 export class SandboxPanel extends ReactWidget {
   constructor(
     private readonly sandboxes: Sandboxes,
-    private readonly commands: CommandRegistry
+    private readonly commands: CommandRegistry,
+    private readonly notebook: CurrentNotebook
   ) {
     super();
     this.id = 'sbx-panel';
@@ -48,7 +50,14 @@ export class SandboxPanel extends ReactWidget {
   }
 
   protected override render(): React.JSX.Element {
-    return <PanelBody sandboxes={this.sandboxes} commands={this.commands} openMenu={this.openMenu} />;
+    return (
+      <PanelBody
+        sandboxes={this.sandboxes}
+        commands={this.commands}
+        notebook={this.notebook}
+        openMenu={this.openMenu}
+      />
+    );
   }
 
   private readonly openMenu = (sandboxId: string, x: number, y: number): void => {
@@ -90,38 +99,41 @@ function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   return menu;
 }
 
-/** Renders again after every change of the sandboxes. */
-function useSandboxes(sandboxes: Sandboxes): void {
+/** Renders again after every change of the sandboxes, and when another notebook comes in front. */
+function useChanges(sandboxes: Sandboxes, notebook: CurrentNotebook): void {
   const [, draw] = React.useReducer((count: number) => count + 1, 0);
   React.useEffect(() => {
     sandboxes.changed.connect(draw);
+    notebook.changed.connect(draw);
     return () => {
       sandboxes.changed.disconnect(draw);
+      notebook.changed.disconnect(draw);
     };
-  }, [sandboxes]);
+  }, [sandboxes, notebook]);
 }
 
 interface IBodyProps {
   readonly sandboxes: Sandboxes;
   readonly commands: CommandRegistry;
+  readonly notebook: CurrentNotebook;
   readonly openMenu: (sandboxId: string, x: number, y: number) => void;
 }
 
-function PanelBody({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Element {
-  useSandboxes(sandboxes);
+function PanelBody({ sandboxes, commands, notebook, openMenu }: IBodyProps): React.JSX.Element {
+  useChanges(sandboxes, notebook);
   return (
     <>
       <PanelHeader sandboxes={sandboxes} commands={commands} />
       <IsolationBadge sandboxes={sandboxes} />
       <StaleNotice sandboxes={sandboxes} />
       <div className="sbx-Panel-body">
-        <PanelContent sandboxes={sandboxes} commands={commands} openMenu={openMenu} />
+        <PanelContent sandboxes={sandboxes} commands={commands} notebook={notebook} openMenu={openMenu} />
       </div>
     </>
   );
 }
 
-function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.Element {
+function PanelContent({ sandboxes, commands, notebook, openMenu }: IBodyProps): React.JSX.Element {
   const { items, error, creating } = sandboxes;
   if (items === null) {
     return error === null ? <Loading /> : <Failure error={error} retry={() => void sandboxes.refresh()} />;
@@ -129,7 +141,9 @@ function PanelContent({ sandboxes, commands, openMenu }: IBodyProps): React.JSX.
   if (items.length === 0 && creating === 0) {
     return <Empty create={() => void commands.execute(CommandIDs.create)} />;
   }
-  return <SearchableList sandboxes={sandboxes} items={items} commands={commands} openMenu={openMenu} />;
+  return (
+    <SearchableList sandboxes={sandboxes} items={items} commands={commands} notebook={notebook} openMenu={openMenu} />
+  );
 }
 
 interface IItemsProps extends IBodyProps {
@@ -142,7 +156,7 @@ function SearchableList(props: IItemsProps): React.JSX.Element {
   const [order, setOrder] = React.useState<SortKey>('newest');
   const { sandboxes, items } = props;
   const isLong = items.length > FEW;
-  const shown = isLong ? sorted(matching(items, search), order) : items;
+  const shown = isLong ? withFirst(sorted(matching(items, search), order), props.notebook.sandboxId) : items;
   return (
     <div className={sandboxes.error === null ? undefined : 'sbx-mod-stale'}>
       {isLong && <ListControls search={search} setSearch={setSearch} order={order} setOrder={setOrder} />}
@@ -190,7 +204,7 @@ function ListControls({ search, setSearch, order, setOrder }: IControlsProps): R
   );
 }
 
-function PanelHeader({ sandboxes, commands }: Omit<IBodyProps, 'openMenu'>): React.JSX.Element {
+function PanelHeader({ sandboxes, commands }: Pick<IBodyProps, 'sandboxes' | 'commands'>): React.JSX.Element {
   const count = sandboxes.items?.length ?? 0;
   return (
     <div className="sbx-Panel-header">

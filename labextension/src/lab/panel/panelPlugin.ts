@@ -9,11 +9,12 @@ import { setTranslation, trans } from '../../components/translation';
 import { SandboxCommands } from './commands';
 import { addSnapshotCommands } from './snapshotCommands';
 import { LabServer } from '../labServer';
+import type { CurrentNotebook } from '../notebooks/currentNotebook';
 import { SandboxPanel } from './panel';
 import { Sandboxes } from '../sandboxes';
 import { Settings } from '../settings';
 import { CommandIDs } from '../commandIds';
-import { ISandboxes, ISandboxCommands } from '../tokens';
+import { ICurrentNotebook, ISandboxes, ISandboxCommands } from '../tokens';
 
 /** Provides the sandboxes of this server to the other plugins. */
 export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
@@ -34,12 +35,13 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
   id: 'sbx-jupyter:panel',
   description: 'The list of sandboxes, the commands on them and their settings.',
   autoStart: true,
-  requires: [ISandboxes],
+  requires: [ISandboxes, ICurrentNotebook],
   optional: [ICommandPalette, ILayoutRestorer, ISettingRegistry, ILauncher],
   provides: ISandboxCommands,
   activate: (
     app: JupyterFrontEnd,
     sandboxes: Sandboxes,
+    notebook: CurrentNotebook,
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
@@ -51,7 +53,7 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
     });
     commands.register();
     addSnapshotCommands(app.commands, commands, sandboxes, settings);
-    const panel = new SandboxPanel(sandboxes, app.commands);
+    const panel = new SandboxPanel(sandboxes, app.commands, notebook);
     restorer?.add(panel, panel.id);
     app.shell.add(panel, 'left', { rank: 600, type: trans.__('Sandboxes') });
     for (const command of Object.values(CommandIDs)) {

@@ -11,6 +11,7 @@ import { metricsIcon } from '../icons';
 import { activityText } from './activityText';
 import type { IActivity, Sandboxes } from '../sandboxes';
 import { CommandIDs } from '../commandIds';
+import type { CurrentNotebook } from '../notebooks/currentNotebook';
 
 /** A remaining time below this many seconds is shown as a warning. */
 const SOON = 60;
@@ -19,6 +20,7 @@ interface IListProps {
   readonly sandboxes: Sandboxes;
   readonly items: readonly ISandbox[];
   readonly commands: CommandRegistry;
+  readonly notebook: CurrentNotebook;
   readonly openMenu: (sandboxId: string, x: number, y: number) => void;
 }
 
@@ -99,15 +101,16 @@ function Row(props: IRowProps): React.JSX.Element {
   const run = (command: string) => void commands.execute(command, { sandbox: id });
   const activity = sandboxes.activity(id);
   const state = stateText(sandbox, activity);
+  const isNotebooks = props.notebook.sandboxId === id;
   const openMenuBelow = (node: Element) => {
     const { left, bottom } = node.getBoundingClientRect();
     openMenu(id, left, bottom);
   };
   return (
     <li
-      className={`sbx-Row${activity ? ' sbx-mod-busy' : ''}`}
+      className={`sbx-Row${activity ? ' sbx-mod-busy' : ''}${isNotebooks ? ' sbx-mod-notebook' : ''}`}
       tabIndex={isCurrent ? 0 : -1}
-      aria-label={`${displayName(sandbox)}, ${state}`}
+      aria-label={`${displayName(sandbox)}, ${state}${isNotebooks ? `, ${trans.__('this notebook')}` : ''}`}
       aria-busy={activity !== undefined}
       onFocus={onCurrent}
       onKeyDown={event => {
@@ -126,6 +129,11 @@ function Row(props: IRowProps): React.JSX.Element {
       <span className="sbx-Row-name" title={nameTitle(sandbox)}>
         {displayName(sandbox)}
       </span>
+      {isNotebooks && (
+        <span className="sbx-Chip" title={trans.__('The kernel of %1 runs in this sandbox.', props.notebook.name)}>
+          {trans.__('This notebook')}
+        </span>
+      )}
       <RowFacts sandbox={sandbox} now={props.now} activity={activity} />
       {activity !== undefined && <RowProgress sandboxes={sandboxes} sandboxId={id} activity={activity} />}
       <span className="sbx-Row-actions">

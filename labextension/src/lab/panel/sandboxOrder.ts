@@ -26,6 +26,12 @@ export function sorted(items: readonly ISandbox[], key: SortKey): readonly ISand
   return [...items].sort(orders[key]);
 }
 
+/** The sandboxes with one of them before all others. */
+export function withFirst(items: readonly ISandbox[], first: string | undefined): readonly ISandbox[] {
+  const isFirst = (sandbox: ISandbox) => sandbox.sandboxID === first;
+  return first === undefined ? items : [...items.filter(isFirst), ...items.filter(item => !isFirst(item))];
+}
+
 /** A name for a new sandbox: its template's and the lowest number that is free. */
 export function freeSandboxName(template: string, items: readonly ISandbox[]): string {
   const stem = shortTemplate(template).split(':')[0] ?? template;

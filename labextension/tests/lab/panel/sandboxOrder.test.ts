@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { freeSandboxName, matching, sorted } from '../../../src/lab/panel/sandboxOrder';
+import { freeSandboxName, matching, sorted, withFirst } from '../../../src/lab/panel/sandboxOrder';
 import type { ISandbox } from '../../../src/protocol/sandboxes';
 
 function sandbox(name: string, startedAt: string, endAt: string, state: ISandbox['state'] = 'running'): ISandbox {
@@ -26,6 +26,11 @@ describe('the list of sandboxes', () => {
     expect(names(sorted(items, 'newest'))).toEqual(['data 9', 'agent', 'data 10']);
     expect(names(sorted(items, 'name'))).toEqual(['agent', 'data 9', 'data 10']);
     expect(names(sorted(items, 'left'))).toEqual(['agent', 'data 10', 'data 9']);
+  });
+
+  it('begins with the sandbox of the notebook in front', () => {
+    expect(names(withFirst(items, 'iagent'))).toEqual(['agent', 'data 10', 'data 9']);
+    expect(withFirst(items, undefined)).toBe(items);
   });
 
   it('gives a new sandbox the lowest free number', () => {
