@@ -51,7 +51,7 @@ def run_as_user(home: Path, setup: str = "true", script: Path = SCRIPT) -> dict[
             f'{PYTHON} -B "$0" "$1"',
             str(script), str(home / "data"),
         ],
-        capture_output=True, text=True, timeout=50, cwd="/", check=False,
+        capture_output=True, text=True, timeout=240, cwd="/", check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -88,6 +88,7 @@ def test_subordinate_ids_give_two_real_users(home: Path) -> None:
 @pytest.mark.skipif(
     landlock.abi() < landlock.NEEDED_ABI, reason="needs Landlock version 6: Linux 6.12 or later"
 )
+@pytest.mark.timeout(270)
 def test_landlock_confines_a_sandbox_without_any_namespace(home: Path) -> None:
     # Should the keeper come too late, the machine of the test is spared.
     seen = run_as_user(home, "prlimit --pid $$ --nproc=3000", script=LANDLOCK_SCRIPT)
