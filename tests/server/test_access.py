@@ -16,6 +16,8 @@ HTTP_ROUTES = [
     ("GET", "info"),
     ("GET", "connections"),
     ("PATCH", "connections"),
+    ("GET", "kernels"),
+    ("POST", "kernels"),
     ("GET", "sandboxes"),
     ("POST", "sandboxes"),
     ("GET", "sandboxes/i1"),
