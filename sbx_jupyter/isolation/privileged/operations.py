@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sbx_jupyter.agent.procfs import has_ended
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 from sbx_jupyter.isolation.fence import FenceSpec, Limits
 from sbx_jupyter.isolation.private_files import write_private
@@ -129,8 +130,11 @@ class Operations:
     def _living(self, sandbox_id: str) -> Cage | None:
         """The cage of a sandbox that lives, also when an earlier helper made it."""
         cage = self._cages.get(sandbox_id)
-        if cage is not None:
+        if cage is not None and not has_ended(cage.pidfd):
             return cage
+        if cage is not None:  # found while it was being ended
+            del self._cages[sandbox_id]
+            cage.close()
         state = self._fence.recorded(sandbox_id)
         cage = None if state is None else self._fence.adopt(sandbox_id, state)
         if cage is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.cage import Cage
 from sbx_jupyter.isolation.fence import FenceSpec, Limits
@@ -117,3 +118,16 @@ async def test_a_sandbox_ends_although_the_helper_dies_over_it(
     cage.close()
     assert os.listdir(data_dir / "cages") == []
     (await make(remote, data_dir, listener)).close()
+
+
+async def test_a_sandbox_that_was_looked_at_while_it_ended_can_be_made_again(
+    remote: RemoteFence, connection: HelperConnection, data_dir: Path, listener: socket.socket
+):
+    for _ in range(5):
+        cage = await make(remote, data_dir, listener)
+        looks = [connection.call(messages.Adopt(sandbox_id=SANDBOX)) for _ in range(10)]
+        ending = asyncio.ensure_future(cage.kill())
+        for _, fds in await asyncio.gather(*looks):
+            wire.close_all(fds)
+        await ending
+        cage.close()
