@@ -47,7 +47,15 @@ class Attachments:
         """
         store, folder = context.store, context.data_dir.path
         size = context.config.volume_size_mb << 20
-        volumes = Volumes(store, folder, stored, real_ids=real_ids, size=size)
+        quotas = context.config.quotas
+        volumes = Volumes(
+            store,
+            folder,
+            stored,
+            real_ids=real_ids,
+            size=size,
+            check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
+        )
         await volumes.recover()
         secrets = Secrets(store, folder)
 
@@ -67,14 +75,18 @@ class Attachments:
             level, message = _without_network(network, row)
             await context.commit(Batch().log(logs.entry(row.sandbox_id, level, message)))
 
+        def decided(sandbox_id: str, target: str, refused: str | None) -> None:
+            context.meters.egress("allowed" if refused is None else "refused")
+            for hook in context.hooks.egress:
+                hook(sandbox_id, target, refused)
+
         egress = EgressControl(
             folder,
             exceptions=context.config.egress_exceptions,
             secret=secrets.reveal,
             log=log,
             full=context.config.network == "full",
-            on_opened=lambda: context.meters.egress("allowed"),
-            on_refused=lambda: context.meters.egress("refused"),
+            on_decision=decided,
         )
         hooks = context.hooks
         hooks.mounts = volumes.mounts

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.sandboxes.quotas import Quotas
 from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.engine.tasks import BackgroundTasks
@@ -39,9 +40,15 @@ StartedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
 """Called when a sandbox has new processes or was adopted, before clients can use it."""
 
 ChangedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
+EgressHook = Callable[[str, str, str | None], None]
+"""Gets the sandbox's id, the target, and why it was refused; ``None`` if it was opened."""
+
 StoppedHook = Callable[[str], Awaitable[None]]
-MountLookup = Callable[[Sequence[VolumeMount]], tuple[tuple[Path, str], ...]]
-"""Gives the directory and the mount point of each mount; raises ``InvalidArgumentError``."""
+MountLookup = Callable[[Sequence[VolumeMount], str], tuple[tuple[Path, str], ...]]
+"""Gives the directory and the mount point of each mount of a sandbox's owner.
+
+Raises ``InvalidArgumentError``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,8 @@ class EngineConfig:
     build_step_timeout: float = 3600.0
     """Seconds that one step of a build may take."""
     max_cached_steps: int = 500
+    quotas: Quotas = field(default_factory=Quotas)
+    """What each owner may have."""
     max_step_cache_bytes: int = 20 * 1024**3
     """The most disk space for layers of build steps that are kept for the cache only."""
 
@@ -94,9 +103,11 @@ class Hooks:
     """Called when it was thawed, also after a pause that failed."""
     stopped: list[StoppedHook] = field(default_factory=list[StoppedHook])
     """Called when a sandbox has no processes any more; hooks must accept repeated calls."""
+    egress: list[EgressHook] = field(default_factory=list[EgressHook])
+    """Called for each connection that a sandbox's proxy opened or refused."""
     mounts: MountLookup | None = None
-    volume_directories: Callable[[Sequence[VolumeMount]], list[Path]] | None = None
-    """Gives the directories of the mounts whose volumes exist."""
+    volume_directories: Callable[[Sequence[VolumeMount], str], list[Path]] | None = None
+    """Gives the directories of the mounts of an owner whose volumes exist."""
     envs: Callable[[str], dict[str, str]] = lambda sandbox_id: {}
     """The environment of every process in the sandbox of an id, whose own values override it."""
 

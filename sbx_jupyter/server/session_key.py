@@ -6,8 +6,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from sbx_jupyter.protocol.access import new_api_key
 from sbx_jupyter.protocol.locations import session_key_file
+from sbx_jupyter.protocol.owners import SessionKeyFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +22,10 @@ class SessionKey:
     The engine accepts it from ``register`` to ``revoke``, or until this process ends.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, owner: str = "", *, sees_all: bool = False) -> None:
+        """``owner``: whose sandboxes the key may use, and with ``sees_all`` those of others too;
+        without an owner, all."""
+        self._content = SessionKeyFile(pid=os.getpid(), owner=owner, sees_all=sees_all)
         self.value = new_api_key()
         self._path = session_key_file(data_dir, self.value)
         self._descriptor: int | None = None
@@ -38,7 +44,7 @@ class SessionKey:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
+            os.write(descriptor, msgspec.json.encode(self._content) + b"\n")
             draft.rename(self._path)
         except BaseException:
             os.close(descriptor)

@@ -119,12 +119,14 @@ class SbxEngine(EngineSettings, Application):
         self, engine: Engine, listener: Listener, stop_signal: asyncio.Future[signal.Signals]
     ) -> bool:
         """Serve until a signal arrives; returns whether to leave the sandboxes running."""
+        from sbx_jupyter.service.audit import Audit
         from sbx_jupyter.service.server import Server
 
         self._open_log()
         listener.store_port()
         key = credentials.find_api_key(self.data_path, os.environ.get(API_KEY_VARIABLE))
-        server = Server(engine, key, self.service_settings())
+        audit = Audit(self.data_path / "log") if self.audit else None
+        server = Server(engine, key, self.service_settings(), audit)
         server.start(listener.sockets)
         connection = ConnectionFile(
             url=listener.url, api_key=key, pid=os.getpid(), version=server.version
@@ -143,6 +145,8 @@ class SbxEngine(EngineSettings, Application):
         _log.info("stopping", extra={"fields": reason})
         keep_sandboxes = received in _KEEP_SANDBOXES_SIGNALS
         await server.stop()
+        if audit is not None:
+            audit.close()
         return keep_sandboxes
 
     async def _wait_for_end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.engine.owners import Caller
     from sbx_jupyter.protocol.access import Route
+    from sbx_jupyter.service.audit import Audit
+    from sbx_jupyter.service.owner_keys import OwnerKeys
     from sbx_jupyter.service.session_keys import SessionKeys
 
 
@@ -38,10 +42,14 @@ class Service:
     engine: Engine
     api_key: str = field(repr=False)
     session_keys: SessionKeys
+    owner_keys: OwnerKeys
+    audit: Audit | None = None
     settings: ServiceSettings
     counters: Counters = field(default_factory=Counters)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     open_calls: OpenCallLimits = field(default_factory=OpenCallLimits)
+    changing_keys: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the keys of owners change."""
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the handler that began it; cancelled when the service stops."""
 
@@ -66,6 +74,11 @@ class RoutedRequest(HTTPServerRequest):
     """The most bytes of body that are forwarded; ``None`` for any number."""
 
     request_id: str = ""
+    caller: Caller | None = None
+    """Who calls the platform API, once the key is known."""
+
+    made: tuple[str, ...] = ()
+    """The ids of the sandboxes that it made."""
 
     when_ended: Callable[[], None] | None = None
     """Called when the whole body has arrived."""

@@ -13,10 +13,12 @@ from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, 
 from sbx_jupyter.service.counters import EngineCollector, EventLoopDelay
 from sbx_jupyter.service.gateway.dispatch import Dispatcher
 from sbx_jupyter.service.log_format import note_request
+from sbx_jupyter.service.owner_keys import OwnerKeys
 from sbx_jupyter.service.platform import (
     builds,
     diffs,
     disk,
+    keys,
     sandbox_changes,
     sandbox_observations,
     sandboxes,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from tornado.web import RequestHandler
 
     from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.service.audit import Audit
 
 _log = logging.getLogger(__name__)
 
@@ -99,6 +102,8 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     (f"/engine/sandboxes/{_SEGMENT}/diff\\.tar", diffs.DiffArchiveHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations", disk.OperationsHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations/{_SEGMENT}", disk.OperationHandler),
+    ("/engine/keys", keys.KeysHandler),
+    (f"/engine/keys/{_SEGMENT}", keys.KeyHandler),
     ("/engine/disk", disk.DiskHandler),
     ("/engine/prune", disk.PruneHandler),
     ("/engine/info", telemetry.InfoHandler),
@@ -110,13 +115,28 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
 class Server:
     """The HTTP server of one engine."""
 
-    def __init__(self, engine: Engine, api_key: str, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        api_key: str,
+        settings: ServiceSettings,
+        audit: Audit | None = None,
+    ) -> None:
         self.version = settings.version
         session_keys = SessionKeys(engine.config.data_dir)
         session_keys.sweep()
+        owner_keys = OwnerKeys(engine.config.data_dir)
+        owner_keys.load()
         self.service = Service(
-            engine=engine, api_key=api_key, session_keys=session_keys, settings=settings
+            engine=engine,
+            api_key=api_key,
+            session_keys=session_keys,
+            owner_keys=owner_keys,
+            audit=audit,
+            settings=settings,
         )
+        if audit is not None:
+            engine.hooks.egress.append(audit.egress)
         registry = self.service.counters.registry
         self._loop_delay = EventLoopDelay(registry)
         registry.register(EngineCollector(engine, self._loop_delay))
@@ -179,3 +199,5 @@ def _log_request(handler: Any) -> None:
     request: RoutedRequest = handler.request
     started = time.monotonic() - request.request_time()
     note_request(handler.service, request, handler.surface, handler.get_status(), started)
+    if handler.surface == "platform" and handler.service.audit is not None:
+        handler.service.audit.platform_call(request, handler.get_status())

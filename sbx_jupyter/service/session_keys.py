@@ -7,8 +7,12 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from sbx_jupyter.engine.owners import Caller
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.locations import session_key_dir, session_key_file
+from sbx_jupyter.protocol.owners import SessionKeyFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +28,18 @@ class SessionKeys:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
-    def accepts(self, key: str) -> bool:
-        """Whether a session that is alive registered ``key``."""
-        return access.is_api_key(key) and _is_held(session_key_file(self._data_dir, key))
+    def find(self, key: str) -> Caller | None:
+        """The caller that ``key`` stands for, if a session that is alive registered it."""
+        if not access.is_api_key(key):
+            return None
+        path = session_key_file(self._data_dir, key)
+        if not _is_held(path):
+            return None
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=SessionKeyFile)
+        except (OSError, msgspec.DecodeError):
+            return None  # revoked in between, or not written by a session
+        return Caller(found.owner, sees_all=found.sees_all or not found.owner)
 
     def sweep(self) -> None:
         """Remove the files of sessions that have ended."""

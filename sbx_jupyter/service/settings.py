@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traitlets import (
     Bool,
+    Dict,
     Enum,
     Float,
     HasTraits,
@@ -23,6 +24,7 @@ from sbx_jupyter.service.separation import Separation
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import EngineConfig
+    from sbx_jupyter.engine.sandboxes.quotas import Quota
     from sbx_jupyter.service.context import ServiceSettings
 
 DEFAULT_IDLE_TIMEOUT: Final = 600.0
@@ -75,6 +77,17 @@ class EngineSettings(HasTraits):
     default_memory_mb = Int(1024, min=64, help="Memory of a sandbox in MiB.").tag(config=True)
     default_cpu_count = Int(2, min=1, help="Processors of a sandbox.").tag(config=True)
     default_disk_mb = Int(10240, min=16, help="Disk space of a sandbox in MiB.").tag(config=True)
+    quota = Dict(
+        value_trait=Int(),
+        key_trait=Unicode(),
+        help="What one owner may have at once: `sandboxes`, `processors`, `memory_mb`, `disk_mb`;"
+        " what is missing or 0 has no limit. The engine's own key has no quota.",
+    ).tag(config=True)
+    quotas = Dict(
+        value_trait=Dict(value_trait=Int(), key_trait=Unicode()),
+        key_trait=Unicode(),
+        help="The quotas of owners for whom `quota` does not apply, by their names.",
+    ).tag(config=True)
     volume_size_mb = Int(
         10240, min=0, help="Disk space of a volume in MiB, when it is made; 0 means no limit."
     ).tag(config=True)
@@ -136,6 +149,11 @@ class EngineSettings(HasTraits):
         " that is derived from the data directory, 0 to stay root.",
     ).tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
+    audit = Bool(
+        True,
+        help="Write who did what to which sandbox to audit.jsonl, and the connections of sandboxes"
+        " to egress.jsonl, beside the log.",
+    ).tag(config=True)
     features = List(
         Unicode(), help="Feature names that GET /engine/info lists, besides the engine's own."
     ).tag(config=True)
@@ -167,6 +185,17 @@ class EngineSettings(HasTraits):
             IdRange.parse(proposal["value"])
         except ValueError as error:
             raise TraitError(f"host_ids: {error}") from error
+        return proposal["value"]
+
+    @validate("quota")
+    def _check_quota(self, proposal: Any) -> dict[str, int]:
+        _parse_quota(proposal["value"], "quota")
+        return proposal["value"]
+
+    @validate("quotas")
+    def _check_quotas(self, proposal: Any) -> dict[str, dict[str, int]]:
+        for owner, quota in proposal["value"].items():
+            _parse_quota(quota, f"quotas of '{owner}'")
         return proposal["value"]
 
     @property
@@ -204,6 +233,7 @@ class EngineSettings(HasTraits):
     def engine_config(self) -> EngineConfig:
         """The settings of the engine behind it."""
         from sbx_jupyter.engine.context import EngineConfig
+        from sbx_jupyter.engine.sandboxes.quotas import Quotas
         from sbx_jupyter.isolation.fence import Limits
         from sbx_jupyter.isolation.ids.blocks import IdRange
 
@@ -222,6 +252,11 @@ class EngineSettings(HasTraits):
             ),
             cpu_weight=self.cpu_weight,
             volume_size_mb=self.volume_size_mb,
+            quotas=Quotas(
+                _parse_quota(self.quota, "quota"),
+                {owner: _parse_quota(given, owner) for owner, given in self.quotas.items()},
+                volume_size_mb=self.volume_size_mb,
+            ),
             warm_interpreter=self.warm_interpreter,
             metrics_interval=self.metrics_interval,
             domain=self.domain or None,
@@ -234,6 +269,16 @@ class EngineSettings(HasTraits):
             max_cached_steps=self.max_cached_steps,
             max_step_cache_bytes=int(self.max_step_cache_gb * 1024**3),
         )
+
+
+def _parse_quota(given: dict[str, int], where: str) -> Quota:
+    from sbx_jupyter.engine.sandboxes.quotas import parse_quota
+    from sbx_jupyter.errors import InvalidArgumentError
+
+    try:
+        return parse_quota(given, where)
+    except InvalidArgumentError as error:
+        raise TraitError(error.message) from None
 
 
 def _version() -> str:

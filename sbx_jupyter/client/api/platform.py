@@ -10,7 +10,7 @@ import msgspec
 from sbx_jupyter.client.api.transport import Transport, raise_for_status
 from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import AbortedError, AlreadyExistsError, NotFoundError, UnavailableError
-from sbx_jupyter.protocol import disk
+from sbx_jupyter.protocol import disk, owners
 from sbx_jupyter.protocol import platform as records
 from sbx_jupyter.protocol.access import API_KEY_HEADER
 from sbx_jupyter.protocol.diff import Diff
@@ -282,6 +282,19 @@ class PlatformClient:
             "DELETE",
             f"/engine/sandboxes/{_segment(sandbox_id)}/operations/{_segment(operation_id)}",
         )
+
+    async def owner_keys(self) -> list[owners.OwnerKey]:
+        """List the keys of owners; raises ``NotFoundError`` for other deployments."""
+        return _decoded(await self._send("GET", "/engine/keys"), list[owners.OwnerKey])
+
+    async def create_owner_key(self, owner: str, *, sees_all: bool = False) -> owners.MadeOwnerKey:
+        """Make a key for an owner on a shared engine; raises ``InvalidArgumentError``."""
+        body = owners.NewOwnerKey(owner=owner, sees_all=sees_all)
+        return _decoded(await self._send("POST", "/engine/keys", body=body), owners.MadeOwnerKey)
+
+    async def remove_owner_key(self, key_id: str) -> bool:
+        """Revoke a key; false when there is no such key."""
+        return await self._done("DELETE", f"/engine/keys/{_segment(key_id)}")
 
     async def default_templates(self) -> list[dict[str, Any]]:
         """List the stock templates of the deployment (T14); empty where it has no such route."""

@@ -53,13 +53,18 @@ def proxy_envs(sandbox_id: str) -> dict[str, str]:
     return {**_PROXY_ENVS, "NO_PROXY": direct, "no_proxy": direct}
 
 
+def _ignore(sandbox_id: str, target: str, refused: str | None) -> None:
+    """Take a decision that nobody asked for."""
+
+
 class EgressControl:
     """The proxies and full networks of all running sandboxes.
 
     ``exceptions`` are networks that the operator allows although they are not public. ``secret``
-    returns the value of a secret by name. ``log(sandbox_id, level, message, fields)`` writes to the
-    log of a sandbox. With ``full``, sandboxes have a full network as well as the proxy.
-    ``on_opened`` and ``on_refused`` are called for each connection that a proxy made or refused.
+    returns a secret's value by its name and owner. ``log(sandbox_id, level, message, fields)``
+    writes to the log of a sandbox. With ``full``, sandboxes have a full network beside the proxy.
+    ``on_decision(sandbox_id, target, refused)`` is called for each connection that a proxy made,
+    or refused for the reason ``refused``.
     """
 
     def __init__(
@@ -67,17 +72,15 @@ class EgressControl:
         data_dir: Path,
         *,
         exceptions: Sequence[str] = (),
-        secret: Callable[[str], str | None],
+        secret: Callable[[str, str], str | None],
         log: Log,
         full: bool = False,
-        on_opened: Callable[[], None] = lambda: None,
-        on_refused: Callable[[], None] = lambda: None,
+        on_decision: Callable[[str, str, str | None], None] = _ignore,
     ) -> None:
         self._data_dir = data_dir
         self._exceptions = tuple(ipaddress.ip_network(item) for item in exceptions)
         self._secret = secret
-        self._on_opened = on_opened
-        self._on_refused = on_refused
+        self._on_decision = on_decision
         self._refusals = RefusalLog(log)
         self._networks = FullNetworks(
             data_dir / "networks", lambda sandbox_id, message: log(sandbox_id, "warn", message, {})
@@ -103,7 +106,7 @@ class EgressControl:
             interceptor=self._interceptor(row),
             resolver=self._resolver,
             on_refused=lambda target, reason: self._refused(sandbox_id, target, reason),
-            on_opened=self._on_opened,
+            on_opened=lambda target: self._on_decision(sandbox_id, target, None),
         )
         await proxy.serve(await sandbox.listen_port(PROXY_PORT))
         self._proxies[sandbox_id] = proxy
@@ -163,7 +166,7 @@ class EgressControl:
         return interceptor
 
     def _refused(self, sandbox_id: str, target: str, reason: str) -> None:
-        self._on_refused()
+        self._on_decision(sandbox_id, target, reason)
         self._refusals.note(sandbox_id, target, reason)
 
     async def _watch_addresses(self) -> None:
@@ -203,7 +206,7 @@ class EgressControl:
             return None
         if self._authority is None:
             self._authority = CertificateAuthority(self._data_dir)
-        return Interceptor(self._authority, headers, self._secret)
+        return Interceptor(self._authority, headers, lambda name: self._secret(name, row.owner))
 
     async def _configure(self, row: SandboxRow, sandbox: Sandbox, *, use_authority: bool) -> None:
         """Set the proxy and certificates for processes that start from now on."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from sbx_jupyter.engine.owners import caller
 from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_network, is_secured
-from sbx_jupyter.engine.sandboxes.idempotency import IdempotencyKeys
+from sbx_jupyter.engine.sandboxes.idempotency import IdempotencyKeys, check_key
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.sandboxes.slots import Slot
@@ -74,6 +75,10 @@ class Creation:
         """
         if idempotency_key is None:
             return await self._create(request, version, None)
+        check_key(idempotency_key)
+        if owner := caller().owner:
+            # The key of one owner must not lead to the sandbox of another, with its tokens.
+            idempotency_key = f"{owner}\n{idempotency_key}"
         known = self._keys.find(idempotency_key, request, version)
         slot = None if known is None else self._context.slots.get(known)
         if slot is not None and slot.state.is_shown:
@@ -108,6 +113,7 @@ class Creation:
     async def _launch(self, row: SandboxRow, extra: list[Row] | None) -> SandboxRow:
         context = self._context
         context.slots.check_room()
+        context.config.quotas.check_sandbox(row, context.slots, context.store.volumes)
         limits = limits_for(row, context.config.default_limits)
         ready = None if row.volume_mounts else self._pool.take(limits, row.base, row.layers)
         if ready is not None:
@@ -177,6 +183,7 @@ class Creation:
         row = draft_from(template, build)
         row = replace(
             row,
+            owner=caller().owner,
             timeout=timeout,
             access_token=new_access_token() if secured else None,
             traffic_token=new_access_token() if is_private else None,
@@ -192,7 +199,7 @@ class Creation:
             auto_resume=request.auto_resume is not None and request.auto_resume.enabled,
         )
         if row.volume_mounts and context.hooks.mounts is not None:
-            context.hooks.mounts(row.volume_mounts)
+            context.hooks.mounts(row.volume_mounts, row.owner)
         return row
 
 

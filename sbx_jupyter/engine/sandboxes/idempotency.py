@@ -34,11 +34,9 @@ class IdempotencyKeys:
     def find(self, key: str, request: NewSandbox, version: int) -> str | None:
         """The id of the sandbox that this request made before, else ``None``.
 
-        Raises ``InvalidArgumentError`` for a malformed key, ``KeyReusedError`` when the key belongs
-        to another request and ``AbortedError`` when the first request is still running.
+        Raises ``KeyReusedError`` when the key belongs to another request and ``AbortedError`` when
+        the first request is still running.
         """
-        if not 1 <= len(key) <= _MAX_KEY or not key.isascii() or not key.isprintable():
-            raise InvalidArgumentError(f"Idempotency-Key must have 1 to {_MAX_KEY} characters")
         fingerprint = _fingerprint(request, version)
         known = self._store.requests.get(key)
         before = self._running.get(key) if known is None else known.fingerprint
@@ -62,6 +60,12 @@ class IdempotencyKeys:
         return RequestRow(
             key=key, fingerprint=_fingerprint(request, version), sandbox_id=sandbox_id
         )
+
+
+def check_key(key: str) -> None:
+    """Raise ``InvalidArgumentError`` for a malformed key."""
+    if not 1 <= len(key) <= _MAX_KEY or not key.isascii() or not key.isprintable():
+        raise InvalidArgumentError(f"Idempotency-Key must have 1 to {_MAX_KEY} characters")
 
 
 def _fingerprint(request: NewSandbox, version: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from sbx_jupyter.engine import pages
+from sbx_jupyter.engine.owners import may_use
 from sbx_jupyter.engine.pages import MAX_PAGE, Order
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class Page:
 def select(
     rows: Iterable[SandboxRow], wanted: SandboxFilter, template_id: str | None = None
 ) -> Page:
-    """The page of ``rows`` that a filter selects; ``template_id`` is its template, resolved.
+    """The page of ``rows`` that a filter selects, of those that the caller may use.
+
+    ``template_id`` is the filter's template, resolved.
 
     Raises ``InvalidArgumentError`` for a bad cursor or limit.
     """
@@ -62,6 +65,7 @@ def select(
 def _matches(row: SandboxRow, wanted: SandboxFilter, template_id: str | None) -> bool:
     return (
         row.state.is_shown
+        and may_use(row.owner)
         and row.state.reported in wanted.states
         and (template_id is None or row.template_id == template_id)
         and (wanted.started_after is None or row.started_at >= wanted.started_after)

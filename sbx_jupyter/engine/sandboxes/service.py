@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.networks import replace_egress
+from sbx_jupyter.engine.owners import caller
 from sbx_jupyter.engine.sandboxes.admission import check_timeout
 from sbx_jupyter.engine.sandboxes.lifecycle import State, unknown_sandbox_error
 from sbx_jupyter.engine.sandboxes.listing import Page, SandboxFilter, select
@@ -88,6 +89,15 @@ class Sandboxes:
                 return Page([], None, 0)
             template_id = template.template_id
         return select(self.rows(), wanted, template_id)
+
+    def check_caller(self, sandbox_id: str) -> None:
+        """Raise ``NotFoundError`` if the caller may not use the sandbox.
+
+        One that has ended belongs to nobody: only callers that may use everything find its log.
+        """
+        slot = self._context.slots.get(sandbox_id)
+        if not caller().sees_all and (slot is None or slot.row.owner != caller().owner):
+            raise unknown_sandbox_error(sandbox_id)
 
     def rows(self) -> Sequence[SandboxRow]:
         """The rows of all sandboxes in any state, also those that clients do not see."""

@@ -167,6 +167,9 @@ class Supervisor:
         sandbox is paused again.
         """
         self._context.slots.check_room(0 if slot.occupies else 1)
+        if not slot.occupies:
+            context = self._context
+            context.config.quotas.check_sandbox(slot.row, context.slots, context.store.volumes)
         slot.change_state(State.RESUMING)
         try:
             if slot.row.pause_mode == "full" and memory and slot.placed is not None:
@@ -383,7 +386,7 @@ class Supervisor:
         limits = limits_for(row, context.config.default_limits)
         volumes: tuple[tuple[Path, str], ...] = ()
         if row.volume_mounts and context.hooks.mounts is not None:
-            volumes = context.hooks.mounts(row.volume_mounts)
+            volumes = context.hooks.mounts(row.volume_mounts, row.owner)
         return plan_for(row, context.data_dir, limits, context.envs_of(row), volumes)
 
     @staticmethod

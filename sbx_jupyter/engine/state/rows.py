@@ -80,6 +80,9 @@ class SandboxRow(Row, frozen=True, kw_only=True):
     template_envs: dict[str, str] = {}
     start_command: str | None = None
     ready_command: str | None = None
+    owner: str = ""
+    """Whose key made it; empty for the engine's own key."""
+
     cage: dict[str, Any] | None = None
     """``Cage.to_state()`` while the sandbox has processes, else ``None``."""
 
@@ -178,6 +181,7 @@ class TemplateRow(Row, frozen=True, kw_only=True):
     last_spawned_at: dt.datetime | None = None
     is_stock: bool = False
     is_snapshot: bool = False
+    owner: str = ""
     tags: dict[str, TagAssignment] = {}
     assignments: tuple[PastAssignment, ...] = ()
     """The last assignments of its tags to builds, oldest first."""
@@ -280,7 +284,9 @@ class VolumeRow(Row, frozen=True, kw_only=True):
 
     volume_id: str
     name: str
+    """Unique among the volumes of its owner."""
     created_at: dt.datetime
+    owner: str = ""
 
 
 class SecretRow(Row, frozen=True, kw_only=True):
@@ -288,6 +294,8 @@ class SecretRow(Row, frozen=True, kw_only=True):
 
     secret_id: str
     name: str
+    """Unique among the secrets of its owner."""
+    owner: str = ""
     version: int
     value: bytes
     metadata: dict[str, Any] = {}

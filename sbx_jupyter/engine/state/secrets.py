@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from cryptography.fernet import Fernet
 
+from sbx_jupyter.engine.owners import caller, may_use
 from sbx_jupyter.engine.state.keys import SECRETS_KEY, load_or_make_key
 from sbx_jupyter.engine.state.rows import SecretRow, now
 from sbx_jupyter.engine.state.store import Batch
@@ -58,13 +59,15 @@ class Secrets:
             return await self._create(name, request)
 
     async def _create(self, name: str, request: NewSecret) -> Secret:
-        if self._find(name) is not None:
+        owner = caller().owner
+        if self._by_name(name, owner) is not None:
             raise AlreadyExistsError(f"Secret with name '{name}' already exists")
         if len(self._store.secrets) >= MAX_SECRETS:
             raise AlreadyExistsError(f"the limit of {MAX_SECRETS} secrets is reached")
         row = SecretRow(
             secret_id="sec_" + random_id(20),
             name=name,
+            owner=owner,
             version=1,
             value=self._encrypt(request.value),
             metadata=_checked_metadata(request.metadata or {}),
@@ -75,8 +78,9 @@ class Secrets:
         return row.to_secret()
 
     def list(self) -> list[Secret]:
-        """All secrets, newest first."""
-        rows = sorted(self._store.secrets, key=lambda row: row.created_at, reverse=True)
+        """All secrets that the caller may use, newest first."""
+        usable = (row for row in self._store.secrets if may_use(row.owner))
+        rows = sorted(usable, key=lambda row: row.created_at, reverse=True)
         return [row.to_secret() for row in rows]
 
     def get(self, id_or_name: str) -> Secret:
@@ -112,9 +116,9 @@ class Secrets:
             row = self._row(id_or_name)
             await self._store.commit(Batch().remove(SecretRow, row.secret_id))
 
-    def reveal(self, name: str) -> str | None:
-        """The value of a secret, for the egress proxy only; ``None`` if there is no such secret."""
-        row = self._find(name.lower())
+    def reveal(self, name: str, owner: str = "") -> str | None:
+        """The value of a secret of ``owner``, for the egress proxy only; ``None`` if unknown."""
+        row = self._by_name(name, owner)
         return None if row is None else self._cipher.decrypt(row.value).decode()
 
     def _encrypt(self, value: str) -> bytes:
@@ -129,10 +133,14 @@ class Secrets:
         return row
 
     def _find(self, id_or_name: str) -> SecretRow | None:
-        if (row := self._store.secrets.get(id_or_name)) is not None:
+        row = self._store.secrets.get(id_or_name)
+        if row is not None and may_use(row.owner):
             return row
-        name = id_or_name.lower()
-        return next((row for row in self._store.secrets if row.name == name), None)
+        return self._by_name(id_or_name, caller().owner)
+
+    def _by_name(self, name: str, owner: str) -> SecretRow | None:
+        name, rows = name.lower(), self._store.secrets
+        return next((row for row in rows if row.name == name and row.owner == owner), None)
 
 
 def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

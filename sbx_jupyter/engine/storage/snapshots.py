@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from sbx_jupyter.engine import pages
+from sbx_jupyter.engine.owners import caller, may_use
 from sbx_jupyter.engine.pages import MAX_PAGE
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
@@ -111,7 +112,7 @@ class Snapshots:
         return [item.to_info() for item in page], token
 
     def _select(self, query: SnapshotFilter) -> list[_TaggedSnapshot]:
-        templates = list(self._context.store.templates)
+        templates = [item for item in self._context.store.templates if may_use(item.owner)]
         tag = None
         if query.name:
             reference = parse_reference(query.name)
@@ -181,12 +182,14 @@ class Snapshots:
 
     def _find_or_make_template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:
         if reference is not None:
-            with contextlib.suppress(NotFoundError):
-                return self._catalog.find(reference)
+            found = self._catalog.find_own(reference)
+            if found is not None:
+                return found
         return TemplateRow(
             template_id=random_id(20),
             aliases=() if reference is None else (reference.name,),
             created_at=at,
             updated_at=at,
             is_snapshot=True,
+            owner=caller().owner,
         )

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.owners import caller, may_use
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.templates.references import (
@@ -15,7 +16,7 @@ from sbx_jupyter.engine.templates.references import (
     parse_reference,
 )
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.state.store import Store
@@ -41,15 +42,33 @@ class Catalog:
         would find no template of that name, or write over its tags."""
 
     def find(self, reference: Reference) -> TemplateRow:
-        """The template of a reference, whatever its tag; raises ``NotFoundError``."""
+        """The template of a reference, whatever its tag; raises ``NotFoundError``.
+
+        Of several with that name it is the caller's own, else one that the caller may start from.
+        """
         if reference.namespace in (None, NAMESPACE):
-            for template in self._store.templates:
-                if reference.name in template.aliases:
-                    return template
+            named = [
+                template
+                for template in self._store.templates
+                if reference.name in template.aliases and may_start_from(template)
+            ]
+            if named:
+                return min(named, key=lambda template: template.owner != caller().owner)
             template = self._store.templates.get(reference.name)
-            if template is not None and reference.namespace is None:
+            if template is not None and reference.namespace is None and may_start_from(template):
                 return template
         raise NotFoundError(f"template '{reference}' not found")
+
+    def find_own(self, reference: Reference) -> TemplateRow | None:
+        """The template that a new build with this name would change; ``None`` if there is none.
+
+        A stock template is found too, so that the caller can refuse its name.
+        """
+        try:
+            found = self.find(reference)
+        except NotFoundError:
+            return None
+        return found if found.is_stock or found.owner == caller().owner else None
 
     def resolve(self, text: str) -> tuple[TemplateRow, BuildRow]:
         """The template and ready build of a reference.
@@ -105,6 +124,7 @@ class Catalog:
         """Raise ``InvalidArgumentError`` for a template that must stay."""
         if template.is_stock:
             raise InvalidArgumentError(f"'{reference.name}' is a stock template")
+        check_changeable(template)
         if any(row.template_id == template.template_id for row in self._store.sandboxes):
             raise InvalidArgumentError(
                 f"template '{reference.without_tag}' is in use by running or paused sandboxes"
@@ -140,3 +160,15 @@ class Catalog:
                         tags={DEFAULT_TAG: TagAssignment(build_id=build_id, created_at=at)},
                     )
                 )
+
+
+def may_start_from(template: TemplateRow) -> bool:
+    """Whether the caller may start sandboxes and builds from a template."""
+    return template.public or template.is_stock or may_use(template.owner)
+
+
+def check_changeable(template: TemplateRow) -> None:
+    """Raise ``PermissionDeniedError`` if the caller may not change a template."""
+    if not may_use(template.owner):
+        name = template.aliases[0] if template.aliases else template.template_id
+        raise PermissionDeniedError(f"you don't have access to template '{name}'")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.state.rows import PastAssignment, TagAssignment, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.catalog import check_changeable
 from sbx_jupyter.engine.templates.references import DEFAULT_TAG, parse_reference, parse_tag
 from sbx_jupyter.engine.templates.request_checks import check_tags, own_reference
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
@@ -177,6 +178,7 @@ def _check_own(template: TemplateRow) -> None:
     if template.is_stock:
         alias = template.aliases[0]
         raise PermissionDeniedError(f"you don't have access to template '{alias}'")
+    check_changeable(template)
 
 
 def _page(items: list[T], limit: int, cursor: str | None) -> tuple[list[T], str | None]:

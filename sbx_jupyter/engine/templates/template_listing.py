@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine import pages
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.catalog import check_changeable, may_start_from
 from sbx_jupyter.engine.templates.references import DEFAULT_TAG, full_name, parse_reference
 from sbx_jupyter.errors import NotFoundError, PermissionDeniedError
 from sbx_jupyter.protocol.platform import RUNTIME_VERSION
@@ -91,6 +92,7 @@ class TemplateListing:
             template = self._catalog.find(parse_reference(text))
             if template.is_stock:
                 raise PermissionDeniedError(f"you don't have access to template '{text}'")
+            check_changeable(template)
             if public is not None and public != template.public:
                 template = replace(template, public=public, updated_at=now())
                 await self._store.commit(Batch().put(template))
@@ -100,7 +102,9 @@ class TemplateListing:
         found = (
             template
             for template in self._store.templates
-            if template.is_stock == is_stock and not template.is_snapshot
+            if template.is_stock == is_stock
+            and not template.is_snapshot
+            and may_start_from(template)
         )
         return pages.sort(found, _place_of_template)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import jwt
 
+from sbx_jupyter.engine.owners import caller, may_use
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
@@ -29,7 +30,7 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from sbx_jupyter.engine.state.store import Store
@@ -49,9 +50,20 @@ class Volumes:
     """The volumes of one data directory."""
 
     def __init__(
-        self, store: Store, data_dir: Path, stored: AnyTrees, *, real_ids: bool, size: int = 0
+        self,
+        store: Store,
+        data_dir: Path,
+        stored: AnyTrees,
+        *,
+        real_ids: bool,
+        size: int = 0,
+        check_quota: Callable[[str], None] = lambda owner: None,
     ) -> None:
-        """``size``: what a new volume may hold, in bytes, where the file system can limit it."""
+        """``size``: what a new volume may hold, in bytes, where the file system can limit it.
+
+        ``check_quota`` raises ``ResourceExhaustedError`` if an owner may make no more volumes.
+        """
+        self._check_quota = check_quota
         self._store = store
         self._stored = stored
         self._root = data_dir / "volumes"
@@ -83,7 +95,8 @@ class Volumes:
     async def create(self, name: str) -> VolumeAndToken:
         """Make a volume.
 
-        Raises ``InvalidArgumentError`` for a bad name or one in use, ``NoSpaceError``.
+        Raises ``InvalidArgumentError`` for a bad name or one in use, ``NoSpaceError``,
+        ``ResourceExhaustedError`` when the quota of its owner is used up.
         """
         if not _NAME.match(name):
             raise InvalidArgumentError(
@@ -93,9 +106,11 @@ class Volumes:
             return await self._create(name)
 
     async def _create(self, name: str) -> VolumeAndToken:
-        if self._find_by_name(name) is not None:
+        owner = caller().owner
+        if self._find_by_name(name, owner) is not None:
             raise InvalidArgumentError(f"Volume with name '{name}' already exists")
-        row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
+        self._check_quota(owner)
+        row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now(), owner=owner)
         try:
             await asyncio.to_thread(self._stored.make_volume, row.volume_id, self._size)
         except OSError as error:
@@ -111,8 +126,9 @@ class Volumes:
         return self._with_token(row)
 
     def list(self) -> list[Volume]:
-        """All volumes, oldest first, without tokens."""
-        rows = sorted(self._store.volumes, key=lambda row: row.created_at)
+        """All volumes that the caller may use, oldest first, without tokens."""
+        usable = (row for row in self._store.volumes if may_use(row.owner))
+        rows = sorted(usable, key=lambda row: row.created_at)
         return [Volume(volume_id=row.volume_id, name=row.name) for row in rows]
 
     def get(self, volume_id: str) -> VolumeAndToken:
@@ -148,15 +164,17 @@ class Volumes:
             raise UnauthenticatedError("the token belongs to another volume")
         return self._stored.volume(row.volume_id, real_ids=self._real_ids)
 
-    def mounts(self, mounts: Sequence[VolumeMount]) -> tuple[tuple[Path, str], ...]:
-        """The directory and mount point of each mount.
+    def mounts(
+        self, mounts: Sequence[VolumeMount], owner: str = ""
+    ) -> tuple[tuple[Path, str], ...]:
+        """The directory and mount point of each mount of volumes of ``owner``.
 
         Raises ``InvalidArgumentError`` with a line per bad mount (interface 1.6.3).
         """
         problems: list[str] = []
         found: list[tuple[Path, str]] = []
         for index, mount in enumerate(mounts):
-            row = self._find_by_name(mount.name)
+            row = self._find_by_name(mount.name, owner)
             if row is None:
                 problems.append(f"- volume mount #{index}: volume '{mount.name}' not found")
             elif problem := _path_problem(mount.path):
@@ -169,9 +187,9 @@ class Volumes:
             raise InvalidArgumentError("\n".join(["invalid mounts:", *problems]))
         return tuple(found)
 
-    def directories(self, mounts: Sequence[VolumeMount]) -> list[Path]:
-        """The directories of those volumes that exist."""
-        rows = (self._find_by_name(mount.name) for mount in mounts)
+    def directories(self, mounts: Sequence[VolumeMount], owner: str = "") -> list[Path]:
+        """The directories of those volumes of ``owner`` that exist."""
+        rows = (self._find_by_name(mount.name, owner) for mount in mounts)
         return [self._directory(row) for row in rows if row is not None]
 
     def _directory(self, row: VolumeRow) -> Path:
@@ -183,12 +201,13 @@ class Volumes:
         except ValueError as error:
             raise InvalidArgumentError("Invalid volume ID") from error
         row = self._store.volumes.get(key)
-        if row is None:
+        if row is None or not may_use(row.owner):
             raise NotFoundError(f"Volume '{volume_id}' not found")
         return row
 
-    def _find_by_name(self, name: str) -> VolumeRow | None:
-        return next((row for row in self._store.volumes if row.name == name), None)
+    def _find_by_name(self, name: str, owner: str) -> VolumeRow | None:
+        rows = self._store.volumes
+        return next((row for row in rows if row.name == name and row.owner == owner), None)
 
     def _with_token(self, row: VolumeRow) -> VolumeAndToken:
         issued = now()

@@ -109,8 +109,8 @@ class DiskEnforcer:
         self._quota_at = time.monotonic()
 
     def _volumes(self) -> list[Path]:
-        mounts = self._context.hooks.volume_directories
-        return [] if mounts is None else mounts(self._slot.row.volume_mounts)
+        mounts, row = self._context.hooks.volume_directories, self._slot.row
+        return [] if mounts is None else mounts(row.volume_mounts, row.owner)
 
     def _is_idle(self, placed: Placed, work_ns: int | None) -> bool:
         """Whether nothing can have been written since the layer was measured."""

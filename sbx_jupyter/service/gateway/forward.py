@@ -68,6 +68,8 @@ class ForwardedRequest(HTTPMessageDelegate):
             self._responder = self._fail_with(error.response)
             return
         assert self._stream is not None
+        if self.service.audit is not None:
+            self.service.audit.port_call(self.request, self.service.engine)
         self._upstream = HTTP1Connection(
             self._stream,
             is_client=True,

@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from sbx_jupyter.engine.owners import Caller, set_caller
 from sbx_jupyter.errors import (
     InvalidArgumentError,
     PermissionDeniedError,
@@ -42,7 +43,7 @@ class PlatformHandler(BodyHandler):
     max_body_size: ClassVar[int] = platform.MAX_BODY_SIZE
     needs_key: ClassVar[bool] = True
     needs_own_key: ClassVar[bool] = False
-    """Whether the keys of sessions are refused: the route is about the engine, not sandboxes."""
+    """Whether keys of sessions and owners are refused: the route is about the engine itself."""
 
     def set_default_headers(self) -> None:
         super().set_default_headers()
@@ -55,9 +56,9 @@ class PlatformHandler(BodyHandler):
             self.check_key()
 
     def check_key(self) -> None:
-        """Raise ``UnauthenticatedError`` unless the request carries a key of this engine.
+        """Set the caller by the key of the request; raise ``UnauthenticatedError`` without one.
 
-        Raises ``PermissionDeniedError`` for the key of a session where the engine's own is needed.
+        Raises ``PermissionDeniedError`` for another key where the engine's own is needed.
         """
         given = self.request.headers.get(access.API_KEY_HEADER)
         if not given:
@@ -65,13 +66,17 @@ class PlatformHandler(BodyHandler):
                 f"no API key: send the key of this engine in the header {access.API_KEY_HEADER}"
             )
         if access.matches(given, self.service.api_key):
+            self.routed.caller = Caller()
             return
-        if not self.service.session_keys.accepts(given):
+        found = self.service.session_keys.find(given) or self.service.owner_keys.find(given)
+        if found is None:
             raise UnauthenticatedError("the API key is not the key of this engine")
         if self.needs_own_key:
             raise PermissionDeniedError(
-                "this is the key of a Jupyter session, which is for sandboxes only"
+                "this is the key of a Jupyter session or a user, which is for sandboxes only"
             )
+        self.routed.caller = found
+        set_caller(found)
 
     def release(self) -> None:
         """Release what the request holds, at its end or when the client disconnects."""
@@ -132,8 +137,13 @@ class PlatformHandler(BodyHandler):
     # Path and query.
 
     def sandbox_id(self, text: str) -> str:
-        """Parse the sandbox id in the path (interface 1.0.5)."""
-        return access.parse_sandbox_id(text)
+        """Parse the sandbox id in the path (interface 1.0.5).
+
+        Raises ``NotFoundError`` for a sandbox that the caller may not use, as for an unknown one.
+        """
+        sandbox_id = access.parse_sandbox_id(text)
+        self.service.engine.sandboxes.check_caller(sandbox_id)
+        return sandbox_id
 
     def query_text(self, name: str) -> str | None:
         """A query value, the last if there are several, else ``None``.

@@ -82,6 +82,8 @@ class ForkHandler(PlatformHandler):
         forks = await self.service.engine.forks.create(
             self.sandbox_id(sandbox_id), request.timeout, request.count
         )
+        made = [fork.sandbox_id for fork in forks if not isinstance(fork, SbxError)]
+        self.routed.made = tuple(made)
         self.answer([self._result(fork) for fork in forks], 201)
 
     def _result(self, fork: SandboxRow | SbxError) -> ForkResult:

@@ -41,6 +41,7 @@ class _SandboxAnswers(PlatformHandler):
     """Base of the handlers that answer with one sandbox."""
 
     def answer_sandbox(self, row: SandboxRow, status: int) -> None:
+        self.routed.made = (row.sandbox_id,)
         self.answer(row.to_sandbox(self.service.settings.domain), status)
 
     def connect_timeout(self, timeout: int | None, default: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
+from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.platform import SnapshotInfo, SnapshotRequest
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import (
@@ -47,7 +48,8 @@ class SnapshotsHandler(PlatformHandler):
         sandbox_id = self.query_text("sandboxID")
         snapshots, token = self.service.engine.snapshots.list(
             SnapshotFilter(
-                sandbox_id=self.sandbox_id(sandbox_id) if sandbox_id else None,
+                # It may have ended; the list has the caller's snapshots only.
+                sandbox_id=parse_sandbox_id(sandbox_id) if sandbox_id else None,
                 name=self.query_text("name") or None,
                 limit=self.query_int("limit", 100, minimum=1, maximum=100),
                 next_token=self.query_text("nextToken") or None,

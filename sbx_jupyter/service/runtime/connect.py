@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from sbx_jupyter.engine.live.sandbox import Sandbox
+    from sbx_jupyter.service.context import RoutedRequest, Service
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class Unary:
 
     request: type[Any]
     run: Callable[[Call, Any], Awaitable[Any]]
+    audit: Callable[[Any], tuple[str, str]] | None = None
+    """The action and its object for the audit log, by the request; ``None`` for no entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class ServerStream:
 
     request: type[Any]
     run: Callable[[StreamCall, Any], Awaitable[None]]
+    audit: Callable[[Any], tuple[str, str]] | None = None
+    """As that of ``Unary``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,14 @@ class ClientStream:
 
 
 Method = Unary | ServerStream | ClientStream
+
+
+def note_call(
+    service: Service, routed: RoutedRequest, method: Unary | ServerStream, request: Any
+) -> None:
+    """Write a call to the audit log if it belongs there."""
+    if method.audit is not None and service.audit is not None:
+        service.audit.runtime_call(routed, service.engine, *method.audit(request))
 
 
 @dataclass(slots=True)
@@ -183,6 +196,7 @@ class RpcHandler(RuntimeHandler):
     async def _answer_unary(self, method: Unary) -> None:
         request = self._framing.codec.decode(method.request, await self._read_message())
         call = self._make_call()
+        note_call(self.service, self.routed, method, request)
         self.body = bytearray()
         try:
             async with asyncio.timeout(call.timeout):
@@ -222,6 +236,7 @@ class RpcHandler(RuntimeHandler):
             replay_from=None if replay is None else int(replay[:18]),
             writer=self._writer,
         )
+        note_call(self.service, self.routed, method, request)
         self.service.counters.open_streams += 1
         self._task = self.service.tasks.spawn(self._run_stream(method, stream, request))
         try:

@@ -47,6 +47,11 @@ class FilesHandler(RuntimeJsonHandler):
         check_expiration(self.routed)
         await super().admit()
         if self.request.method == "POST":
+            if self.service.audit is not None:
+                path = self._query("path") or ""
+                self.service.audit.runtime_call(
+                    self.routed, self.service.engine, "files.write", path
+                )
             self._upload = Upload(
                 self.sandbox.files,
                 self.request.headers,

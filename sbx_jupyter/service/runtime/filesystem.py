@@ -95,12 +95,24 @@ async def _send_events(call: StreamCall, watch: AsyncIterator[FilesystemEvent]) 
         await call.send(WatchDirResponse(filesystem=event))
 
 
+def _audit_make_dir(request: PathRequest) -> tuple[str, str]:
+    return "files.make_dir", request.path
+
+
+def _audit_move(request: MoveRequest) -> tuple[str, str]:
+    return "files.move", f"{request.source} -> {request.destination}"
+
+
+def _audit_remove(request: PathRequest) -> tuple[str, str]:
+    return "files.remove", request.path
+
+
 METHODS: Final[dict[str, Method]] = {
     "filesystem.Filesystem/Stat": Unary(PathRequest, stat),
     "filesystem.Filesystem/ListDir": Unary(ListDirRequest, list_dir),
-    "filesystem.Filesystem/MakeDir": Unary(PathRequest, make_dir),
-    "filesystem.Filesystem/Move": Unary(MoveRequest, move),
-    "filesystem.Filesystem/Remove": Unary(PathRequest, remove),
+    "filesystem.Filesystem/MakeDir": Unary(PathRequest, make_dir, _audit_make_dir),
+    "filesystem.Filesystem/Move": Unary(MoveRequest, move, _audit_move),
+    "filesystem.Filesystem/Remove": Unary(PathRequest, remove, _audit_remove),
     "filesystem.Filesystem/WatchDir": ServerStream(WatchDirRequest, watch_dir),
     "filesystem.Filesystem/CreateWatcher": Unary(WatchDirRequest, create_watcher),
     "filesystem.Filesystem/GetWatcherEvents": Unary(WatcherRequest, get_watcher_events),

@@ -138,13 +138,22 @@ def _named(selector: ProcessSelector) -> ProcessSelector:
     return selector
 
 
+def _audit_start(request: StartRequest) -> tuple[str, str]:
+    # Arguments and variables may hold secrets.
+    return "terminal" if request.pty is not None else "exec", request.process.cmd
+
+
+def _audit_signal(request: SendSignalRequest) -> tuple[str, str]:
+    return "signal", str(request.process.pid or request.process.tag or "")
+
+
 METHODS: Final[dict[str, Method]] = {
     "process.Process/List": Unary(Empty, list_processes),
-    "process.Process/Start": ServerStream(StartRequest, start),
+    "process.Process/Start": ServerStream(StartRequest, start, _audit_start),
     "process.Process/Connect": ServerStream(ConnectRequest, connect_process),
     "process.Process/Update": Unary(UpdateRequest, update),
     "process.Process/SendInput": Unary(SendInputRequest, send_input),
     "process.Process/StreamInput": ClientStream(StreamInputRequest, stream_input),
-    "process.Process/SendSignal": Unary(SendSignalRequest, send_signal),
+    "process.Process/SendSignal": Unary(SendSignalRequest, send_signal, _audit_signal),
     "process.Process/CloseStdin": Unary(ConnectRequest, close_stdin),
 }

@@ -55,6 +55,10 @@ class ComposeHandler(RuntimeJsonHandler):
     )
     async def post(self) -> None:
         request = self.read_body(ComposeRequest)
+        if self.service.audit is not None:
+            self.service.audit.runtime_call(
+                self.routed, self.service.engine, "files.compose", request.destination
+            )
         self.answer(
             await self.sandbox.files.compose(
                 request.source_paths, request.destination, request.username

@@ -20,7 +20,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine,
 from sbx_jupyter.errors import DeadlineExceededError, InternalError, SbxError
 from sbx_jupyter.protocol import connect, messages, requests
 from sbx_jupyter.service.log_format import note_request
-from sbx_jupyter.service.runtime.connect import Call, Method, Unary
+from sbx_jupyter.service.runtime.connect import Call, Method, Unary, note_call
 from sbx_jupyter.service.runtime.framing import connect_timeout
 from sbx_jupyter.service.runtime.runtime_handler import EXPOSED_HEADERS, basic_user
 from sbx_jupyter.service.sandbox_access import check_token
@@ -102,6 +102,7 @@ class UnaryCall(HTTPMessageDelegate):
             user=basic_user(headers.get("Authorization")),
             timeout=connect_timeout(headers),
         )
+        note_call(self._service, self._request, self._method, request)
         if call.timeout is None:
             return await self._method.run(call, request)
         try:

@@ -41,8 +41,8 @@ logger = logging.getLogger(__name__)
 class EgressProxy:
     """The egress proxy of one sandbox.
 
-    Calls ``on_refused(target, reason)`` for each refused connection, and ``on_opened()`` for each
-    connection that was made.
+    Calls ``on_refused(target, reason)`` for each refused connection, and ``on_opened(target)`` with
+    the name or address for each connection that was made.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EgressProxy:
         interceptor: Interceptor | None = None,
         resolver: Resolver | None = None,
         on_refused: Callable[[str, str], None] = lambda target, reason: None,
-        on_opened: Callable[[], None] = lambda: None,
+        on_opened: Callable[[str], None] = lambda target: None,
     ) -> None:
         self.dialer = Dialer(policy, upstream, resolver or Resolver())
         self.interceptor = interceptor
@@ -109,7 +109,7 @@ class EgressProxy:
         task = asyncio.current_task()
         assert task is not None
         self._tunnels[task] = (name, address)
-        self._on_opened()
+        self._on_opened(name or str(address))
 
     async def _accept_all(self, listener: Listener) -> None:
         """Accept up to the limits; further connections wait in the backlog of the listener."""

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from sbx_jupyter.engine.owners import caller
 from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.builds.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.builds.build_logs import BuildLogs
+from sbx_jupyter.engine.templates.catalog import check_changeable
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
 from sbx_jupyter.engine.templates.request_checks import check_start, check_template_request
 from sbx_jupyter.engine.templates.tags import with_tags
@@ -25,7 +27,6 @@ from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
     NoSpaceError,
-    NotFoundError,
     ResourceExhaustedError,
 )
 from sbx_jupyter.protocol.access import random_id
@@ -158,16 +159,18 @@ class Builder:
             found = self._services.catalog.find(parse_reference(template_id))
             if reference is not None and reference.name not in found.aliases:
                 raise InvalidArgumentError(f"'{reference}' is not a name of this template")
+            if not found.is_stock:
+                check_changeable(found)
             return replace(found, is_snapshot=False, updated_at=at)
-        if reference is not None:
-            try:
-                found = self._services.catalog.find(reference)
-            except NotFoundError:
-                pass
-            else:
-                return replace(found, is_snapshot=False, updated_at=at)
-        aliases = () if reference is None else (reference.name,)
-        return TemplateRow(template_id=random_id(20), aliases=aliases, created_at=at, updated_at=at)
+        if reference is not None and (found := self._services.catalog.find_own(reference)):
+            return replace(found, is_snapshot=False, updated_at=at)
+        return TemplateRow(
+            template_id=random_id(20),
+            aliases=() if reference is None else (reference.name,),
+            created_at=at,
+            updated_at=at,
+            owner=caller().owner,
+        )
 
     def _check_room(self) -> None:
         maximum = self._context.config.max_builds
@@ -197,6 +200,7 @@ class Builder:
 
     async def _start(self, template_id: str, build_id: str, request: BuildStart) -> None:
         template, build = self.logs.find(template_id, build_id)
+        check_changeable(template)
         if build.status != "waiting" or build_id in self._jobs:
             raise InvalidArgumentError("build is not in waiting state")
         others = [
