@@ -13,12 +13,14 @@ from sbx_jupyter.errors import (
     InvalidArgumentError,
     NoSpaceError,
     NotFoundError,
+    PermissionDeniedError,
     ResourceExhaustedError,
     SbxError,
 )
 from sbx_jupyter.protocol import connect
 
 if TYPE_CHECKING:
+    from sbx_jupyter.server.audit import AuditLog
     from sbx_jupyter.server.connection import Connection
     from sbx_jupyter.server.connections import Connections
 
@@ -42,8 +44,11 @@ def status_of(error: SbxError) -> int:
 
 
 def connections_of(handler: JupyterHandler) -> Connections:
-    """Return the connections that the extension of this handler's server holds."""
-    return handler.settings["sbx_jupyter"].deployments
+    """Return the connections that the user of a request may use.
+
+    Raises ``PermissionDeniedError`` if there are none.
+    """
+    return handler.settings["sbx_jupyter"].connections_of(handler.current_user)
 
 
 def connection_of(handler: JupyterHandler) -> Connection:
@@ -73,6 +78,11 @@ async def require(handler: JupyterHandler, action: str) -> None:
         raise web.HTTPError(403, f"User is not authorized to {action} on resource: {RESOURCE}.")
 
 
+def audit_of(handler: JupyterHandler) -> AuditLog | None:
+    """Return the audit log of this server, if it has one."""
+    return handler.settings["sbx_jupyter"].audit
+
+
 class SandboxRoute(APIHandler):
     """Base of the JSON routes; answers an ``SbxError`` raised in a verb with its code and text."""
 
@@ -85,6 +95,12 @@ class SandboxRoute(APIHandler):
     @property
     def connection(self) -> Connection:
         return connection_of(self)
+
+    def on_finish(self) -> None:
+        """Note in the audit log what the request changed."""
+        if (audit := audit_of(self)) is not None:
+            audit.note_request(self, self.path_kwargs.get("sandbox_id") or "")
+        super().on_finish()
 
     def decode_body(self, kind: type[T]) -> T:
         """Decode the request's JSON body; an empty body counts as ``{}``.
@@ -130,8 +146,8 @@ class SandboxRoute(APIHandler):
     def _note_failure(self, error: SbxError) -> None:
         try:
             connection = self.connection
-        except NotFoundError:
-            return  # the error is about the name of the connection
+        except (NotFoundError, PermissionDeniedError):
+            return  # the error is about the choice of the connection
         connection.note_failure(error, self.path_kwargs.get("sandbox_id"))
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:

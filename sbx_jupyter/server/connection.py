@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx
 import msgspec
 
+from sbx_jupyter.client.api.attachments import AttachmentsClient
 from sbx_jupyter.client.api.capabilities import explain_versions, find_capabilities
 from sbx_jupyter.client.api.platform import PlatformClient
 from sbx_jupyter.client.api.runtime import RuntimeClient
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from logging import Logger
 
     from sbx_jupyter.client.api.capabilities import Capabilities
+    from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.client.connection.named_connections import NamedConnection
     from sbx_jupyter.server.local_engine import LocalEngine
+    from sbx_jupyter.server.session_key import SessionKey
 
 T = TypeVar("T")
 
@@ -66,8 +69,13 @@ class Connection:
         *,
         log: Logger,
         engine: LocalEngine | None = None,
+        key: SessionKey | None = None,
     ) -> None:
-        """``engine`` is given for the local connection, and for no other."""
+        """``engine`` is given for the local connection, and for no other.
+
+        ``key`` takes the place of the engine's own key, and is revoked by ``aclose``.
+        """
+        self._key = key
         self.named = named
         self.defaults = defaults
         self._engine = engine
@@ -129,10 +137,10 @@ class Connection:
         if (reason := self.capabilities.missing.get(capability)) is not None:
             raise UnimplementedError(f"'{self.named.name}' cannot do this: {reason}")
 
-    async def platform(self) -> PlatformClient:
+    async def platform(self) -> AttachmentsClient:
         """Return a platform client; starts the bundled engine if needed, as ``transport`` does."""
         transport = await self.transport()
-        return PlatformClient(transport.config, transport)
+        return AttachmentsClient(transport.config, transport)
 
     async def transport(self) -> Transport:
         """Return the transport to the deployment; finds or starts the bundled engine first.
@@ -288,8 +296,10 @@ class Connection:
         await asyncio.gather(*waiting, return_exceptions=True)
         if self._transport is not None:
             await self._transport.aclose()
+        if self._key is not None:
+            await asyncio.to_thread(self._key.revoke)
 
-    async def call(self, use: Callable[[PlatformClient], Awaitable[T]]) -> T:
+    async def call(self, use: Callable[[AttachmentsClient], Awaitable[T]]) -> T:
         """Make a platform call; if the engine cannot be reached, find or start one and retry."""
         try:
             return await use(await self.platform())
@@ -300,7 +310,7 @@ class Connection:
         return await use(await self.platform())
 
     async def _connect(self) -> Transport:
-        config = self.named.resolve() if self._engine is None else await self._engine.find()
+        config = await self._find()
         self._must_recheck = False
         if self._transport is not None:
             if self._transport.config == config:
@@ -311,6 +321,15 @@ class Connection:
         if self.named.is_local:
             self._begin_check()
         return self._transport
+
+    async def _find(self) -> ConnectionConfig:
+        if self._engine is None:
+            return self.named.resolve()
+        found = await self._engine.find()
+        if self._key is None:
+            return found
+        await asyncio.to_thread(self._key.register)
+        return replace(found, api_key=self._key.value)
 
     def _finish_start(self, task: asyncio.Task[Transport]) -> None:
         self._starting = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Dict, Float, Integer, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Float, Integer, Set, TraitError, Unicode, default, validate
 
 from sbx_jupyter.client.connection.named_connections import (
     NamedConnection,
@@ -15,71 +17,29 @@ from sbx_jupyter.client.connection.named_connections import (
     parse_connections,
 )
 from sbx_jupyter.client.connection.tls import CA_FILE_VARIABLE, check_ca_file
-from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError, SbxError
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
+from sbx_jupyter.server.audit import AuditLog
 from sbx_jupyter.server.connection import Connection, SandboxDefaults
 from sbx_jupyter.server.connections import Connections
-from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.kernel_environment import KernelEnvironment
-from sbx_jupyter.server.kernels import KernelsHandler
 from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.ports.grants import Grants
 from sbx_jupyter.server.ports.handler import PortHandler
-from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
-from sbx_jupyter.server.sandboxes import (
-    ConnectHandler,
-    ConnectionsHandler,
-    InfoHandler,
-    MetricsHistoryHandler,
-    PauseHandler,
-    SandboxesHandler,
-    SandboxHandler,
-    TimeoutHandler,
+from sbx_jupyter.server.routes import HANDLERS
+from sbx_jupyter.server.session_key import SessionKey
+from sbx_jupyter.server.users import (
+    OWNER_OF_KERNELS,
+    UserConnections,
+    has_several_identities,
+    owner_of_server,
 )
-from sbx_jupyter.server.templates_and_forks import (
-    ForkHandler,
-    OperationHandler,
-    OperationsHandler,
-    SnapshotHandler,
-    TemplateHandler,
-    TemplatesHandler,
-)
-from sbx_jupyter.server.terminals import (
-    TerminalHandler,
-    TerminalsHandler,
-    TerminalSocket,
-)
-from sbx_jupyter.server.watch import WatchSocket
 
-_API = r"sbx/api"
-_SANDBOXES = rf"{_API}/sandboxes"
-_SANDBOX = rf"{_SANDBOXES}/(?P<sandbox_id>[^/]+)"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
-HANDLERS = [
-    (rf"{_API}/info", InfoHandler),
-    (rf"{_API}/connections", ConnectionsHandler),
-    (rf"{_API}/kernels", KernelsHandler),
-    (_SANDBOXES, SandboxesHandler),
-    (_SANDBOX, SandboxHandler),
-    (rf"{_SANDBOX}/timeout", TimeoutHandler),
-    (rf"{_SANDBOX}/pause", PauseHandler),
-    (rf"{_SANDBOX}/connect", ConnectHandler),
-    (rf"{_SANDBOX}/snapshots", SnapshotHandler),
-    (rf"{_SANDBOX}/fork", ForkHandler),
-    (rf"{_SANDBOX}/operations", OperationsHandler),
-    (rf"{_SANDBOX}/operations/(?P<operation_id>[A-Za-z0-9_-]{{1,64}})", OperationHandler),
-    (rf"{_API}/templates", TemplatesHandler),
-    (rf"{_API}/templates/(?P<template_id>[^/]+)", TemplateHandler),
-    (rf"{_SANDBOX}/metrics", MetricsHandler),
-    (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
-    (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),
-    (rf"{_SANDBOX}/files", FilesHandler),
-    (rf"{_SANDBOX}/watch", WatchSocket),
-    (rf"{_SANDBOX}/terminals", TerminalsHandler),
-    (rf"{_SANDBOX}/terminals/(?P<pid>[0-9]{{1,10}})", TerminalHandler),
-    (rf"{_SANDBOX}/terminal", TerminalSocket),
-]
+    from jupyter_server.auth import User
 
 
 class SbxExtension(ExtensionApp):
@@ -165,6 +125,25 @@ class SbxExtension(ExtensionApp):
         " may want it. Otherwise sandboxes go on, and the engine ends by itself once it is idle.",
     ).tag(config=True)
 
+    separate_users = Bool(
+        None,
+        allow_none=True,
+        help="Show each user their own sandboxes only. Default: whether the server knows its users,"
+        " as a server below JupyterHub does, or one with an identity provider of its own; those"
+        " who sign in with the server's token or password are one user.",
+    ).tag(config=True)
+
+    see_all_users = Set(
+        trait=Unicode(),
+        help="Users who see the sandboxes of all users of this server, and may use its connections"
+        " to other deployments. Below JupyterHub, the owner of the server is one of them.",
+    ).tag(config=True)
+
+    audit_file = Unicode(
+        help="File for who did what to which sandbox, as JSON lines; empty for none. Default:"
+        " `sbx-audit.jsonl` in Jupyter's data directory where users are separate, else none.",
+    ).tag(config=True)
+
     default_template = Unicode(
         "base", help="Template of a sandbox that is created without one."
     ).tag(config=True)
@@ -182,11 +161,19 @@ class SbxExtension(ExtensionApp):
     ).tag(config=True)
 
     deployments: Connections
-    """The connections that are open, by name."""
+    """The connections of this server by name; those of its kernels where users are separate."""
+
+    audit: AuditLog | None
+    """Who did what, if that is written."""
+
+    users: UserConnections | None
+    """The connections of each user, where users are separate."""
 
     grants: Grants
     """Who may use which port of a sandbox by an address alone."""
 
+    _defaults: SandboxDefaults
+    _named: Mapping[str, NamedConnection]
     _engine: LocalEngine
     _environment: KernelEnvironment
 
@@ -197,6 +184,13 @@ class SbxExtension(ExtensionApp):
     @default("ca_file")
     def _default_ca_file(self) -> str:
         return os.environ.get(CA_FILE_VARIABLE, "")
+
+    @default("audit_file")
+    def _default_audit_file(self) -> str:
+        from jupyter_core.paths import jupyter_data_dir
+
+        separate = self._has_separate_users()
+        return str(Path(jupyter_data_dir()) / "sbx-audit.jsonl") if separate else ""
 
     @validate("ca_file")
     def _check_ca_file(self, proposal: Any) -> str:
@@ -237,20 +231,63 @@ class SbxExtension(ExtensionApp):
             log=self.log,
         )
         self.grants = Grants()
-        self._environment = KernelEnvironment(engine, log=self.log)
-        named = self._named_connections()
-        opened = {
-            name: Connection(each, defaults, log=self.log, engine=engine if each.is_local else None)
-            for name, each in named.items()
-        }
+        self.audit = AuditLog(Path(self.audit_file).expanduser()) if self.audit_file else None
+        separate = self._has_separate_users()
+        owner = (owner_of_server() or OWNER_OF_KERNELS) if separate else ""
+        self._environment = KernelEnvironment(engine, log=self.log, owner=owner)
+        self.users = UserConnections(self._open_for, self.see_all_users) if separate else None
+        self._defaults, self._named = defaults, self._named_connections()
         try:
-            self.deployments = Connections(
-                opened,
-                self.default_connection or next(iter(named)),
+            self.deployments = self._open(
+                self._named,
+                self.default_connection,
                 on_default=self._environment.apply if self.kernel_environment else None,
             )
         except InvalidArgumentError as e:
             raise TraitError(f"c.SbxExtension.default_connection: {e.message}") from None
+
+    def connections_of(self, user: User | None) -> Connections:
+        """The connections that a user may use; raises ``PermissionDeniedError`` for nobody."""
+        return self.deployments if self.users is None else self.users.of(user)
+
+    def _has_separate_users(self) -> bool:
+        if self.separate_users is not None:
+            return self.separate_users
+        # A server that is not initialized has none yet; nobody can have signed in there.
+        provider = getattr(self.serverapp, "identity_provider", None)
+        return provider is not None and has_several_identities(provider)
+
+    def _open_for(self, name: str, sees_all: bool) -> Connections:
+        """The connections of one user; raises ``PermissionDeniedError`` if there are none."""
+        # A deployment sees one key whoever asks, so others would get what the owner has there.
+        offered = {key: each for key, each in self._named.items() if sees_all or each.is_local}
+        if not offered:
+            raise PermissionDeniedError(
+                "sandboxes of this server are for its owner and c.SbxExtension.see_all_users"
+            )
+        key = SessionKey(self._engine.data_dir, name, sees_all=sees_all)
+        default = self.default_connection if self.default_connection in offered else ""
+        return self._open(offered, default, key=key)
+
+    def _open(
+        self,
+        named: Mapping[str, NamedConnection],
+        default: str,
+        *,
+        key: SessionKey | None = None,
+        on_default: Callable[[Connection], None] | None = None,
+    ) -> Connections:
+        opened = {
+            name: Connection(
+                each,
+                self._defaults,
+                log=self.log,
+                engine=self._engine if each.is_local else None,
+                key=key if each.is_local else None,
+            )
+            for name, each in named.items()
+        }
+        return Connections(opened, default or next(iter(named)), on_default=on_default)
 
     def _named_connections(self) -> dict[str, NamedConnection]:
         """The connections to offer, with the default first unless it is named."""
@@ -262,6 +299,14 @@ class SbxExtension(ExtensionApp):
             "ca_file": self.ca_file,
         }
         return collect_connections(legacy, self.connections, offer_local=self.offer_local)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """The description of the routes by OpenAPI."""
+        from sbx_jupyter import __version__
+        from sbx_jupyter.server.description import describe
+
+        return describe(HANDLERS, __version__)
 
     def initialize_handlers(self) -> None:
         """Add the routes below ``sbx/api`` and ``sbx/port``."""
@@ -279,6 +324,10 @@ class SbxExtension(ExtensionApp):
         if self.stop_with_server:
             await asyncio.to_thread(self._engine.stop)
         try:
+            if self.audit is not None:
+                self.audit.close()
+            if self.users is not None:
+                await self.users.aclose()
             await self.deployments.aclose()
         except SbxError as e:
             self.log.warning("closing the connections to sandboxes: %s", e.message)

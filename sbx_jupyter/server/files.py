@@ -120,6 +120,7 @@ class FilesHandler(SandboxRoute):
 
     def on_finish(self) -> None:
         """Stop an upload that was answered before its end, for example with an error."""
+        super().on_finish()
         if self._upload is not None and not self._upload.done():
             self._upload.cancel()
 

@@ -28,7 +28,9 @@ class KernelEnvironment:
     is what is configured for it.
     """
 
-    def __init__(self, engine: LocalEngine, *, log: Logger) -> None:
+    def __init__(self, engine: LocalEngine, *, log: Logger, owner: str = "") -> None:
+        """``owner``: whose sandboxes kernels may use; without one, all of the engine."""
+        self._owner = owner
         self._engine = engine
         self._log = log
         self._relay: Relay | None = None
@@ -93,7 +95,7 @@ class KernelEnvironment:
     def _local(self) -> ConnectionConfig:
         bundled.check_platform()
         if self._relay is None or self._key is None:
-            self._key = SessionKey(self._engine.data_dir)
+            self._key = SessionKey(self._engine.data_dir, self._owner)
             self._relay = Relay(self._find, log=self._log)
             self._relay.start()
         url = self._relay.url

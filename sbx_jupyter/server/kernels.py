@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from jupyter_client.kernelspec import NoSuchKernel
@@ -49,6 +49,8 @@ class KernelsHandler(SandboxRoute):
     ``POST`` starts one in a sandbox that exists, and answers ``{"kernelID"}``. It never starts a
     kernel outside: a specification whose kernels do not run in sandboxes is refused.
     """
+
+    bodies: ClassVar = {"post": StartBody}
 
     _track_activity = False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 from jupyter_server.auth.decorator import authorized
 from tornado import web
@@ -68,6 +70,8 @@ class ConnectionsHandler(SandboxRoute):
     ``PATCH`` with ``{"default": name}`` makes another one the default, until the server ends.
     """
 
+    bodies: ClassVar = {"patch": DefaultBody}
+
     _track_activity = False
 
     @web.authenticated
@@ -83,7 +87,12 @@ class ConnectionsHandler(SandboxRoute):
 
 
 class SandboxesHandler(SandboxRoute):
-    """``GET`` lists the sandboxes, and in ``kernels`` which kernel of this server runs in which."""
+    """Lists the sandboxes, and in ``kernels`` which kernel of this server runs in which.
+
+    ``POST`` creates one.
+    """
+
+    bodies: ClassVar = {"post": CreateBody}
 
     @web.authenticated
     @authorized
@@ -106,6 +115,10 @@ class SandboxesHandler(SandboxRoute):
 
 
 class SandboxHandler(SandboxRoute):
+    """Describes, renames or ends a sandbox."""
+
+    bodies: ClassVar = {"patch": NameBody}
+
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
@@ -125,6 +138,10 @@ class SandboxHandler(SandboxRoute):
 
 
 class TimeoutHandler(SandboxRoute):
+    """Sets the end of a sandbox to ``timeout`` seconds from now."""
+
+    bodies: ClassVar = {"post": TimeoutBody}
+
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
@@ -134,6 +151,8 @@ class TimeoutHandler(SandboxRoute):
 
 
 class PauseHandler(SandboxRoute):
+    """Pauses a running sandbox."""
+
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
@@ -143,6 +162,8 @@ class PauseHandler(SandboxRoute):
 
 class ConnectHandler(SandboxRoute):
     """Resumes a paused sandbox, or extends the time of a running one."""
+
+    bodies: ClassVar = {"post": ConnectBody}
 
     @web.authenticated
     @authorized

@@ -15,7 +15,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, connection_of, require, status_of
+from sbx_jupyter.server.answers import RESOURCE, audit_of, connection_of, require, status_of
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.connection import Connection
@@ -50,6 +50,8 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
 
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Start ``serve`` as a task, while tornado reads the browser's frames."""
+        if self.action != "read" and (audit := audit_of(self)) is not None:
+            audit.note(self, "terminal", kwargs["sandbox_id"])
         super().open(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self._serving = asyncio.create_task(self._serve(kwargs["sandbox_id"]))
 

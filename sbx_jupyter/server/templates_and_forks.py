@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -33,6 +33,8 @@ class ForkBody(msgspec.Struct, kw_only=True, frozen=True):
 class SnapshotHandler(SandboxRoute):
     """Makes a snapshot of a running sandbox's files, from which others can be created."""
 
+    bodies: ClassVar = {"post": SnapshotBody}
+
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
@@ -47,6 +49,8 @@ class SnapshotHandler(SandboxRoute):
 
 class ForkHandler(SandboxRoute):
     """Starts a sandbox with a copy of a running one's files; names it if the deployment can."""
+
+    bodies: ClassVar = {"post": ForkBody}
 
     @web.authenticated
     @authorized

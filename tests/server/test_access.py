@@ -14,6 +14,7 @@ from sbx_jupyter.server.extension import HANDLERS
 
 HTTP_ROUTES = [
     ("GET", "info"),
+    ("GET", "openapi.json"),
     ("GET", "connections"),
     ("PATCH", "connections"),
     ("GET", "kernels"),
@@ -40,6 +41,16 @@ HTTP_ROUTES = [
     ("DELETE", "sandboxes/i1/operations/o1"),
     ("GET", "templates"),
     ("DELETE", "templates/t1"),
+    ("GET", "volumes"),
+    ("POST", "volumes"),
+    ("DELETE", "volumes/v1"),
+    ("GET", "secrets"),
+    ("POST", "secrets"),
+    ("POST", "secrets/s1"),
+    ("DELETE", "secrets/s1"),
+    ("GET", "sandboxes/i1/logs"),
+    ("GET", "sandboxes/i1/diff"),
+    ("GET", "sandboxes/i1/processes"),
 ]
 SOCKETS = ["sandboxes/i1/terminal", "sandboxes/i1/watch"]
 

@@ -23,7 +23,7 @@ from sbx_jupyter.client.api.transport import translated_errors
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.protocol.access import parse_port, parse_sandbox_id
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, connection_of, require, status_of
+from sbx_jupyter.server.answers import RESOURCE, audit_of, connection_of, require, status_of
 from sbx_jupyter.server.ports.headers import SANDBOX_POLICY, for_browser, for_sandbox
 from sbx_jupyter.server.ports.tunnel import run_tunnel, shake_hands
 from sbx_jupyter.server.ports.upstream import Upstream, attempts, check_port, is_closed_port
@@ -197,6 +197,8 @@ class PortHandler(JupyterHandler):
             raise web.HTTPError(403, "open the page first: a login alone changes nothing here")
         grants: Grants = self.settings["sbx_jupyter"].grants
         grant = grants.give(self.current_user, self._sandbox_id, self._port)
+        if (audit := audit_of(self)) is not None:
+            audit.note(self, "port.link", self._sandbox_id, port=self._port)
         self._clear_headers()
         query = self._query()
         self.set_header("Cache-Control", "no-store")

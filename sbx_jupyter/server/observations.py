@@ -1,0 +1,78 @@
+"""Routes that look into one sandbox: its log, changes and processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from sbx_jupyter.client.processes.commands import Commands
+from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.server.answers import SandboxRoute
+
+if TYPE_CHECKING:
+    from sbx_jupyter.protocol.runtime import ProcessInfo
+
+MAX_LOG: Final = 1000
+
+
+class LogsHandler(SandboxRoute):
+    """The newest ``limit`` entries of a sandbox's log (default and most: 1000), oldest first."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        self.connection.require("logs")
+        limit = self._limit()
+        newest = await self.connection.call(
+            lambda platform: platform.logs(sandbox_id, limit=limit, direction="backward")
+        )
+        self.answer({"logs": newest[::-1]})
+
+    def _limit(self) -> int:
+        text = self.get_query_argument("limit", str(MAX_LOG))
+        if not (text.isascii() and text.isdigit() and 0 < len(text) < 6):
+            raise InvalidArgumentError(f"'limit' must be a number from 1 to {MAX_LOG}")
+        return min(max(int(text), 1), MAX_LOG)
+
+
+class DiffHandler(SandboxRoute):
+    """What a sandbox changed since its template, or since the snapshot in ``since``."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        self.connection.require("diff")
+        since = self.get_query_argument("since", "") or None
+        self.answer(
+            await self.connection.call(lambda platform: platform.diff(sandbox_id, since=since))
+        )
+
+
+class ProcessesHandler(SandboxRoute):
+    """The processes that clients started; without their variables, which may hold secrets."""
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        runtime = await self.connection.runtime(sandbox_id)
+        found = await Commands(runtime).list()
+        self.answer({"processes": [_shown(process) for process in found]})
+
+
+def _shown(process: ProcessInfo) -> dict[str, object]:
+    return {
+        "pid": process.pid,
+        "tag": process.tag,
+        "cmd": process.config.cmd,
+        "args": process.config.args,
+        "cwd": process.config.cwd,
+    }

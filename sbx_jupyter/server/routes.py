@@ -1,0 +1,80 @@
+"""The routes below ``sbx/api`` of a Jupyter server, and what serves each."""
+
+from __future__ import annotations
+
+from sbx_jupyter.server.attachments import (
+    SecretHandler,
+    SecretsHandler,
+    VolumeHandler,
+    VolumesHandler,
+)
+from sbx_jupyter.server.description import DescriptionHandler
+from sbx_jupyter.server.files import FilesHandler
+from sbx_jupyter.server.kernels import KernelsHandler
+from sbx_jupyter.server.observations import (
+    DiffHandler,
+    LogsHandler,
+    ProcessesHandler,
+)
+from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
+from sbx_jupyter.server.sandboxes import (
+    ConnectHandler,
+    ConnectionsHandler,
+    InfoHandler,
+    MetricsHistoryHandler,
+    PauseHandler,
+    SandboxesHandler,
+    SandboxHandler,
+    TimeoutHandler,
+)
+from sbx_jupyter.server.templates_and_forks import (
+    ForkHandler,
+    OperationHandler,
+    OperationsHandler,
+    SnapshotHandler,
+    TemplateHandler,
+    TemplatesHandler,
+)
+from sbx_jupyter.server.terminals import (
+    TerminalHandler,
+    TerminalsHandler,
+    TerminalSocket,
+)
+from sbx_jupyter.server.watch import WatchSocket
+
+_API = r"sbx/api"
+_SANDBOXES = rf"{_API}/sandboxes"
+_SANDBOX = rf"{_SANDBOXES}/(?P<sandbox_id>[^/]+)"
+
+HANDLERS = [
+    (rf"{_API}/info", InfoHandler),
+    (rf"{_API}/openapi\.json", DescriptionHandler),
+    (rf"{_API}/connections", ConnectionsHandler),
+    (rf"{_API}/kernels", KernelsHandler),
+    (_SANDBOXES, SandboxesHandler),
+    (_SANDBOX, SandboxHandler),
+    (rf"{_SANDBOX}/timeout", TimeoutHandler),
+    (rf"{_SANDBOX}/pause", PauseHandler),
+    (rf"{_SANDBOX}/connect", ConnectHandler),
+    (rf"{_SANDBOX}/snapshots", SnapshotHandler),
+    (rf"{_SANDBOX}/fork", ForkHandler),
+    (rf"{_SANDBOX}/operations", OperationsHandler),
+    (rf"{_SANDBOX}/operations/(?P<operation_id>[A-Za-z0-9_-]{{1,64}})", OperationHandler),
+    (rf"{_API}/templates", TemplatesHandler),
+    (rf"{_API}/templates/(?P<template_id>[^/]+)", TemplateHandler),
+    (rf"{_API}/volumes", VolumesHandler),
+    (rf"{_API}/volumes/(?P<volume_id>[^/]+)", VolumeHandler),
+    (rf"{_API}/secrets", SecretsHandler),
+    (rf"{_API}/secrets/(?P<name>[^/]+)", SecretHandler),
+    (rf"{_SANDBOX}/logs", LogsHandler),
+    (rf"{_SANDBOX}/diff", DiffHandler),
+    (rf"{_SANDBOX}/processes", ProcessesHandler),
+    (rf"{_SANDBOX}/metrics", MetricsHandler),
+    (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
+    (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),
+    (rf"{_SANDBOX}/files", FilesHandler),
+    (rf"{_SANDBOX}/watch", WatchSocket),
+    (rf"{_SANDBOX}/terminals", TerminalsHandler),
+    (rf"{_SANDBOX}/terminals/(?P<pid>[0-9]{{1,10}})", TerminalHandler),
+    (rf"{_SANDBOX}/terminal", TerminalSocket),
+]

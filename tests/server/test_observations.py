@@ -1,0 +1,105 @@
+"""Logs, changes, processes, volumes and secrets through the Jupyter server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sbx_jupyter.client.processes.commands import Commands
+from sbx_jupyter.server.routes import HANDLERS
+
+OF_BYTES = {
+    "/sandboxes/{sandbox_id}/pause",
+    "/sandboxes/{sandbox_id}/files",
+    "/sandboxes/{sandbox_id}/rpc/{service}/{method}",
+}
+"""Routes whose body is none, a file, or that of the runtime API."""
+
+
+async def test_a_log_has_the_newest_entries_in_order(sandbox, api):
+    status, body = await api("GET", "sandboxes", sandbox, "logs")
+    _, newest = await api("GET", "sandboxes", sandbox, "logs", params={"limit": "1"})
+
+    assert status == 200
+    assert "Sandbox started" in [entry["message"] for entry in body["logs"]]
+    times = [entry["timestamp"] for entry in body["logs"]]
+    assert times == sorted(times)
+    assert newest["logs"] == body["logs"][-1:]
+
+
+@pytest.mark.parametrize("limit", ["x", "-1", "1" * 30])
+async def test_a_limit_that_is_none_is_refused(sandbox, api, limit):
+    status, body = await api("GET", "sandboxes", sandbox, "logs", params={"limit": limit})
+
+    assert (status, body["code"]) == (400, "invalid_argument")
+
+
+async def test_a_diff_names_what_was_written(sandbox, api, jp_fetch):
+    await jp_fetch(
+        "sbx", "api", "sandboxes", sandbox, "files",
+        method="POST", body=b"x", params={"path": "/home/user/new.txt"},
+    )  # fmt: skip
+
+    status, body = await api("GET", "sandboxes", sandbox, "diff")
+
+    assert status == 200
+    changed = {change["path"]: change["change"] for change in body["changes"]}
+    assert changed["/home/user/new.txt"] == "added"
+
+
+async def test_processes_are_listed_without_variables(sandbox, api, jp_serverapp):
+    app = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
+    commands = Commands(await app.deployments.default.runtime(sandbox))
+    started = await commands.run("sleep 600", background=True, envs={"TOKEN": "hush"})
+
+    _, body = await api("GET", "sandboxes", sandbox, "processes")
+    await started.kill()
+
+    assert [process["pid"] for process in body["processes"]] == [started.pid]
+    assert set(body["processes"][0]) == {"pid", "tag", "cmd", "args", "cwd"}
+    assert "hush" not in json.dumps(body)
+
+
+async def test_volumes_are_made_listed_and_removed_without_tokens(with_engine, api):
+    status, made = await api("POST", "volumes", body={"name": "through-jupyter"})
+    _, listed = await api("GET", "volumes")
+    removed, _ = await api("DELETE", "volumes", made["volumeID"])
+    again, body = await api("DELETE", "volumes", made["volumeID"])
+
+    assert status == 201
+    assert set(made) == {"volumeID", "name"}
+    assert made in listed["volumes"]
+    assert removed == 204
+    assert (again, body["code"]) == (404, "not_found")
+
+
+async def test_secrets_are_written_and_never_read(with_engine, api):
+    status, made = await api("POST", "secrets", body={"name": "jupyter-key", "value": "hush"})
+    _, updated = await api("POST", "secrets", "jupyter-key", body={"value": "hush-hush"})
+    _, listed = await api("GET", "secrets")
+    removed, _ = await api("DELETE", "secrets", "jupyter-key")
+    again, body = await api("DELETE", "secrets", "jupyter-key")
+
+    assert status == 201
+    assert (made["currentVersion"], updated["currentVersion"]) == (1, 2)
+    assert "hush" not in json.dumps([made, updated, listed])
+    assert removed == 204
+    assert (again, body["code"]) == (404, "not_found")
+
+
+async def test_the_description_has_every_route(api):
+    status, described = await api("GET", "openapi.json")
+
+    assert status == 200
+    assert described["openapi"].startswith("3.1")
+    operations = [(path, verb) for path, item in described["paths"].items() for verb in item]
+    assert len({path for path, _ in operations}) == len(HANDLERS)
+    for path, verb in operations:
+        operation = described["paths"][path][verb]
+        assert operation["summary"].endswith(".")
+        assert operation["x-jupyter-resource"] == "sandboxes"
+        names = {part[1:-1] for part in path.split("/") if part.startswith("{")}
+        assert names == {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+        if verb in ("post", "patch") and "requestBody" not in operation:
+            assert path in OF_BYTES, path
