@@ -46,8 +46,6 @@ _TOOLS: Final = {
     "realpath": "coreutils",
 }
 """The programs that stock templates should contain, and the Debian packages that have them."""
-
-
 _SUBSTITUTES: Final = {"sudo": "only a stand-in for"}
 
 

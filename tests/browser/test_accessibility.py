@@ -109,6 +109,7 @@ def test_the_widgets_and_the_questions_in_them(lab: Lab, sandbox: str, server: J
     expect(danger.get_by_role("button", name="Cancel")).to_be_focused()
     check(lab, ".sbx-Files")
     lab.page.keyboard.press("Escape")
+    expect(files.get_by_role("treeitem", name="seen.txt", exact=True)).to_be_focused()
     assert server.read(sandbox, "/home/user/seen.txt") == b"from the sandbox"
 
     lab.page.keyboard.press("F2")

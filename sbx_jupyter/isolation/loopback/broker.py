@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.kernel import call_numbers
 from sbx_jupyter.isolation.loopback import options
 from sbx_jupyter.isolation.loopback.calls import SocketCall, cookie_of, failure
+from sbx_jupyter.isolation.loopback.delivery import FAILURES, code_of, drain, hand_over, sender
 from sbx_jupyter.isolation.loopback.entries import (
     Entry,
     Key,
@@ -61,9 +62,6 @@ _FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 _PROTOCOLS: Final = {
     socket.AF_UNIX: (0, 1), socket.AF_INET: (0, 6), socket.AF_INET6: (0, 6),
 }  # fmt: skip
-_DRAINED: Final = 4096
-_FAILURES: Final = (OSError, OverflowError, ValueError, struct.error)
-"""What forged arguments can cause; all of it is an error of the program's call."""
 
 
 class Broker:
@@ -112,8 +110,8 @@ class Broker:
         call = SocketCall(asked)
         try:
             done = self._perform[asked.call](call)
-        except _FAILURES as error:
-            asked.answer(_code(error))
+        except FAILURES as error:
+            asked.answer(code_of(error))
             return
         if done is not None and asked.answer(0):
             done()
@@ -300,7 +298,7 @@ class Broker:
         """What brings a connection to who listens there. Raises ``OSError``."""
         target = self._names.listener(key)
         if target.is_outside:
-            return _sender(target.end)
+            return sender(target.end)
         if len(target.queue) >= MOST_QUEUED:
             raise failure(errno.ECONNREFUSED)
         label = Label(target.family, State.CONNECTED)
@@ -313,7 +311,7 @@ class Broker:
             for thread in list(target.waiting):
                 call = target.waiting[thread]
                 self._stop_waiting(target, thread)
-                if _hand_over(call, end):
+                if hand_over(call, end):
                     return
             self._queue(target, end)
             with contextlib.suppress(OSError):  # readable by hundreds of them already
@@ -332,12 +330,12 @@ class Broker:
                 raise failure(errno.EINVAL)
             if entry.queue:
                 end = self._unqueue(entry)
-                if not _hand_over(call, end):
+                if not hand_over(call, end):
                     self._queue(entry, end, first=True)
                 elif not entry.queue:
-                    _drain(sock)
+                    drain(sock)
                 return
-            _drain(sock)
+            drain(sock)
             if fcntl.fcntl(sock, fcntl.F_GETFL) & os.O_NONBLOCK:
                 raise failure(errno.EAGAIN)
             seconds, part = struct.unpack(
@@ -382,42 +380,3 @@ class Broker:
             label.only_v6 = any(call.read(3, 4))
             label.put(sock)
         return lambda: None
-
-
-def _code(error: BaseException) -> int:
-    return getattr(error, "errno", None) or errno.EFAULT
-
-
-def _hand_over(call: SocketCall, end: socket.socket) -> bool:
-    """Whether the caller has the connection now; if not, it belongs to the next one."""
-    try:
-        if call.arguments[1]:
-            label = Label.of(end)
-            call.write(label.address(of_peer=True) if label else b"", 1, 2)
-        end.setblocking(not call.flags & socket.SOCK_NONBLOCK)
-        call.asked.give(end.fileno(), close_on_exec=bool(call.flags & socket.SOCK_CLOEXEC))
-    except _FAILURES as error:
-        call.asked.answer(_code(error))
-        return False
-    end.close()
-    return True
-
-
-def _sender(way: socket.socket) -> Callable[[socket.socket], None]:
-    """What sends a connection to who listens outside. Raises ``OSError`` where that is busy."""
-    poll = select.poll()
-    poll.register(way, select.POLLOUT)
-    if not poll.poll(0):
-        raise failure(errno.ECONNREFUSED)
-
-    def send(end: socket.socket) -> None:
-        with end, contextlib.suppress(OSError):  # a connection that ends at once
-            socket.send_fds(way, [b"\0"], [end.fileno()])
-
-    return send
-
-
-def _drain(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it is empty
-        while len(sock.recv(_DRAINED, socket.MSG_DONTWAIT)) == _DRAINED:
-            pass
