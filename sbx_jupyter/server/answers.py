@@ -21,8 +21,8 @@ from sbx_jupyter.protocol import connect
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.audit import AuditLog
-    from sbx_jupyter.server.connection import Connection
-    from sbx_jupyter.server.connections import Connections
+    from sbx_jupyter.server.deployments.connection import Connection
+    from sbx_jupyter.server.deployments.connections import Connections
 
 T = TypeVar("T")
 

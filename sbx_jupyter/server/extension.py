@@ -21,14 +21,14 @@ from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError, SbxE
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
 from sbx_jupyter.server.audit import AuditLog
-from sbx_jupyter.server.connection import Connection, SandboxDefaults
-from sbx_jupyter.server.connections import Connections
+from sbx_jupyter.server.deployments.connection import Connection, SandboxDefaults
+from sbx_jupyter.server.deployments.connections import Connections
+from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
+from sbx_jupyter.server.deployments.session_key import SessionKey
 from sbx_jupyter.server.kernel_environment import KernelEnvironment
-from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.ports.grants import Grants
 from sbx_jupyter.server.ports.handler import PortHandler
 from sbx_jupyter.server.routes import HANDLERS
-from sbx_jupyter.server.session_key import SessionKey
 from sbx_jupyter.server.users import (
     OWNER_OF_KERNELS,
     UserConnections,

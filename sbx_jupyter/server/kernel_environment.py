@@ -10,14 +10,14 @@ from sbx_jupyter.client.connection import bundled
 from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.client.connection.environment import NAMES, PORT_URL_VARIABLE, client_environment
 from sbx_jupyter.errors import SbxError
-from sbx_jupyter.server.relay import Relay
-from sbx_jupyter.server.session_key import SessionKey
+from sbx_jupyter.server.deployments.relay import Relay
+from sbx_jupyter.server.deployments.session_key import SessionKey
 
 if TYPE_CHECKING:
     from logging import Logger
 
-    from sbx_jupyter.server.connection import Connection
-    from sbx_jupyter.server.local_engine import LocalEngine
+    from sbx_jupyter.server.deployments.connection import Connection
+    from sbx_jupyter.server.deployments.local_engine import LocalEngine
 
 
 class KernelEnvironment:

@@ -18,7 +18,7 @@ from sbx_jupyter.protocol.connect import error_to_json
 from sbx_jupyter.server.answers import RESOURCE, audit_of, connection_of, require, status_of
 
 if TYPE_CHECKING:
-    from sbx_jupyter.server.connection import Connection
+    from sbx_jupyter.server.deployments.connection import Connection
 
 NORMAL_CLOSURE: Final = 1000
 ERROR_CLOSURE: Final = 4000

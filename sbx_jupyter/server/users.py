@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from jupyter_server.auth import User
 
-    from sbx_jupyter.server.connections import Connections
+    from sbx_jupyter.server.deployments.connections import Connections
 
 OWNER_OF_KERNELS: Final = "(kernels)"
 """Owns what kernels make where no hub says whose server it is."""

@@ -105,9 +105,9 @@ async def asked(found: dict[str, Any]) -> None:
 
     from sbx_jupyter.client.connection.named_connections import NamedConnection, collect_connections
     from sbx_jupyter.errors import UnavailableError
-    from sbx_jupyter.server.connection import Connection, SandboxDefaults
+    from sbx_jupyter.server.deployments.connection import Connection, SandboxDefaults
+    from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
     from sbx_jupyter.server.kernel_environment import KernelEnvironment
-    from sbx_jupyter.server.local_engine import EngineSettings, LocalEngine
 
     log = logging.getLogger("elsewhere")
     log.disabled = True

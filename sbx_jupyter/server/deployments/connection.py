@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx
-import msgspec
 
 from sbx_jupyter.client.api.attachments import AttachmentsClient
 from sbx_jupyter.client.api.capabilities import explain_versions, find_capabilities
@@ -25,7 +24,12 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.platform import ListedSandbox, NewSandbox, SandboxMetric
-from sbx_jupyter.server.connection_state import isolation_of, remedy_for, state_after
+from sbx_jupyter.server.deployments.connection_state import (
+    isolation_of,
+    remedy_for,
+    state_after,
+)
+from sbx_jupyter.server.deployments.listing import collect, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -34,8 +38,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.api.capabilities import Capabilities
     from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.client.connection.named_connections import NamedConnection
-    from sbx_jupyter.server.local_engine import LocalEngine
-    from sbx_jupyter.server.session_key import SessionKey
+    from sbx_jupyter.server.deployments.local_engine import LocalEngine
+    from sbx_jupyter.server.deployments.session_key import SessionKey
 
 T = TypeVar("T")
 
@@ -44,7 +48,6 @@ CHECK_AGAIN_AFTER: Final = 5.0
 
 MAX_KNOWN_SANDBOXES: Final = 512
 MAX_SEEN_SANDBOXES: Final = 4096
-MAX_LISTED_SANDBOXES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,7 @@ class Connection:
     async def _list_sandboxes(self) -> list[ListedSandbox]:
         if not self._must_recheck:
             try:
-                return await _collect(await self.platform())
+                return await collect(await self.platform())
             except UnavailableError as e:
                 if not isinstance(e.__cause__, httpx.ConnectError):
                     raise
@@ -196,12 +199,12 @@ class Connection:
         if self._engine is not None and self._transport is not None and self._engine.is_stopped():
             self._engine.note_stopped()
             return []
-        return await self.call(_collect)
+        return await self.call(collect)
 
     async def get_sandbox(self, sandbox_id: str) -> ListedSandbox:
         """Describe a sandbox; raises ``NotFoundError``."""
         sandbox_id = parse_sandbox_id(sandbox_id)
-        found = _view(await self.call(lambda platform: platform.get(sandbox_id)))
+        found = view_of(await self.call(lambda platform: platform.get(sandbox_id)))
         self._see(sandbox_id)
         return found
 
@@ -394,18 +397,3 @@ class Connection:
         self._runtimes.move_to_end(runtime.sandbox_id)
         while len(self._runtimes) > MAX_KNOWN_SANDBOXES:
             self._runtimes.popitem(last=False)
-
-
-async def _collect(platform: PlatformClient) -> list[ListedSandbox]:
-    found: list[ListedSandbox] = []
-    async for sandbox in platform.list():
-        found.append(_view(sandbox))
-        if len(found) >= MAX_LISTED_SANDBOXES:
-            break
-    return found
-
-
-def _view(sandbox: ListedSandbox) -> ListedSandbox:
-    """Copy only the fields of a listing: a detail record has the access token as well."""
-    names = (field.name for field in msgspec.structs.fields(ListedSandbox))
-    return ListedSandbox(**{name: getattr(sandbox, name) for name in names})

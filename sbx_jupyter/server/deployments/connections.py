@@ -10,7 +10,7 @@ from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbx_jupyter.server.connection import Connection
+    from sbx_jupyter.server.deployments.connection import Connection
 
 
 class Connections:

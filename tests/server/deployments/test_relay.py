@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from sbx_jupyter.errors import UnavailableError
-from sbx_jupyter.server.relay import Relay
+from sbx_jupyter.server.deployments.relay import Relay
 
 LARGE = 64 * 1024 * 1024
 
