@@ -19,6 +19,7 @@ def test_hello_describes_an_agent_without_processes(sandbox: Sandbox) -> None:
         "version": VERSION,
         "processes": [],
         "watches": [],
+        "loopback": False,
     }
 
 
