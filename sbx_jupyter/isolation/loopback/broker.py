@@ -118,7 +118,7 @@ class Broker:
 
     def run(self) -> None:
         """Forget sockets that were closed."""
-        for fd, _ in self._ready.poll(0):
+        for fd, _ in self._ready.poll(0, max(1, len(self._ends))):
             if (entry := self._ends.get(fd)) is not None:
                 self._drop(entry)
 
@@ -145,8 +145,7 @@ class Broker:
     def dial(self, port: int, end: socket.socket) -> None:
         """Connect from outside; ``end`` is for who listens. Raises ``OSError``, closing it."""
         try:
-            if self.held >= self._most:
-                raise failure(errno.ENFILE)
+            self._make_room()
             try:
                 deliver = self._deliverer((socket.AF_INET, port), ephemeral_port())
             except ConnectionRefusedError:
@@ -170,6 +169,13 @@ class Broker:
             way.close()
             raise
         self._names.give(entry, keys)
+
+    def _make_room(self) -> None:
+        """Raise ``OSError`` if as many ends are held as may be, without those closed meanwhile."""
+        if self.held >= self._most:
+            self.run()
+        if self.held >= self._most:
+            raise failure(errno.ENFILE)
 
     def _hold(self, entry: Entry) -> None:
         self._ready.register(entry.end, select.EPOLLRDHUP)
@@ -217,8 +223,7 @@ class Broker:
             raise failure(errno.EOPNOTSUPP)  # libzmq aborts on most other errors of netlink
         if kind & _KIND != socket.SOCK_STREAM or protocol not in _PROTOCOLS[family]:
             raise failure(errno.EPROTONOSUPPORT)
-        if self.held >= self._most:
-            raise failure(errno.ENFILE)
+        self._make_room()
         theirs, end = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_STREAM | (kind & socket.SOCK_NONBLOCK)
         )
