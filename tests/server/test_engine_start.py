@@ -68,7 +68,7 @@ async def test_the_first_call_starts_the_engine_and_info_shows_it(own_data_dir, 
     status, body = await listing
     _, after = await api("GET", "info")
 
-    assert (status, body) == (200, {"sandboxes": []})
+    assert (status, body) == (200, {"sandboxes": [], "kernels": []})
     assert states >= {"stopped", "starting"}
     assert after["engine"]["state"] == "running"
 
@@ -84,7 +84,7 @@ async def test_a_panel_that_looks_does_not_bring_a_stopped_engine_back(own_data_
     await asyncio.to_thread(stop_engine, own_data_dir)
 
     for _ in range(2):
-        assert await api("GET", "sandboxes") == (200, {"sandboxes": []})
+        assert await api("GET", "sandboxes") == (200, {"sandboxes": [], "kernels": []})
         _, info = await api("GET", "info")
         assert info["engine"] == {"state": "stopped"}
     assert bundled.find_engine(own_data_dir) is None
