@@ -7,6 +7,7 @@ the process id of its keeper. Standard library only.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import sys
@@ -21,6 +22,8 @@ from sbx_jupyter.isolation.kernel import syscalls
 
 def main(root: str, command: list[str]) -> int:
     """Be the keeper of a program until it ends; its exit status."""
+    # A keeper holds fewer sockets where it may have few open files.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (20_000, 20_000))
     descendants.prepare_keeper()
     outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = shared_ids.build(loopback=True)
