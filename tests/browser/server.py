@@ -48,6 +48,16 @@ class JupyterServer:
         self.process.terminate()
         self.process.wait(20)
 
+    def end_kernels(self) -> None:
+        """End all kernels: a server that stops while one of them is being ended never stops."""
+        deadline = time.monotonic() + START_PATIENCE
+        kernels = f"{self.url}api/kernels"
+        while listed := self.http.get(kernels).raise_for_status().json():
+            assert time.monotonic() < deadline, f"the kernels do not end: {listed}"
+            for kernel in listed:
+                self.http.delete(f"{kernels}/{kernel['id']}")
+            time.sleep(0.1)
+
     def create(self, name: str | None = None, **fields: Any) -> str:
         """A new sandbox's id."""
         body = {"timeout": 600} | ({"name": name} if name else {}) | fields
@@ -128,6 +138,8 @@ def jupyter_server(
         try:
             _wait_ready(server.process, url, log)
             yield server
+            if server.process.poll() is None:
+                server.end_kernels()
         finally:
             server.stop()
 
