@@ -118,8 +118,7 @@ class Audit:
         route = request.route
         if route is None:
             return
-        row = next((r for r in engine.sandboxes.rows() if r.sandbox_id == route.sandbox_id), None)
-        owner = None if row is None else row.owner
+        owner = engine.sandboxes.owner_of(route.sandbox_id)
         self._note(request, action, owner=owner, sandbox=route.sandbox_id, what=what)
 
     def port_call(self, request: AuditedRequest, engine: Engine) -> None:

@@ -53,6 +53,11 @@ class Service:
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the handler that began it; cancelled when the service stops."""
 
+    def note_runtime_call(self, request: RoutedRequest, action: str, what: str) -> None:
+        """Write a call to a sandbox to the audit log, if there is one."""
+        if self.audit is not None:
+            self.audit.runtime_call(request, self.engine, action, what)
+
 
 class SbxApplication(tornado.web.Application):
     """A set of routes of one service."""

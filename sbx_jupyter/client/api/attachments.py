@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import quote
-
-import msgspec
-
-from sbx_jupyter.client.api.platform import PlatformClient
-from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.client.api.platform import PlatformClient, decoded, segment
 from sbx_jupyter.protocol import secrets, volumes
-
-if TYPE_CHECKING:
-    import httpx
-
-T = TypeVar("T")
 
 
 class AttachmentsClient(PlatformClient):
@@ -22,45 +11,36 @@ class AttachmentsClient(PlatformClient):
 
     async def volumes(self) -> list[volumes.Volume]:
         """List the volumes, oldest first."""
-        return _decoded(await self._send("GET", "/volumes"), list[volumes.Volume])
+        return decoded(await self._send("GET", "/volumes"), list[volumes.Volume])
 
     async def create_volume(self, name: str) -> volumes.VolumeAndToken:
         """Make a volume; raises ``InvalidArgumentError`` for a bad name or one in use."""
         body = volumes.NewVolume(name=name)
         response = await self._send("POST", "/volumes", body=body)
-        return _decoded(response, volumes.VolumeAndToken)
+        return decoded(response, volumes.VolumeAndToken)
 
     async def remove_volume(self, volume_id: str) -> bool:
         """Remove a volume with its files; false when there is no such volume."""
-        return await self._done("DELETE", f"/volumes/{quote(volume_id, safe='')}")
+        return await self._done("DELETE", f"/volumes/{segment(volume_id)}")
 
     async def secrets(self) -> list[secrets.Secret]:
         """List the secrets without their values, newest first."""
         found: list[secrets.Secret] = []
         async for response in self._pages("/secrets", {"limit": "100"}):
-            found += _decoded(response, list[secrets.Secret])
+            found += decoded(response, list[secrets.Secret])
         return found
 
     async def create_secret(self, name: str, value: str) -> secrets.Secret:
         """Store a secret; raises ``AbortedError`` for a name in use."""
         body = secrets.NewSecret(name=name, value=value)
-        return _decoded(await self._send("POST", "/secrets", body=body), secrets.Secret)
+        return decoded(await self._send("POST", "/secrets", body=body), secrets.Secret)
 
     async def update_secret(self, name: str, value: str) -> secrets.Secret:
         """Give a secret a new value; raises ``NotFoundError``."""
         body = secrets.SecretUpdate(value=value)
-        path = f"/secrets/{quote(name, safe='')}"
-        return _decoded(await self._send("POST", path, body=body), secrets.Secret)
+        path = f"/secrets/{segment(name)}"
+        return decoded(await self._send("POST", path, body=body), secrets.Secret)
 
     async def remove_secret(self, name: str) -> bool:
         """Remove a secret; false when there is no such secret."""
-        return await self._done("DELETE", f"/secrets/{quote(name, safe='')}")
-
-
-def _decoded(response: httpx.Response, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(response.content, type=kind)
-    except msgspec.DecodeError as error:
-        raise UnavailableError(
-            f"{response.request.url.path} answered with something else than expected: {error}"
-        ) from error
+        return await self._done("DELETE", f"/secrets/{segment(name)}")

@@ -69,12 +69,12 @@ class PlatformClient:
         response = await self._send(
             "POST", "/v2/sandboxes", body=request, headers=headers, timeout=START_TIMEOUT
         )
-        return _decoded(response, records.Sandbox)
+        return decoded(response, records.Sandbox)
 
     async def get(self, sandbox_id: str) -> records.SandboxDetail:
         """Describe a sandbox; raises ``NotFoundError``."""
-        response = await self._send("GET", f"/sandboxes/{_segment(sandbox_id)}")
-        return _decoded(response, records.SandboxDetail)
+        response = await self._send("GET", f"/sandboxes/{segment(sandbox_id)}")
+        return decoded(response, records.SandboxDetail)
 
     async def list(
         self,
@@ -98,12 +98,12 @@ class PlatformClient:
         if template is not None:
             params["template"] = template
         async for response in self._pages("/v2/sandboxes", params):
-            for sandbox in _decoded(response, list[records.ListedSandbox]):
+            for sandbox in decoded(response, list[records.ListedSandbox]):
                 yield sandbox
 
     async def kill(self, sandbox_id: str) -> bool:
         """End a sandbox; false when there is no such sandbox."""
-        return await self._done("DELETE", f"/sandboxes/{_segment(sandbox_id)}")
+        return await self._done("DELETE", f"/sandboxes/{segment(sandbox_id)}")
 
     async def connect(
         self, sandbox_id: str, *, timeout: int | None = None, memory: bool | None = None
@@ -115,18 +115,18 @@ class PlatformClient:
         """
         response = await self._send(
             "POST",
-            f"/v2/sandboxes/{_segment(sandbox_id)}/connect",
+            f"/v2/sandboxes/{segment(sandbox_id)}/connect",
             body=records.ConnectSandbox(timeout=timeout, memory=memory),
             timeout=START_TIMEOUT,
         )
-        return _decoded(response, records.Sandbox)
+        return decoded(response, records.Sandbox)
 
     async def pause(self, sandbox_id: str, *, memory: bool = True) -> bool:
         """Pause a sandbox; false when it is paused already.
 
         Without ``memory`` only its files are kept. Raises ``NotFoundError``.
         """
-        path = f"/sandboxes/{_segment(sandbox_id)}/pause"
+        path = f"/sandboxes/{segment(sandbox_id)}/pause"
         body = msgspec.json.encode({} if memory else {"memory": False})
         try:
             await self._send("POST", path, body=msgspec.Raw(body), timeout=COPY_TIMEOUT)
@@ -138,17 +138,17 @@ class PlatformClient:
 
     async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
         """Let the sandbox end ``timeout`` seconds from now, earlier or later than before."""
-        path = f"/sandboxes/{_segment(sandbox_id)}/timeout"
+        path = f"/sandboxes/{segment(sandbox_id)}/timeout"
         await self._send("POST", path, body=records.TimeoutRequest(timeout=timeout))
 
     async def refresh(self, sandbox_id: str, duration: int) -> None:
         """Keep the sandbox for at least ``duration`` seconds more."""
-        path = f"/sandboxes/{_segment(sandbox_id)}/refreshes"
+        path = f"/sandboxes/{segment(sandbox_id)}/refreshes"
         await self._send("POST", path, body=records.RefreshRequest(duration=duration))
 
     async def set_network(self, sandbox_id: str, network: records.NetworkConfig) -> None:
         """Replace the whole egress configuration."""
-        await self._send("PUT", f"/sandboxes/{_segment(sandbox_id)}/network", body=network)
+        await self._send("PUT", f"/sandboxes/{segment(sandbox_id)}/network", body=network)
 
     async def set_metadata(
         self, sandbox_id: str, metadata: dict[str, str | None]
@@ -159,10 +159,10 @@ class PlatformClient:
         """
         response = await self._send(
             "PATCH",
-            f"/engine/sandboxes/{_segment(sandbox_id)}",
+            f"/engine/sandboxes/{segment(sandbox_id)}",
             body=records.MetadataRequest(metadata=metadata),
         )
-        return _decoded(response, records.ListedSandbox)
+        return decoded(response, records.ListedSandbox)
 
     async def fork(
         self, sandbox_id: str, *, count: int = 1, timeout: int = records.DEFAULT_TIMEOUT
@@ -170,11 +170,11 @@ class PlatformClient:
         """Start ``count`` copies of a running sandbox; each result is a sandbox or an error."""
         response = await self._send(
             "POST",
-            f"/sandboxes/{_segment(sandbox_id)}/fork",
+            f"/sandboxes/{segment(sandbox_id)}/fork",
             body=msgspec.Raw(msgspec.json.encode({"count": count, "timeout": timeout})),
             timeout=COPY_TIMEOUT,
         )
-        return _decoded(response, list[records.ForkResult])
+        return decoded(response, list[records.ForkResult])
 
     async def metrics(
         self, sandbox_id: str, *, start: int | None = None, end: int | None = None
@@ -182,9 +182,9 @@ class PlatformClient:
         """Return the recorded readings between two Unix times in seconds, oldest first."""
         given = {"start": start, "end": end}
         params: Params = {name: str(time) for name, time in given.items() if time is not None}
-        path = f"/sandboxes/{_segment(sandbox_id)}/metrics"
+        path = f"/sandboxes/{segment(sandbox_id)}/metrics"
         response = await self._send("GET", path, params=params)
-        return _decoded(response, list[records.SandboxMetric])
+        return decoded(response, list[records.SandboxMetric])
 
     async def logs(
         self, sandbox_id: str, *, limit: int = 1000, direction: str = "forward"
@@ -192,20 +192,20 @@ class PlatformClient:
         """Return the sandbox's log, oldest first unless ``direction`` is ``backward``."""
         response = await self._send(
             "GET",
-            f"/v2/sandboxes/{_segment(sandbox_id)}/logs",
+            f"/v2/sandboxes/{segment(sandbox_id)}/logs",
             params={"limit": str(limit), "direction": direction},
         )
-        return _decoded(response, _Logs).logs
+        return decoded(response, _Logs).logs
 
     async def snapshot(self, sandbox_id: str, name: str | None = None) -> records.SnapshotInfo:
         """Capture a running sandbox; the snapshot's id is a template to create from."""
         response = await self._send(
             "POST",
-            f"/sandboxes/{_segment(sandbox_id)}/snapshots",
+            f"/sandboxes/{segment(sandbox_id)}/snapshots",
             body=records.SnapshotRequest(name=name),
             timeout=COPY_TIMEOUT,
         )
-        return _decoded(response, records.SnapshotInfo)
+        return decoded(response, records.SnapshotInfo)
 
     async def snapshots(
         self, *, sandbox_id: str | None = None, name: str | None = None
@@ -217,16 +217,16 @@ class PlatformClient:
         if name is not None:
             params["name"] = name
         async for response in self._pages("/snapshots", params):
-            for snapshot in _decoded(response, list[records.SnapshotInfo]):
+            for snapshot in decoded(response, list[records.SnapshotInfo]):
                 yield snapshot
 
     async def remove_snapshot(self, snapshot_id: str) -> bool:
         """Remove a snapshot or template; false when there is no such one."""
-        return await self._done("DELETE", f"/templates/{_segment(snapshot_id)}")
+        return await self._done("DELETE", f"/templates/{segment(snapshot_id)}")
 
     async def templates(self) -> list[dict[str, Any]]:
         """List the templates of the deployment, as it describes them (interface 1.5)."""
-        return _decoded(await self._send("GET", "/templates"), list[dict[str, Any]])
+        return decoded(await self._send("GET", "/templates"), list[dict[str, Any]])
 
     async def diff(self, sandbox_id: str, *, since: str | None = None) -> Diff:
         """List what a sandbox changed since its template, or since a snapshot.
@@ -235,11 +235,11 @@ class PlatformClient:
         """
         response = await self._send(
             "GET",
-            f"/engine/sandboxes/{_segment(sandbox_id)}/diff",
+            f"/engine/sandboxes/{segment(sandbox_id)}/diff",
             params=None if since is None else {"since": since},
             timeout=DISK_TIMEOUT,
         )
-        return _decoded(response, Diff)
+        return decoded(response, Diff)
 
     async def disk_use(self, *, max_age: int = 30) -> disk.DiskUse:
         """Report the engine's disk use, measured at most ``max_age`` seconds ago.
@@ -249,7 +249,7 @@ class PlatformClient:
         response = await self._send(
             "GET", "/engine/disk", params={"maxAge": str(max_age)}, timeout=DISK_TIMEOUT
         )
-        return _decoded(response, disk.DiskUse)
+        return decoded(response, disk.DiskUse)
 
     async def prune(
         self, *, kinds: Sequence[disk.PruneKind] = (), dry_run: bool = False
@@ -263,15 +263,15 @@ class PlatformClient:
         if kinds:
             request = disk.PruneRequest(dry_run=dry_run, kinds=tuple(kinds))
         response = await self._send("POST", "/engine/prune", body=request, timeout=DISK_TIMEOUT)
-        return _decoded(response, disk.PruneAnswer)
+        return decoded(response, disk.PruneAnswer)
 
     async def operations(self, sandbox_id: str) -> list[disk.SandboxOperation]:
         """List the snapshots, forks and pauses of a sandbox in progress.
 
         Raises ``NotFoundError``, also for deployments other than the bundled engine.
         """
-        path = f"/engine/sandboxes/{_segment(sandbox_id)}/operations"
-        return _decoded(await self._send("GET", path), list[disk.SandboxOperation])
+        path = f"/engine/sandboxes/{segment(sandbox_id)}/operations"
+        return decoded(await self._send("GET", path), list[disk.SandboxOperation])
 
     async def cancel_operation(self, sandbox_id: str, operation_id: str) -> bool:
         """Cancel a snapshot or a fork while it copies; false when it has ended.
@@ -280,33 +280,33 @@ class PlatformClient:
         """
         return await self._done(
             "DELETE",
-            f"/engine/sandboxes/{_segment(sandbox_id)}/operations/{_segment(operation_id)}",
+            f"/engine/sandboxes/{segment(sandbox_id)}/operations/{segment(operation_id)}",
         )
 
     async def owner_keys(self) -> list[owners.OwnerKey]:
         """List the keys of owners; raises ``NotFoundError`` for other deployments."""
-        return _decoded(await self._send("GET", "/engine/keys"), list[owners.OwnerKey])
+        return decoded(await self._send("GET", "/engine/keys"), list[owners.OwnerKey])
 
     async def create_owner_key(self, owner: str, *, sees_all: bool = False) -> owners.MadeOwnerKey:
         """Make a key for an owner on a shared engine; raises ``InvalidArgumentError``."""
         body = owners.NewOwnerKey(owner=owner, sees_all=sees_all)
-        return _decoded(await self._send("POST", "/engine/keys", body=body), owners.MadeOwnerKey)
+        return decoded(await self._send("POST", "/engine/keys", body=body), owners.MadeOwnerKey)
 
     async def remove_owner_key(self, key_id: str) -> bool:
         """Revoke a key; false when there is no such key."""
-        return await self._done("DELETE", f"/engine/keys/{_segment(key_id)}")
+        return await self._done("DELETE", f"/engine/keys/{segment(key_id)}")
 
     async def default_templates(self) -> list[dict[str, Any]]:
         """List the stock templates of the deployment (T14); empty where it has no such route."""
         try:
-            return _decoded(await self._send("GET", "/default-templates"), list[dict[str, Any]])
+            return decoded(await self._send("GET", "/default-templates"), list[dict[str, Any]])
         except NotFoundError:
             return []
 
     async def engine_info(self) -> dict[str, Any] | None:
         """Return the answer of ``GET /engine/info``; ``None`` where there is no such route."""
         try:
-            return _decoded(await self._send("GET", "/engine/info"), dict[str, Any])
+            return decoded(await self._send("GET", "/engine/info"), dict[str, Any])
         except NotFoundError:
             return None
 
@@ -360,11 +360,13 @@ class _Logs(msgspec.Struct, kw_only=True, frozen=True):
     logs: list[records.SandboxLogEntry]
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
+    """Text as one segment of a path."""
     return quote(text, safe="")
 
 
-def _decoded(response: httpx.Response, kind: type[T]) -> T:
+def decoded(response: httpx.Response, kind: type[T]) -> T:
+    """The body of an answer; raises ``UnavailableError`` for one of another kind."""
     try:
         return msgspec.json.decode(response.content, type=kind)
     except msgspec.DecodeError as error:

@@ -36,27 +36,24 @@ def is_pty_master(fd: int) -> bool:
 
 def is_tcp_socket(fd: int) -> bool:
     """Whether it is a TCP socket, IPv4 or IPv6."""
-    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
-        return False
-    with socket.socket(fileno=os.dup(fd)) as sock:
-        return sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM
+    return _is_socket(fd, (socket.AF_INET, socket.AF_INET6), socket.SOCK_STREAM)
 
 
 def is_unix_stream(fd: int) -> bool:
     """Whether it is a Unix socket of a stream."""
-    return _is_unix(fd, socket.SOCK_STREAM)
+    return _is_socket(fd, (socket.AF_UNIX,), socket.SOCK_STREAM)
 
 
 def is_unix_packets(fd: int) -> bool:
     """Whether it is a Unix socket of a stream of packets."""
-    return _is_unix(fd, socket.SOCK_SEQPACKET)
+    return _is_socket(fd, (socket.AF_UNIX,), socket.SOCK_SEQPACKET)
 
 
-def _is_unix(fd: int, kind: int) -> bool:
+def _is_socket(fd: int, families: tuple[int, ...], kind: int) -> bool:
     if not stat.S_ISSOCK(os.fstat(fd).st_mode):
         return False
     with socket.socket(fileno=os.dup(fd)) as sock:
-        return sock.family == socket.AF_UNIX and sock.type == kind
+        return sock.family in families and sock.type == kind
 
 
 def take(fds: list[int], *checks: Check) -> list[int]:

@@ -90,13 +90,21 @@ class Sandboxes:
             template_id = template.template_id
         return select(self.rows(), wanted, template_id)
 
-    def check_caller(self, sandbox_id: str) -> None:
-        """Raise ``NotFoundError`` if the caller may not use the sandbox.
-
-        One that has ended belongs to nobody: only callers that may use everything find its log.
-        """
+    def owner_of(self, sandbox_id: str) -> str | None:
+        """Who owns the sandbox; one that has ended belongs to nobody."""
         slot = self._context.slots.get(sandbox_id)
-        if not caller().sees_all and (slot is None or slot.row.owner != caller().owner):
+        return None if slot is None else slot.row.owner
+
+    def is_usable(self, sandbox_id: str) -> bool:
+        """Whether the caller may use the sandbox.
+
+        Only callers that may use everything find what is left of one that has ended.
+        """
+        return caller().sees_all or self.owner_of(sandbox_id) == caller().owner
+
+    def check_caller(self, sandbox_id: str) -> None:
+        """Raise ``NotFoundError`` if the caller may not use the sandbox."""
+        if not self.is_usable(sandbox_id):
             raise unknown_sandbox_error(sandbox_id)
 
     def rows(self) -> Sequence[SandboxRow]:

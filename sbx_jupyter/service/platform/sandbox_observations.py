@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from sbx_jupyter.engine.owners import caller, may_use
 from sbx_jupyter.engine.state.logs import LogFilter
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.access import parse_sandbox_id
@@ -71,10 +70,8 @@ class AllMetricsHandler(PlatformHandler):
                 f"validation error: sandbox_ids has more than {_MAX_BULK} ids"
             )
         found: dict[str, SandboxMetric] = {}
-        sandboxes = self.service.engine.sandboxes
-        usable = {row.sandbox_id for row in sandboxes.rows() if may_use(row.owner)}
         for sandbox_id in map(parse_sandbox_id, ids):
-            if not caller().sees_all and sandbox_id not in usable:
+            if not self.service.engine.sandboxes.is_usable(sandbox_id):
                 continue
             if (latest := self.service.engine.observations.history.latest(sandbox_id)) is not None:
                 found[sandbox_id] = latest

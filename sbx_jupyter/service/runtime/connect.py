@@ -74,8 +74,8 @@ def note_call(
     service: Service, routed: RoutedRequest, method: Unary | ServerStream, request: Any
 ) -> None:
     """Write a call to the audit log if it belongs there."""
-    if method.audit is not None and service.audit is not None:
-        service.audit.runtime_call(routed, service.engine, *method.audit(request))
+    if method.audit is not None:
+        service.note_runtime_call(routed, *method.audit(request))
 
 
 @dataclass(slots=True)

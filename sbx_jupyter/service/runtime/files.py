@@ -47,11 +47,8 @@ class FilesHandler(RuntimeJsonHandler):
         check_expiration(self.routed)
         await super().admit()
         if self.request.method == "POST":
-            if self.service.audit is not None:
-                path = self._query("path") or ""
-                self.service.audit.runtime_call(
-                    self.routed, self.service.engine, "files.write", path
-                )
+            path = self._query("path") or ""
+            self.service.note_runtime_call(self.routed, "files.write", path)
             self._upload = Upload(
                 self.sandbox.files,
                 self.request.headers,

@@ -55,10 +55,7 @@ class ComposeHandler(RuntimeJsonHandler):
     )
     async def post(self) -> None:
         request = self.read_body(ComposeRequest)
-        if self.service.audit is not None:
-            self.service.audit.runtime_call(
-                self.routed, self.service.engine, "files.compose", request.destination
-            )
+        self.service.note_runtime_call(self.routed, "files.compose", request.destination)
         self.answer(
             await self.sandbox.files.compose(
                 request.source_paths, request.destination, request.username
