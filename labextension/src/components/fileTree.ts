@@ -41,13 +41,15 @@ export class FileTree {
 
   /** Reads `root` and every directory that is open below it again. */
   async refresh(root: string): Promise<void> {
-    const focused = (document.activeElement as HTMLElement | null)?.dataset['path'];
     const rows = await this.branch(root, 1);
+    // The focus moves on while the directories are read.
+    const before = document.activeElement as HTMLElement | null;
+    const hadFocus = this.node.contains(before);
     this.node.replaceChildren(...rows);
-    const row = this.rows().find(candidate => candidate.dataset['path'] === focused) ?? this.rows()[0];
+    const row = hadFocus && before !== null ? this.rowOf(before) : this.rows()[0];
     if (row) {
       row.tabIndex = 0;
-      if (focused !== undefined && row.dataset['path'] === focused) {
+      if (hadFocus) {
         row.focus();
       }
     }

@@ -156,6 +156,24 @@ describe('the file tree', () => {
     expect(view.rowOf(before)).toBe(item('b.txt'));
   });
 
+  it('keeps a focus that comes to a file while it reads', async () => {
+    const { view, item } = tree();
+    await view.refresh('/home');
+    const reading = view.refresh('/home');
+    item('b.txt').focus();
+    await reading;
+    expect(document.activeElement).toBe(item('b.txt'));
+  });
+
+  it('moves the focus to the first file when the one that had it is gone', async () => {
+    const { view, item, transport } = tree();
+    await view.refresh('/home');
+    item('b.txt').focus();
+    await transport.remove('/home/b.txt');
+    await view.refresh('/home');
+    expect(document.activeElement).toBe(item('docs'));
+  });
+
   it('cuts a very large directory and says how much is not shown', async () => {
     const { view, node } = tree(3);
     await view.refresh('/home');

@@ -86,7 +86,7 @@ export function command(text: string): HTMLElement {
   return element('div', 'sbx-Command', {}, element('code', '', {}, text), copy);
 }
 
-/** A popover with the isolation; Escape, a click elsewhere or its button closes it. */
+/** A popover with the isolation; Escape, Tab out of it, a click elsewhere or its button closes it. */
 export class IsolationPopover extends Widget {
   constructor(
     info: IServerInfo | null,
@@ -144,6 +144,7 @@ export class IsolationPopover extends Widget {
 
   private readonly onKey = (event: KeyboardEvent): void => {
     event.stopPropagation();
+    this.tabbed = event.key === 'Tab';
     if (event.key === 'Escape') {
       this.dispose();
     }
@@ -151,10 +152,12 @@ export class IsolationPopover extends Widget {
 
   private readonly onFocusOut = (event: FocusEvent): void => {
     const next = event.relatedTarget as Node | null;
-    if (next !== null && !this.node.contains(next)) {
+    // JupyterLab moves the focus by itself, for example when it has restored its tabs.
+    if (this.tabbed && next !== null && !this.node.contains(next)) {
       this.dispose();
     }
   };
 
   private readonly closeButton: HTMLButtonElement;
+  private tabbed = false;
 }
