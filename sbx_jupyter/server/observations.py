@@ -55,6 +55,26 @@ class DiffHandler(SandboxRoute):
         )
 
 
+class EarlierFileHandler(SandboxRoute):
+    """The content of ``path`` before the sandbox changed or deleted it, at most 1 MiB."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        sandbox_id = parse_sandbox_id(sandbox_id)
+        self.connection.require("diff")
+        path = self.get_query_argument("path", "", strip=False)
+        since = self.get_query_argument("since", "") or None
+        content = await self.connection.call(
+            lambda platform: platform.earlier_file(sandbox_id, path, since=since)
+        )
+        self.set_header("Content-Type", "application/octet-stream")
+        # Whatever the file is, a browser that opens this address runs none of it.
+        self.set_header("Content-Disposition", "attachment")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        await self.finish(content)
+
+
 class ProcessesHandler(SandboxRoute):
     """The processes that clients started; without their variables, which may hold secrets."""
 

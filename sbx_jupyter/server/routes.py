@@ -13,6 +13,7 @@ from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.kernels import KernelsHandler
 from sbx_jupyter.server.observations import (
     DiffHandler,
+    EarlierFileHandler,
     LogsHandler,
     ProcessesHandler,
 )
@@ -40,6 +41,7 @@ from sbx_jupyter.server.terminals import (
     TerminalsHandler,
     TerminalSocket,
 )
+from sbx_jupyter.server.usage import UsageHandler
 from sbx_jupyter.server.watch import WatchSocket
 
 _API = r"sbx/api"
@@ -60,6 +62,7 @@ HANDLERS = [
     (rf"{_SANDBOX}/fork", ForkHandler),
     (rf"{_SANDBOX}/operations", OperationsHandler),
     (rf"{_SANDBOX}/operations/(?P<operation_id>[A-Za-z0-9_-]{{1,64}})", OperationHandler),
+    (rf"{_API}/metrics", UsageHandler),
     (rf"{_API}/templates", TemplatesHandler),
     (rf"{_API}/templates/(?P<template_id>[^/]+)", TemplateHandler),
     (rf"{_API}/volumes", VolumesHandler),
@@ -68,6 +71,7 @@ HANDLERS = [
     (rf"{_API}/secrets/(?P<name>[^/]+)", SecretHandler),
     (rf"{_SANDBOX}/logs", LogsHandler),
     (rf"{_SANDBOX}/diff", DiffHandler),
+    (rf"{_SANDBOX}/diff/before", EarlierFileHandler),
     (rf"{_SANDBOX}/processes", ProcessesHandler),
     (rf"{_SANDBOX}/metrics", MetricsHandler),
     (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),

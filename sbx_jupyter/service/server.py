@@ -99,6 +99,7 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     ("/health", telemetry.HealthHandler),
     (f"/engine/sandboxes/{_SEGMENT}", sandbox_changes.MetadataHandler),
     (f"/engine/sandboxes/{_SEGMENT}/diff", diffs.DiffHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/diff/before", diffs.EarlierFileHandler),
     (f"/engine/sandboxes/{_SEGMENT}/diff\\.tar", diffs.DiffArchiveHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations", disk.OperationsHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations/{_SEGMENT}", disk.OperationHandler),

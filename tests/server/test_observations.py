@@ -48,6 +48,35 @@ async def test_a_diff_names_what_was_written(sandbox, api, jp_fetch):
     assert changed["/home/user/new.txt"] == "added"
 
 
+async def test_a_changed_file_is_read_as_it_was(sandbox, api, jp_fetch):
+    await jp_fetch(
+        "sbx", "api", "sandboxes", sandbox, "files",
+        method="POST", body=b"mine", params={"path": "/etc/hostname", "user": "root"},
+    )  # fmt: skip
+    path = {"path": "/etc/hostname"}
+    answer = await jp_fetch("sbx", "api", "sandboxes", sandbox, "diff", "before", params=path)
+    status, body = await api(
+        "GET", "sandboxes", sandbox, "diff", "before", params={"path": "/home/user/none"}
+    )
+
+    assert answer.body not in (b"", b"mine")
+    assert answer.headers["Content-Disposition"] == "attachment"
+    assert (status, body["code"]) == (404, "not_found")
+
+
+async def test_readings_of_several_sandboxes_come_in_one_answer(sandbox, api):
+    async def read(ids: str):
+        return await api("GET", "metrics", params={"sandboxes": ids})
+
+    _, none = await read("")
+    _, found = await read(f"{sandbox},i{'0' * 20}")
+    status, refused = await read(",".join([sandbox] * 101))
+
+    assert none == {"readings": {}}
+    assert set(found["readings"]) <= {sandbox}
+    assert (status, refused["code"]) == (400, "invalid_argument")
+
+
 async def test_processes_are_listed_without_variables(sandbox, api, jp_serverapp):
     app = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
     commands = Commands(await app.deployments.default.runtime(sandbox))

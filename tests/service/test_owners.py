@@ -96,6 +96,7 @@ def test_each_owner_sees_their_own_sandboxes_and_the_operator_all(operator, clie
         ("PATCH", "/engine/sandboxes/{id}", {"metadata": {"owner": "bob"}}),
         ("GET", "/engine/sandboxes/{id}/diff", None),
         ("GET", "/engine/sandboxes/{id}/diff.tar", None),
+        ("GET", "/engine/sandboxes/{id}/diff/before?path=/x", None),
         ("GET", "/engine/sandboxes/{id}/operations", None),
         ("DELETE", "/engine/sandboxes/{id}/operations/x", None),
     ],

@@ -16,7 +16,7 @@ from sbx_jupyter.protocol.access import API_KEY_HEADER
 from sbx_jupyter.protocol.diff import Diff
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Collection, Sequence
 
     import httpx
 
@@ -240,6 +240,27 @@ class PlatformClient:
             timeout=DISK_TIMEOUT,
         )
         return decoded(response, Diff)
+
+    async def earlier_file(self, sandbox_id: str, path: str, *, since: str | None = None) -> bytes:
+        """Read a file as it was before the sandbox changed or deleted it.
+
+        Raises ``NotFoundError`` where no layer has it, ``ResourceExhaustedError`` if it is large.
+        """
+        response = await self._send(
+            "GET",
+            f"/engine/sandboxes/{segment(sandbox_id)}/diff/before",
+            params={"path": path} | ({} if since is None else {"since": since}),
+            timeout=DISK_TIMEOUT,
+        )
+        return response.content
+
+    async def latest_metrics(
+        self, sandbox_ids: Collection[str]
+    ) -> dict[str, records.SandboxMetric]:
+        """The newest reading of each of at most 100 sandboxes, those that have one (S16)."""
+        ids = {"sandbox_ids": ",".join(sandbox_ids)}
+        response = await self._send("GET", "/sandboxes/metrics", params=ids)
+        return decoded(response, dict[str, dict[str, records.SandboxMetric]]).get("sandboxes", {})
 
     async def disk_use(self, *, max_age: int = 30) -> disk.DiskUse:
         """Report the engine's disk use, measured at most ``max_age`` seconds ago.

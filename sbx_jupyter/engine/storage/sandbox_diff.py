@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import tarfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
+from sbx_jupyter.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+)
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
@@ -14,6 +21,9 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.catalog import Catalog
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.protocol.diff import Diff
+
+MAX_EARLIER: Final = 1024 * 1024
+"""Bytes of an earlier file that are read at most."""
 
 _STOCK_BASE: Final = "host"
 
@@ -54,6 +64,19 @@ class Diffs:
         archive = self._fence.stored.archive
         return await asyncio.to_thread(archive, stacks, on_stock=stacks.on_stock)
 
+    async def earlier_file(self, sandbox_id: str, path: str, since: str | None) -> bytes:
+        """The content of a file before the sandbox changed or deleted it.
+
+        Raises as ``diff`` does, ``NotFoundError`` where no layer has such a file: one that the
+        sandbox left as it was, or one of the host below a stock template; and
+        ``ResourceExhaustedError`` for more than ``MAX_EARLIER`` bytes.
+        """
+        now = self._stacks(sandbox_id, since)
+        before = now._replace(ours=now.theirs, theirs=now.ours)
+        archive = self._fence.stored.archive
+        reader = await asyncio.to_thread(archive, before, on_stock=before.on_stock)
+        return await asyncio.to_thread(_read_member, reader, path.removeprefix("/"))
+
     def _stacks(self, sandbox_id: str, since: str | None) -> _Stacks:
         context = self._context
         row = context.slots.find(sandbox_id).row
@@ -83,3 +106,16 @@ class Diffs:
 def _shared_tail(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
     pairs = zip(reversed(ours), reversed(theirs), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _read_member(reader: int, name: str) -> bytes:
+    """The content of a file in the tar that a pipe gives; closes the pipe."""
+    with os.fdopen(reader, "rb") as pipe, tarfile.open(fileobj=pipe, mode="r|") as archive:
+        for member in archive:
+            if member.name != name or not member.isreg():
+                continue
+            if member.size > MAX_EARLIER:
+                raise ResourceExhaustedError(f"/{name} had more than {MAX_EARLIER} bytes")
+            content = archive.extractfile(member)
+            return b"" if content is None else content.read()
+    raise NotFoundError(f"what /{name} was before is not kept in a layer")

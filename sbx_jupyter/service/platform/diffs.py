@@ -6,6 +6,7 @@ from typing import Final
 
 from tornado.iostream import PipeIOStream, StreamClosedError
 
+from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.diff import Diff
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
@@ -28,6 +29,27 @@ class DiffHandler(PlatformHandler):
     async def get(self, sandbox_id: str) -> None:
         diffs = self.service.engine.storage.diffs
         self.answer(await diffs.diff(self.sandbox_id(sandbox_id), self.query_text("since")))
+
+
+class EarlierFileHandler(PlatformHandler):
+    """``/engine/sandboxes/{id}/diff/before``."""
+
+    @operation(
+        "Read a file as it was before the sandbox changed or deleted it",
+        answers={200: "application/octet-stream"},
+        errors=(*COMMON_ERRORS, 409),
+        query=(Parameter("path", {"type": "string"}, "Absolute.", required=True), _SINCE),
+    )
+    async def get(self, sandbox_id: str) -> None:
+        path = self.query_text("path")
+        if not path or not path.startswith("/"):
+            raise InvalidArgumentError("'path' must be absolute")
+        sandbox_id = self.sandbox_id(sandbox_id)
+        diffs = self.service.engine.storage.diffs
+        content = await diffs.earlier_file(sandbox_id, path, self.query_text("since"))
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.finish(content)
 
 
 class DiffArchiveHandler(PlatformHandler):

@@ -91,14 +91,35 @@ def test_the_changed_files_come_as_a_tar(api: httpx.Client, sandbox: Sandbox) ->
         assert "etc/hosts" not in archive.getnames()
 
 
-@pytest.mark.parametrize("route", ["diff", "diff.tar"])
+def test_a_file_is_read_as_it_was_before(api: httpx.Client, sandbox: Sandbox) -> None:
+    sandbox.files.write("changed", "first")
+    sandbox.files.write("gone", b"x" * 300_000)
+    made = api.post(f"/sandboxes/{sandbox.sandbox_id}/snapshots", json={}).json()
+    sandbox.files.write("changed", "second")
+    sandbox.files.remove("gone")
+    sandbox.files.write("new", "2")
+    run_as_root(sandbox, "echo more >> /etc/hosts; echo x > /usr/bin/git")
+
+    def before(path: str, since: str | None = made["snapshotID"]) -> httpx.Response:
+        params = {"path": path} | ({"since": since} if since else {})
+        return api.get(f"/engine/sandboxes/{sandbox.sandbox_id}/diff/before", params=params)
+
+    assert before("/home/user/changed").text == "first"
+    assert before("/home/user/gone").content == b"x" * 300_000
+    assert "more" not in before("/etc/hosts", None).raise_for_status().text
+    for path in ("/home/user/new", "/usr/bin/git", "/home/user/../user/changed", "/"):
+        assert before(path).status_code == 404
+    assert before("home/user/changed").status_code == 400
+    assert before("/usr/bin/git", None).status_code == 404
+
+
+@pytest.mark.parametrize("route", ["diff", "diff.tar", "diff/before?path=/x"])
 def test_unknown_sandboxes_and_snapshots_are_404(
     api: httpx.Client, sandbox: Sandbox, route: str
 ) -> None:
     unknown = api.get(f"/engine/sandboxes/i{'0' * 20}/{route}")
-    no_snapshot = api.get(
-        f"/engine/sandboxes/{sandbox.sandbox_id}/{route}", params={"since": "nothing"}
-    )
+    query = "&since=nothing" if "?" in route else "?since=nothing"
+    no_snapshot = api.get(f"/engine/sandboxes/{sandbox.sandbox_id}/{route}{query}")
 
     assert unknown.status_code == unknown.json()["code"] == 404
     assert no_snapshot.status_code == no_snapshot.json()["code"] == 404
