@@ -42,6 +42,8 @@ class HelperConnection:
         self._is_connected = asyncio.Event()
         self._is_lost = asyncio.Event()
         self._is_closing = False
+        self._is_last = False
+        """Whether nobody is left who could start another helper."""
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._readable)
 
@@ -68,7 +70,7 @@ class HelperConnection:
             try:
                 return (await self.call(message, timeout=timeout))[0]
             except UnavailableError:
-                if not left or self._is_closing:
+                if not left or self._is_closing or self._is_last:
                     raise
         raise AssertionError("unreachable")
 
@@ -109,6 +111,8 @@ class HelperConnection:
                 await self._is_connected.wait()
         except TimeoutError:
             raise UnavailableError("the helper of the engine does not start") from None
+        if self._channel is None and self._is_last:
+            raise UnavailableError("the helper of the engine is gone for good: restart the engine")
         if self._channel is None:
             raise UnavailableError("the helper of the engine is gone")
         return self._channel
@@ -121,8 +125,11 @@ class HelperConnection:
         except OSError:
             fds = []
         if not fds:
-            _log.error("the supervisor of the engine's helper is gone")
             self._loop.remove_reader(self._control)
+            self._is_last = True
+            self._is_connected.set()  # who waits for another helper waits in vain
+            if not self._is_closing:
+                _log.error("the supervisor of the engine's helper is gone: restart the engine soon")
             return
         os.set_inheritable(fds[0], False)
         if self._channel is not None:
@@ -134,8 +141,10 @@ class HelperConnection:
 
     def _lost(self) -> None:
         self._channel = None
-        self._is_connected.clear()
         self._is_lost.set()
+        if self._is_last:
+            return
+        self._is_connected.clear()
         if not self._is_closing:
             _log.warning("the helper of the engine is gone; another one is started")
 

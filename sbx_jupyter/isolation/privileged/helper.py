@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import msgspec
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.errors import InternalError, InvalidArgumentError, ResourceExhaustedError, SbxError
+from sbx_jupyter.errors import (
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    SbxError,
+    UnavailableError,
+)
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.ids.blocks import IdRange
 from sbx_jupyter.isolation.privileged import filters, messages
@@ -149,7 +155,12 @@ class Helper:
         if isinstance(message, messages.Stop):
             self._loop.call_soon(self._ended.set)
             return {}
-        operations = await asyncio.shield(self._starting)
+        try:
+            operations = await asyncio.shield(self._starting)
+        except (SbxError, OSError) as error:
+            if isinstance(message, messages.Describe):
+                raise
+            raise UnavailableError(f"the helper did not start: {error}") from error
         return await operations.run(message, fds, given)
 
     async def _succeed(self, request_id: int, answer: Any, given: list[int]) -> None:

@@ -221,6 +221,37 @@ async def test_a_helper_that_could_not_start_is_replaced(data_dir: Path):
         await opened.aclose(messages.Stop())
 
 
+async def test_a_call_to_a_helper_that_does_not_start_is_repeated_with_the_next(data_dir: Path):
+    stock = data_dir / "stock"
+    shutil.rmtree(stock, ignore_errors=True)
+    stock.write_text("in the way")
+    opened = HelperConnection(start_supervisor(msgspec.json.encode(options_of(data_dir)).decode()))
+    try:
+        with pytest.raises(UnavailableError, match="the helper did not start"):
+            await opened.call(messages.Sync(tree="layers"))
+        waiting = asyncio.ensure_future(opened.insist(messages.Sync(tree="layers")))
+        stock.unlink()
+        await waiting
+    finally:
+        await opened.aclose(messages.Stop())
+
+
+async def test_without_a_supervisor_the_last_helper_serves_and_its_end_is_told_at_once(
+    connection: HelperConnection, data_dir: Path
+):
+    await connection.call(messages.Describe())
+    connection._process.kill()
+    await async_until(lambda: connection._is_last)
+    await connection.call(messages.Describe())
+
+    os.kill(helper_of(data_dir), signal.SIGKILL)
+    await async_until(lambda: connection._channel is None)
+
+    async with asyncio.timeout(10):  # it used to wait half a minute for the next one
+        with pytest.raises(UnavailableError, match="restart the engine"):
+            await connection.insist(messages.Sync(tree="layers"))
+
+
 async def test_the_helper_ends_with_the_engine(connection: HelperConnection, data_dir: Path):
     await connection.call(messages.Describe())
     helper = os.pidfd_open(helper_of(data_dir))
