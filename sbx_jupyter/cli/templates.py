@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.cli.calls import call_templates
 from sbx_jupyter.cli.parsers import add_command
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.templates.build_context import BuildContext
     from sbx_jupyter.client.templates.templates import TemplateClient
     from sbx_jupyter.protocol.templates import BuildLogEntry, BuildStart
+
+_ARCHIVE: Final = re.compile(r"(\.tar(\.[a-z0-9]+)?|\.tgz|\.tzst|\.oci)$")
 
 
 def add_to(commands: Commands) -> None:
@@ -98,7 +101,7 @@ def import_image(options: argparse.Namespace) -> int:
     from sbx_jupyter.client.templates.build_context import BuildContext
     from sbx_jupyter.protocol.templates import BuildStart
 
-    image = options.name or options.file.name.partition(".")[0].lower()
+    image = options.name or _name_of(options.file)
     name = image.partition("@")[0].rpartition("/")[2]
 
     async def work(client: TemplateClient) -> None:
@@ -109,6 +112,12 @@ def import_image(options: argparse.Namespace) -> int:
 
     call_templates(options, work)
     return _build(options, name, BuildStart(from_image=image), BuildContext(options.file.parent))
+
+
+def _name_of(file: Path) -> str:
+    """The name of a template for a tar: that of the file, in characters that a name can have."""
+    name = _ARCHIVE.sub("", file.name.lower())
+    return re.sub(r"[^a-z0-9_-]+", "-", name).strip("-")
 
 
 def _build(options: argparse.Namespace, name: str, start: BuildStart, context: BuildContext) -> int:

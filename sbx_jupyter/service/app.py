@@ -46,6 +46,7 @@ class SbxEngine(EngineSettings, Application):
     name = "jupyter-sbx-engine"
     description = "Run the sandbox engine in the foreground."
 
+    raise_config_file_errors = True
     _has_log = False
 
     aliases: ClassVar[Any] = {
@@ -62,12 +63,21 @@ class SbxEngine(EngineSettings, Application):
     flags: ClassVar[Any] = {}
 
     def initialize(self, argv: Sequence[str] | None = None) -> None:
-        """Read the command line and Jupyter's configuration files."""
+        """Read the command line and Jupyter's configuration files.
+
+        Raises ``InvalidArgumentError`` for a file that cannot be read: an engine without its
+        settings could isolate less than they say.
+        """
         from jupyter_core.paths import jupyter_config_path
 
         self.parse_command_line(list(argv) if argv is not None else None)
         given = copy.deepcopy(self.cli_config)
-        self.load_config_file("jupyter_sbx_config", path=jupyter_config_path())
+        try:
+            self.load_config_file("jupyter_sbx_config", path=jupyter_config_path())
+        except Exception as error:  # the file is a program, which can raise anything
+            raise InvalidArgumentError(
+                f"the configuration file jupyter_sbx_config fails: {type(error).__name__}: {error}"
+            ) from error
         self.update_config(given)
 
     @classmethod

@@ -57,6 +57,25 @@ def command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.parametrize("content", ["c.SbxEngine.isolation = =", "import no_such_module"])
+def test_an_engine_whose_configuration_cannot_be_read_does_not_start_without_it(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "jupyter_sbx_config.py").write_text(content)
+
+    said = fail(tmp_path / "data", environment={"JUPYTER_CONFIG_DIR": str(tmp_path)})
+
+    assert "the configuration file jupyter_sbx_config fails: " in said
+
+
+def test_a_recovery_of_nothing_is_refused(tmp_path: Path) -> None:
+    done = command(tmp_path / "missing", "recover")
+
+    assert done.returncode == 1
+    assert "there is no data directory" in done.stderr
+    assert not (tmp_path / "missing").exists()
+
+
 def test_the_connection_file_is_private_and_names_a_serving_engine(tmp_path: Path) -> None:
     engine = start_engine(tmp_path / "d", "--pool-size", "0")
     try:

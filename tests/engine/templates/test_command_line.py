@@ -87,11 +87,11 @@ def test_a_failed_build_gives_its_reason_and_a_failure_code(
 
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs the Debian package busybox-static")
 def test_an_image_is_imported_as_a_template(engine: EngineProcess, tmp_path: Path) -> None:
-    file = tmp_path / "small.tar"
+    file = tmp_path / "Small-22.04.tar.gz"
     file.write_bytes(TinyImage().layout())
     done = sbx(engine, "import", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Built small" in done.stdout
+    assert "Built small-22-04 " in done.stdout
 
 
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs the Debian package busybox-static")
