@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.engine.sandboxes.idempotency import KeyReusedError
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import Plan
+from sbx_jupyter.engine.sandboxes.pool import Pool
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.errors import (
     AbortedError,
@@ -25,6 +27,7 @@ from sbx_jupyter.errors import (
     UnavailableError,
 )
 from sbx_jupyter.protocol.platform import NetworkConfig
+from sbx_jupyter.protocol.runtime import PROXY_PORT
 from tests.engine.conftest import MakeEngine
 from tests.engine.living import create, is_known, messages, request, run, start
 from tests.waiting import async_until
@@ -357,6 +360,66 @@ async def test_ready_sandboxes_are_given_out_once_and_replaced(make_engine: Make
             "ls: cannot access '/home/user/mark': No such file or directory",
         ]
     await engine.sandboxes.pool.wait_filled()
+
+
+async def test_a_ready_sandbox_has_the_port_of_its_proxy(make_engine: MakeEngine):
+    engine = await make_engine(pool_size=1)
+    await engine.sandboxes.pool.wait_filled()
+    (ready,) = engine._running().pool._ready
+    assert ready.placed.sandbox is not None
+    (await ready.placed.sandbox._ports.connect(PROXY_PORT)).close()
+
+    row = await create(engine, network={"denyOut": ["8.8.8.0/24"]})
+
+    assert row.sandbox_id == ready.sandbox_id
+    script = "curl -so /dev/null -w '%{http_code}' http://8.8.8.8"
+    assert await run(engine, row.sandbox_id, script) == "403"
+
+
+async def test_a_ready_sandbox_that_cannot_be_prepared_is_removed(
+    make_engine: MakeEngine, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sbx_jupyter.engine.sandboxes.pool._RETRY_DELAY", 0)
+    engine = await make_engine()
+    failed: list[str] = []
+    is_waiting = asyncio.Event()
+
+    async def prepare(sandbox: Sandbox) -> None:
+        if len(failed) < 2:
+            failed.append(sandbox.sandbox_id)
+            raise UnavailableError("the agent does not answer")
+        is_waiting.set()
+        await asyncio.Event().wait()
+
+    placement = engine._running().context.placement
+    pool = Pool(placement, engine.config.default_limits, 1, [prepare])
+    pool.start()
+    await asyncio.wait_for(is_waiting.wait(), 30)
+    assert not any((data_dir / "sandboxes" / name).exists() for name in failed)
+    await pool.stop()
+
+    assert list((data_dir / "sandboxes").iterdir()) == []
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("slirp4netns") is None, reason="needs root and slirp4netns"
+)
+async def test_a_full_network_that_was_killed_while_it_started_is_started_again(
+    make_engine: MakeEngine, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    engine = await make_engine(network="full")
+    monkeypatch.setattr("sbx_jupyter.engine.egress.full.network._RESTART_DELAY", 0.05)
+    program = tmp_path / "slirp4netns"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        row = await create(engine)
+    await async_until(lambda: "only the proxy" in "".join(messages(engine, row.sandbox_id)))
+
+    await async_until((data_dir / "networks" / row.sandbox_id).exists)
+    await async_until(lambda: "There is a full network again" in messages(engine, row.sandbox_id))
+    assert sum("only the proxy" in text for text in messages(engine, row.sandbox_id)) == 1
 
 
 async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(

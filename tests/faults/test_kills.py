@@ -43,6 +43,8 @@ ENGINES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "separate": (("--SbxEngine.user_id=-1",), {}),
 }
 """For each kind of engine: its options, and what is expected of it."""
+CHOSEN_KINDS = os.environ.get("SBX_KILL_KINDS", "").split(",")
+"""The kinds of helpers to kill; all where none is named."""
 CHOSEN = os.environ.get("SBX_KILL_ENGINES", "namespaces").split()
 
 
@@ -158,7 +160,8 @@ def helpers(world: World, witnesses: Witnesses) -> dict[str, list[int]]:
     if world.tier == "none":  # keepers, their guardians and agents
         mine = [pid for pids in caged.values() for pid in pids if pid not in spared]
         found["processes of sandboxes"] = mine
-    return {what: pids for what, pids in found.items() if pids}
+    wanted = found if CHOSEN_KINDS == [""] else CHOSEN_KINDS
+    return {what: pids for what, pids in found.items() if pids and what in wanted}
 
 
 def busyness() -> float:

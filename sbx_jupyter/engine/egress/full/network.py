@@ -20,7 +20,7 @@ from sbx_jupyter.engine.egress.full.link import RESOLVER, Link, has_interface
 from sbx_jupyter.engine.egress.full.ranges import Range, covers, reachable
 from sbx_jupyter.engine.egress.full.slirp import Slirp, SlirpRecords, start_slirp
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import InvalidArgumentError, SbxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _RESTART_DELAY: Final = 2.0
+_DOUBLINGS: Final = 5
+"""How often the delay doubles when a start fails again."""
 _UNFINISHED: Final = "unfinished"
 _RESOLV_CONF: Final = "/etc/resolv.conf"
 _NO_RESOLVER: Final = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
@@ -98,6 +100,8 @@ class _Network:
     resolv_conf: str = _NO_RESOLVER
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     is_paused: bool = False
+    failures: int = 0
+    """How often in a row it could not be started."""
 
 
 class FullNetworks:
@@ -207,7 +211,25 @@ class FullNetworks:
             await _write_resolver(network)
         except (SbxError, OSError) as error:
             await self._stop(sandbox_id, network)
-            self._failed(sandbox_id, error)
+            is_invalid = isinstance(error, InvalidArgumentError)  # only other rules mend that
+            if not network.failures or is_invalid:
+                self._failed(sandbox_id, error)
+            network.failures += 1
+            if not is_invalid:
+                self._tasks.spawn(self._try_again(sandbox_id, network), "sbx-network")
+        else:
+            if network.failures and network.slirp is not None:
+                self._log(sandbox_id, "There is a full network again")
+            network.failures = 0
+
+    async def _try_again(self, sandbox_id: str, network: _Network) -> None:
+        """Apply the rules again after a while: what failed may have been killed."""
+        failures = network.failures
+        await asyncio.sleep(_RESTART_DELAY * 2 ** min(failures - 1, _DOUBLINGS))
+        async with network.lock:
+            is_current = self._networks.get(sandbox_id) is network
+            if is_current and network.failures == failures and not network.sandbox.closed.is_set():
+                await self._apply(sandbox_id, network, network.access)
 
     async def _start(self, sandbox_id: str, network: _Network) -> None:
         program = network.access.program()
