@@ -109,7 +109,7 @@ def assemble(
     supervisor = Supervisor(context, removal)
     catalog = Catalog(store, layers)
     flattener = Flattener(context)
-    pool = Pool(placement, config.default_limits, config.pool_size)
+    pool = Pool(placement, config.default_limits, config.pool_size, hooks.prepared)
     creation = Creation(context, catalog, supervisor, removal, pool)
     capture = Capture(context, flattener, supervisor)
     return Components(

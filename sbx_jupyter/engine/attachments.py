@@ -93,6 +93,7 @@ class Attachments:
         hooks.volume_directories = volumes.directories
         if network not in (_NONE, _HOST):
             hooks.envs = proxy_envs
+            hooks.prepared.append(egress.prepare)
             hooks.started.append(begin)
             hooks.network_changed.append(egress.changed)
             hooks.paused.append(egress.paused)

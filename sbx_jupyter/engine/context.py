@@ -39,6 +39,9 @@ DEFAULT_LIMITS: Final = Limits(
 StartedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
 """Called when a sandbox has new processes or was adopted, before clients can use it."""
 
+PreparedHook = Callable[["Sandbox"], Awaitable[None]]
+"""Called when a sandbox was started for the pool, before it is known who will get it."""
+
 ChangedHook = Callable[[SandboxRow, "Sandbox"], Awaitable[None]]
 EgressHook = Callable[[str, str, str | None], None]
 """Gets the sandbox's id, the target, and why it was refused; ``None`` if it was opened."""
@@ -95,6 +98,7 @@ class EngineConfig:
 class Hooks:
     """Callbacks by which other parts of the engine react to changes of sandboxes."""
 
+    prepared: list[PreparedHook] = field(default_factory=list[PreparedHook])
     started: list[StartedHook] = field(default_factory=list[StartedHook])
     network_changed: list[ChangedHook] = field(default_factory=list[ChangedHook])
     paused: list[StoppedHook] = field(default_factory=list[StoppedHook])

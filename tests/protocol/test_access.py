@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +74,11 @@ def test_new_credentials_have_the_forms_that_clients_check() -> None:
 def test_credentials_are_compared_whatever_they_hold(text: str) -> None:
     assert access.matches("secret", "secret")
     assert access.matches(text, "secret") == (text == "secret")
+
+
+def test_random_ids_have_their_length_and_every_character() -> None:
+    found = [access.random_id(20) for _ in range(200)]
+
+    assert {len(text) for text in found} == {20}
+    assert set("".join(found)) == set(string.ascii_lowercase + string.digits)
+    assert len(set(found)) == len(found)

@@ -93,6 +93,13 @@ class EgressControl:
         self._address_watch: asyncio.Task[None] | None = None
         self._authority: CertificateAuthority | None = None
 
+    async def prepare(self, sandbox: Sandbox) -> None:
+        """Open the port of the proxy of a sandbox that nobody has yet.
+
+        Nothing is accepted before ``started``, which knows the rules.
+        """
+        await sandbox.prepare_port(PROXY_PORT)
+
     async def started(self, row: SandboxRow, sandbox: Sandbox, *, proxy_only: bool = False) -> None:
         """Start the proxy and network of a sandbox that was started, resumed or adopted."""
         await self.stopped(row.sandbox_id)

@@ -40,6 +40,7 @@ class Ports:
         self._agent = agent
         self._pools: dict[int, list[socket.socket]] = {4: [], 6: []}
         self._locks = {4: asyncio.Lock(), 6: asyncio.Lock()}
+        self._prepared: dict[int, Listener] = {}
         self._is_closed = False
         self.are_kept = False
         """Whether the keeper of the sandbox makes the connections."""
@@ -64,8 +65,18 @@ class Ports:
                     raise
         raise UnavailableError("port is not open")
 
-    async def listen(self, port: int, host: str = "127.0.0.1") -> Listener:
+    async def prepare(self, port: int) -> None:
+        """Listen on 127.0.0.1 ahead of time, so that ``listen`` needs no call."""
+        listener = await self.listen(port)
+        if self._is_closed:
+            listener.close()
+            raise UnavailableError("the sandbox is not running any more")
+        self._prepared[port] = listener
+
+    async def listen(self, port: int, host: str = _HOSTS[4]) -> Listener:
         """Listen on the loopback interface of the sandbox."""
+        if host == _HOSTS[4] and (prepared := self._prepared.pop(port, None)) is not None:
+            return prepared
         if self.are_kept:
             return KeptListener(await self._ask_keeper(ops.LISTEN_OUTSIDE, port))
         reply = await self._agent.call(ops.LISTEN, host=host, port=port)
@@ -89,6 +100,8 @@ class Ports:
     def close(self) -> None:
         """Close the unused sockets."""
         self._is_closed = True
+        while self._prepared:
+            self._prepared.popitem()[1].close()
         for pool in self._pools.values():
             while pool:
                 pool.pop().close()

@@ -149,6 +149,10 @@ class Sandbox:
             raise UnavailableError("port is not open")
         return await self._ports.connect(port)
 
+    async def prepare_port(self, port: int) -> None:
+        """Listen on 127.0.0.1 inside ahead of the ``listen_port`` of this port."""
+        await self._ports.prepare(port)
+
     async def listen_port(self, port: int) -> Listener:
         """Listen on 127.0.0.1 inside the sandbox.
 

@@ -15,6 +15,9 @@ from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.access import new_sandbox_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sbx_jupyter.engine.context import PreparedHook
     from sbx_jupyter.isolation.fence import Limits
 
 _log = logging.getLogger(__name__)
@@ -36,8 +39,16 @@ class ReadySandbox:
 class Pool:
     """Keeps ``size`` sandboxes of the stock base with the default limits ready."""
 
-    def __init__(self, placement: Placement, limits: Limits, size: int) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        limits: Limits,
+        size: int,
+        prepared: Sequence[PreparedHook] = (),
+    ) -> None:
+        """``prepared`` are called for each sandbox of the pool."""
         self._placement = placement
+        self._prepared = prepared
         self._limits = limits
         self._size = size
         self._ready: deque[ReadySandbox] = deque()
@@ -100,7 +111,7 @@ class Pool:
         while len(self._ready) < self._size:
             plan = Plan(sandbox_id=new_sandbox_id(), limits=self._limits)
             try:
-                placed = await self._placement.place(plan)
+                placed = await self._make(plan)
             except (SbxError, OSError) as error:
                 _log.warning("the pool of ready sandboxes cannot be filled: %s", error)
                 await asyncio.sleep(_RETRY_DELAY)
@@ -110,3 +121,15 @@ class Pool:
             if self._wanted.is_set():
                 await asyncio.sleep(_REFILL_DELAY)
         self._filled.set()
+
+    async def _make(self, plan: Plan) -> Placed:
+        """Start a sandbox and do what can be done before a client asks for it."""
+        placed = await self._placement.place(plan)
+        try:
+            if placed.sandbox is not None:
+                for hook in self._prepared:
+                    await hook(placed.sandbox)
+        except BaseException:
+            await self._placement.discard(plan.sandbox_id, placed)
+            raise
+        return placed

@@ -85,6 +85,50 @@ async def test_a_port_inside_can_be_served_from_outside(sandbox):
     assert await listen_until(process.subscribe(), b"answer") == b"answer"
 
 
+async def test_a_prepared_port_is_given_out_once_and_without_a_call(sandbox, monkeypatch):
+    port = 4711
+    await sandbox.prepare_port(port)
+    with monkeypatch.context() as patched:
+        patched.setattr(sandbox, "call", None)  # any call would fail
+        listener = await sandbox.listen_port(port)
+
+    assert listener.port == port
+    (await sandbox.connect_port(port)).close()
+    (await listener.accept()).close()
+    listener.close()
+    (await sandbox.listen_port(port)).close()
+
+
+async def test_a_prepared_port_is_closed_with_the_sandbox(sandbox):
+    before = count_descriptors()
+    await sandbox.prepare_port(4711)
+
+    await sandbox.aclose()
+
+    assert count_descriptors() < before
+    with pytest.raises(UnavailableError):
+        await sandbox.prepare_port(4712)
+
+
+async def test_a_port_that_opens_while_the_sandbox_closes_is_closed_too(sandbox, monkeypatch):
+    ports = sandbox._ports
+    real = ports.listen
+
+    async def listen_late(port: int):
+        listener = await real(port)
+        opened.append(listener)
+        await sandbox.aclose()
+        return listener
+
+    opened = []
+    monkeypatch.setattr(ports, "listen", listen_late)
+
+    with pytest.raises(UnavailableError):
+        await sandbox.prepare_port(4711)
+
+    assert opened[0]._sock.fileno() == -1
+
+
 async def test_no_connection_after_the_sandbox_was_closed(sandbox):
     port = await _serve(sandbox)
     (await sandbox.connect_port(port)).close()
