@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_server.extension.application import ExtensionApp
+from tornado.routing import HostMatches
 from traitlets import Bool, Dict, Float, Integer, Set, TraitError, Unicode, default, validate
 
 from sbx_jupyter.client.connection.named_connections import (
@@ -26,8 +28,10 @@ from sbx_jupyter.server.deployments.connections import Connections
 from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.deployments.session_key import SessionKey
 from sbx_jupyter.server.kernel_environment import KernelEnvironment
-from sbx_jupyter.server.ports.grants import Grants
+from sbx_jupyter.server.ports.access import PortAccess
 from sbx_jupyter.server.ports.handler import PortHandler
+from sbx_jupyter.server.ports.host_handler import HostHandler
+from sbx_jupyter.server.ports.hosts import PortHosts
 from sbx_jupyter.server.routes import HANDLERS
 from sbx_jupyter.server.users import (
     OWNER_OF_KERNELS,
@@ -104,6 +108,21 @@ class SbxExtension(ExtensionApp):
         " `c.ServerApp.custom_display_url` say, else the address that it listens on.",
     ).tag(config=True)
 
+    port_hosts = Unicode(
+        "",
+        help="Host names for ports of sandboxes, as `{port}-{id}.localhost` for browsers on this"
+        " machine, or `{port}-{id}.apps.example.net`, whose names must lead to this server and"
+        " share no registered domain with it. Pages then have an origin of their own, with cookies"
+        " and storage. Default: ports are below `sbx/port/` of this server alone.",
+    ).tag(config=True)
+
+    port_hosts_may_share_domain = Bool(
+        False,
+        help="Use `port_hosts` although their last two parts are those of this server's name. Set"
+        " it only if browsers keep cookies of the two apart, as below `co.uk`: else a page of a"
+        " sandbox can set cookies for Jupyter.",
+    ).tag(config=True)
+
     data_dir = Unicode(
         "",
         help="Data directory of the bundled engine; empty: that of the user's shared engine."
@@ -169,7 +188,7 @@ class SbxExtension(ExtensionApp):
     users: UserConnections | None
     """The connections of each user, where users are separate."""
 
-    grants: Grants
+    ports: PortAccess
     """Who may use which port of a sandbox by an address alone."""
 
     _defaults: SandboxDefaults
@@ -211,6 +230,15 @@ class SbxExtension(ExtensionApp):
             raise TraitError(f"c.SbxExtension.connections: {e.message}") from None
         return proposal["value"]
 
+    @validate("port_hosts")
+    def _check_port_hosts(self, proposal: Any) -> str:
+        if pattern := proposal["value"].lower():
+            try:
+                PortHosts(pattern)
+            except InvalidArgumentError as e:
+                raise TraitError(f"c.SbxExtension.port_hosts: {e.message}") from None
+        return pattern
+
     @validate("api_url", "sandbox_url")
     def _strip_slash(self, proposal: Any) -> str:
         return proposal["value"].rstrip("/")
@@ -230,7 +258,12 @@ class SbxExtension(ExtensionApp):
             ),
             log=self.log,
         )
-        self.grants = Grants()
+        if self.stop_with_server:
+            # Jupyter ends by SIGINT, which a hub sends first, without stopping its extensions.
+            atexit.register(engine.stop)
+        self.ports = PortAccess(
+            self.port_hosts, may_share_domain=self.port_hosts_may_share_domain, log=self.log
+        )
         self.audit = AuditLog(Path(self.audit_file).expanduser()) if self.audit_file else None
         separate = self._has_separate_users()
         owner = (owner_of_server() or OWNER_OF_KERNELS) if separate else ""
@@ -312,6 +345,11 @@ class SbxExtension(ExtensionApp):
         """Add the routes below ``sbx/api`` and ``sbx/port``."""
         self.handlers.extend(HANDLERS)
         self.handlers.append((r"sbx/port/.*", PortHandler))
+        if self.ports.hosts is not None and self.serverapp is not None:
+            # Before all other rules: nothing of Jupyter is served under these names.
+            router = self.serverapp.web_app.default_router
+            router.add_rules([(HostMatches(self.ports.hosts.expression), [(r".*", HostHandler)])])
+            router.rules.insert(0, router.rules.pop())
 
     # jupyter_server calls it by this name, with itself, once its own address is known.
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
@@ -323,6 +361,7 @@ class SbxExtension(ExtensionApp):
         self._environment.close()
         if self.stop_with_server:
             await asyncio.to_thread(self._engine.stop)
+            atexit.unregister(self._engine.stop)
         try:
             if self.audit is not None:
                 self.audit.close()

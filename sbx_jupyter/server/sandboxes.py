@@ -60,6 +60,7 @@ class InfoHandler(SandboxRoute):
                 **connection.describe_engine(),
                 "connection": connection.describe(),
                 "connections": self.connections.names(),
+                "ports": self.settings["sbx_jupyter"].ports.describe(),
             }
         )
 

@@ -50,6 +50,8 @@ HTTP_ROUTES = [
     ("DELETE", "secrets/s1"),
     ("GET", "sandboxes/i1/logs"),
     ("GET", "sandboxes/i1/diff"),
+    ("GET", "sandboxes/i1/diff/before"),
+    ("GET", "metrics"),
     ("GET", "sandboxes/i1/processes"),
 ]
 SOCKETS = ["sandboxes/i1/terminal", "sandboxes/i1/watch"]

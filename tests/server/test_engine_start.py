@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import re
 import shutil
@@ -151,19 +152,30 @@ async def test_a_terminal_goes_on_after_the_engine_was_replaced(mortal_engine, a
 
 
 @pytest.fixture
-def stopping_with_the_server(extension_settings):
+def at_exit(extension_settings, monkeypatch):
+    """What Python would call at the end of a server that stops its engine."""
     extension_settings["stop_with_server"] = True
+    registered = []
+    monkeypatch.setattr(atexit, "register", registered.append)
+    monkeypatch.setattr(atexit, "unregister", registered.remove)
+    return registered
 
 
+@pytest.mark.parametrize("is_interrupted", [False, True])
 async def test_an_engine_stops_with_the_server_where_that_is_set(
-    stopping_with_the_server, own_data_dir, api, jp_serverapp
+    at_exit, own_data_dir, api, jp_serverapp, is_interrupted
 ):
     assert (await api("POST", "sandboxes", body={}))[0] == 201
 
     running = bundled.find_engine(own_data_dir)
     assert running is not None
 
-    await jp_serverapp.extension_manager.stop_all_extensions()
+    if is_interrupted:
+        for call in at_exit:
+            call()
+    else:
+        await jp_serverapp.extension_manager.stop_all_extensions()
+        assert at_exit == []
 
     def has_ended():
         return bundled.find_engine(own_data_dir) is None and running.pid not in bundled._children

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections import OrderedDict
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from jupyter_server.auth import User
 
@@ -31,6 +32,17 @@ class Grant:
     port: int
     made_at: float
     used_at: float
+    tunnels: int = 0
+    """Open WebSockets; while there are some, the grant is in use."""
+
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        """Keep the grant in use, except beyond ``LONGEST_SECONDS``."""
+        self.tunnels += 1
+        try:
+            yield
+        finally:
+            self.tunnels -= 1
 
 
 class Grants:
@@ -55,7 +67,8 @@ class Grants:
         if grant is None:
             return None
         now = self._clock()
-        if now - grant.used_at > IDLE_SECONDS or now - grant.made_at > LONGEST_SECONDS:
+        is_unused = not grant.tunnels and now - grant.used_at > IDLE_SECONDS
+        if is_unused or now - grant.made_at > LONGEST_SECONDS:
             del self._grants[token]
             return None
         if (grant.sandbox_id, grant.port) != (sandbox_id, port):

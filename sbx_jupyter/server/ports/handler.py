@@ -1,13 +1,15 @@
 """``sbx/port/{id}/{port}/...``: a port of a sandbox, streamed both ways.
 
 A browser that is signed in is sent on to a path with a grant, below which the page and everything
-that it loads needs no cookie: its origin is not Jupyter's, so it gets none. Programs that send
-Jupyter's token in a header need no grant.
+that it loads needs no cookie: its origin is not Jupyter's, so it gets none. Where each port has a
+host name, it is sent on to that (``host_handler``). Programs that send Jupyter's token in a header
+need no grant.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -21,9 +23,9 @@ from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.client.api.transport import translated_errors
 from sbx_jupyter.errors import SbxError, UnavailableError
-from sbx_jupyter.protocol.access import parse_port, parse_sandbox_id
+from sbx_jupyter.protocol.access import Route, parse_port, parse_sandbox_id
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, audit_of, connection_of, require, status_of
+from sbx_jupyter.server.answers import RESOURCE, audit_of, connections_of, require, status_of
 from sbx_jupyter.server.ports.headers import SANDBOX_POLICY, for_browser, for_sandbox
 from sbx_jupyter.server.ports.tunnel import run_tunnel, shake_hands
 from sbx_jupyter.server.ports.upstream import Upstream, attempts, check_port, is_closed_port
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from sbx_jupyter.server.ports.grants import Grants
+    from sbx_jupyter.server.ports.access import PortAccess
+    from sbx_jupyter.server.ports.grants import Grant
 
 _ADDRESS: Final = re.compile(
     r"(?P<prefix>.*?/sbx/port/(?P<id>[^/]+)/(?P<port>[0-9]{1,5}))"
@@ -48,6 +51,9 @@ _READING: Final = ("GET", "HEAD")
 _BODYLESS: Final = (204, 304)
 SWITCHING: Final = 101
 
+ENTER: Final = "/~sbx-enter/"
+"""The path at a port's own host that lets a browser in; a one-time token follows."""
+
 
 @web.stream_request_body
 class PortHandler(JupyterHandler):
@@ -56,7 +62,7 @@ class PortHandler(JupyterHandler):
     auth_resource = RESOURCE
     SUPPORTED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-    _granted = False
+    _grant: Grant | None = None
     _chunks: asyncio.Queue[bytes | None] | None = None
     _sending: asyncio.Task[httpx.Response] | None = None
 
@@ -112,7 +118,7 @@ class PortHandler(JupyterHandler):
 
     @allow_unauthenticated
     async def options(self, *_: str, **__: str) -> None:
-        if self._granted and "Access-Control-Request-Method" in self.request.headers:
+        if self._grant is not None and "Access-Control-Request-Method" in self.request.headers:
             self._answer_preflight()
         else:
             await self._pass_on()
@@ -156,17 +162,20 @@ class PortHandler(JupyterHandler):
         Pages of other origins cannot know it; one that does know it, such as a log's reader, is
         still refused when its browser says that it is elsewhere.
         """
-        grants: Grants = self.settings["sbx_jupyter"].grants
-        grant = grants.find(token, self._sandbox_id, self._port)
+        grant = self._access.grants.find(token, self._sandbox_id, self._port)
         if grant is None:
             return False
         if self.request.headers.get("Origin", "null") != "null":
             raise web.HTTPError(403, "another origin cannot use this address")
-        self.current_user = self._jupyter_current_user = grant.user
-        self._granted = True
         self._prefix += granted
-        await self._begin_body()
+        await self._go_on_with(grant)
         return True
+
+    async def _go_on_with(self, grant: Grant) -> None:
+        """Pass this request on in the name of the grant's user."""
+        self._grant = grant
+        self.current_user = self._jupyter_current_user = grant.user
+        await self._begin_body()
 
     async def _begin_body(self) -> None:
         """Open the request to the sandbox if a body follows, and lift the limit of its size."""
@@ -195,32 +204,63 @@ class PortHandler(JupyterHandler):
         """Redirect a browser that is signed in to a path with a grant; raise 403 for writes."""
         if self.request.method not in ("GET", "HEAD") or "Upgrade" in self.request.headers:
             raise web.HTTPError(403, "open the page first: a login alone changes nothing here")
-        grants: Grants = self.settings["sbx_jupyter"].grants
-        grant = grants.give(self.current_user, self._sandbox_id, self._port)
+        grant = self._access.grants.give(self.current_user, self._sandbox_id, self._port)
         if (audit := audit_of(self)) is not None:
             audit.note(self, "port.link", self._sandbox_id, port=self._port)
+        target = f"{self._path or '/'}{self._query()}"
+        at_host = self._address_at_host(grant, target)
+        self._redirect(at_host or f"{self._prefix}/~{grant.token}{target}")
+
+    def _address_at_host(self, grant: Grant, target: str) -> str | None:
+        """The address at which the port's own host lets a browser in; ``None`` if it has none."""
+        hosts = self._access.hosts_for(self.request.host)
+        route = Route(self._sandbox_id, self._port)
+        address = None if hosts is None else hosts.address(route, self.request.host)
+        if address is None:
+            return None
+        token = self._access.entries.make(grant, target)
+        return f"{self.request.protocol}://{address}{ENTER}{token}"
+
+    def _redirect(self, location: str, **headers: str) -> None:
+        """Send the browser on; its new page gets no hold of the tab that opened it."""
         self._clear_headers()
-        query = self._query()
         self.set_header("Cache-Control", "no-store")
+        self.set_header("Cross-Origin-Opener-Policy", "same-origin")
         self.set_header("Referrer-Policy", "no-referrer")
-        self.set_header("Location", f"{self._prefix}/~{grant.token}{self._path or '/'}{query}")
+        self.set_header("Location", location)
+        for name, value in headers.items():
+            self.set_header(name.replace("_", "-"), value)
         self.set_status(302)
         self._end()
+
+    @property
+    def _access(self) -> PortAccess:
+        return self.settings["sbx_jupyter"].ports
 
     def _query(self) -> str:
         """The query for the program; without what is Jupyter's, unless the grant stands for it."""
         query = urlsplit(self._target).query
-        if not self._granted and any(f"{name}=" in query for name in _OURS):
+        if self._grant is None and any(f"{name}=" in query for name in _OURS):
             pairs = parse_qsl(query, keep_blank_values=True)
             query = urlencode([pair for pair in pairs if pair[0] not in _OURS])
         return f"?{query}" if query else ""
 
     async def _upstream(self) -> Upstream:
         self.path_kwargs["sandbox_id"] = self._sandbox_id
-        return Upstream(await connection_of(self).runtime(self._sandbox_id), self._port)
+        # Not what ``connection`` in the query names: that query is the program's.
+        connection = connections_of(self).of(self._sandbox_id)
+        return Upstream(await connection.runtime(self._sandbox_id), self._port)
 
     def _passed_headers(self) -> list[tuple[str, str]]:
         return for_sandbox(self.request.headers, self._prefix, self.request.protocol, self._port)
+
+    def _returned_headers(self, given: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return for_browser(given, self._prefix, self._names)
+
+    @property
+    def _names(self) -> frozenset[str]:
+        """The names under which the program knows itself."""
+        return frozenset({f"localhost:{self._port}", f"127.0.0.1:{self._port}"})
 
     async def _send(
         self, upstream: Upstream, body: AsyncIterator[bytes] | None = None
@@ -275,9 +315,8 @@ class PortHandler(JupyterHandler):
     def _start_answer(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._clear_headers()
         self.set_status(status)
-        hosts = frozenset({f"localhost:{self._port}", f"127.0.0.1:{self._port}"})
         given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
-        for name, value in for_browser(given, self._prefix, hosts):
+        for name, value in self._returned_headers(given):
             self.add_header(name, value)
         self._allow_null_origin()
 
@@ -305,7 +344,8 @@ class PortHandler(JupyterHandler):
         async for is_last in attempts():
             shaken = await shake_hands(upstream, target, self._passed_headers())
             if shaken.status == SWITCHING:
-                await run_tunnel(self.detach(), shaken)
+                with contextlib.nullcontext() if self._grant is None else self._grant.held():
+                    await run_tunnel(self.detach(), shaken)
                 return
             shaken.close()
             if is_last or not is_closed_port(shaken.status, shaken.body):
@@ -321,7 +361,7 @@ class PortHandler(JupyterHandler):
 
     def _allow_null_origin(self) -> None:
         """Let the page that has the grant read the answer; its origin is opaque."""
-        if self._granted and self.request.headers.get("Origin") == "null":
+        if self._grant is not None and self.request.headers.get("Origin") == "null":
             self.set_header("Access-Control-Allow-Origin", "null")
             self.set_header("Access-Control-Allow-Credentials", "true")
             self.add_header("Vary", "Origin")

@@ -155,7 +155,7 @@ def move_location(location: str, prefix: str, hosts: frozenset[str]) -> str:
         location = parts._replace(scheme="", netloc="").geturl() or "/"
     elif parts.scheme:
         return location
-    if not location.startswith("/") or location.startswith(prefix + "/"):
+    if not location.startswith("/") or (prefix and location.startswith(prefix + "/")):
         return location
     # Without leading slashes: "//host" would be another host.
     return f"{prefix}/{location.lstrip('/')}"

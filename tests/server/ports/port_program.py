@@ -31,6 +31,8 @@ HOSTILE = {
 class Program(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    sending = 0
+
     def do_GET(self):
         path = self.path.partition("?")[0]
         if self.headers.get("Upgrade") == "websocket":
@@ -43,6 +45,8 @@ class Program(BaseHTTPRequestHandler):
             self.answer(200, b"<h1>hi</h1>", HOSTILE | {"Content-Type": "text/html"})
         elif path == "/big":
             self.big(int(self.path.partition("?")[2]))
+        elif path == "/sending":
+            self.answer(200, b"%d" % Program.sending)
         elif path == "/cut":
             self.send_response(200)
             self.send_header("Content-Length", "1000000")
@@ -100,8 +104,12 @@ class Program(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(size))
         self.end_headers()
         piece = bytes(1024 * 1024)
-        while size > 0:
-            size -= self.wfile.write(piece[:size])
+        Program.sending += 1
+        try:
+            while size > 0:
+                size -= self.wfile.write(piece[:size])
+        finally:
+            Program.sending -= 1
 
     def echo_socket(self):
         key = self.headers["Sec-WebSocket-Key"].encode()

@@ -8,68 +8,19 @@ import logging
 import os
 import re
 import urllib.parse
-from pathlib import Path
 
 import httpx
 import pytest
-import pytest_asyncio
 from jupyter_server.auth import User
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
-from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, PlatformClient
 from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
-from sbx_jupyter.server.ports import upstream
 from sbx_jupyter.server.ports.grants import IDLE_SECONDS, LONGEST_SECONDS, Grants
 from sbx_jupyter.server.ports.headers import move_location
+from tests.server.ports.programs import PORT, start_program
 
-PROGRAM = Path(__file__).with_name("port_program.py")
-PORT = 8000
 ANN = User(username="ann")
-
-
-@pytest_asyncio.fixture
-async def inside(sandbox, engine):
-    """The client of the sandbox of this test."""
-    config = ConnectionConfig.from_connection_file(engine.connection)
-    async with PlatformClient(config) as platform:
-        yield await AsyncSandbox.connect(sandbox, platform=platform)
-
-
-async def start_program(inside, port=PORT, delay=0.0):
-    await inside.files.write("/tmp/program.py", PROGRAM.read_text())
-    await inside.commands.run(
-        f"exec python3 /tmp/program.py {port} {delay}", background=True, timeout=None
-    )
-
-
-@pytest_asyncio.fixture
-async def program(inside):
-    await start_program(inside)
-
-
-@pytest_asyncio.fixture
-async def browser(jp_http_port, jp_base_url, login_cookie):
-    """A client with the login cookie of a browser; paths are below the sandbox's port."""
-    async with httpx.AsyncClient(
-        base_url=f"http://localhost:{jp_http_port}",
-        headers={"Cookie": login_cookie, "Accept": "text/html"},
-        timeout=60,
-    ) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def page(jp_http_port, jp_base_url, sandbox, browser):
-    """A client of the page's own: no cookie, an opaque origin, and the address with the grant."""
-    entry = await browser.get(f"{jp_base_url}sbx/port/{sandbox}/{PORT}/")
-    assert entry.status_code == 302, entry.text
-    async with httpx.AsyncClient(
-        base_url=f"http://localhost:{jp_http_port}{entry.headers['Location']}",
-        headers={"Origin": "null"},
-        timeout=60,
-    ) as client:
-        yield client
 
 
 @pytest.mark.parametrize("jp_base_url", ["/", "/user/a%40b/", "/jupyter/x/"])
@@ -108,6 +59,10 @@ async def test_nothing_of_jupyter_reaches_the_program(program, page, login_cooki
     assert names["origin"] == f"http://localhost:{PORT}"
     assert names["x-forwarded-prefix"] == urllib.parse.urlsplit(str(page.base_url)).path.rstrip("/")
     assert token not in str(told)
+
+
+async def test_the_query_is_the_programs(program, page):
+    assert (await page.get("x?connection=app")).json()["path"] == "/x?connection=app"
 
 
 async def test_a_token_in_a_header_needs_no_grant(program, jp_fetch, sandbox, jp_serverapp):
@@ -197,14 +152,6 @@ async def test_an_answer_that_breaks_off_never_looks_whole(program, page):
     for path in ("cut", "chunks"):
         with pytest.raises(httpx.RemoteProtocolError):
             await page.get(path)
-
-
-async def test_a_header_without_end_is_refused(program, page, monkeypatch):
-    monkeypatch.setattr(upstream, "START_PATIENCE", 0.5)
-
-    answer = await page.get("header?3000000")
-
-    assert answer.status_code == 502
 
 
 async def test_the_first_request_waits_for_a_program_that_starts(inside, page):
@@ -337,7 +284,7 @@ async def test_an_ended_grant_leads_a_signed_in_browser_to_a_new_one(
     program, page, browser, jp_serverapp
 ):
     extension = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
-    extension.grants._grants.clear()
+    extension.ports.grants._grants.clear()
 
     answer = await browser.get(str(page.base_url) + "x?y=1")
 

@@ -1,0 +1,44 @@
+"""Who may use which port of a sandbox, and at which names: what the handlers of ports share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sbx_jupyter.server.ports.entries import Entries
+from sbx_jupyter.server.ports.grants import Grants
+from sbx_jupyter.server.ports.hosts import PortHosts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from logging import Logger
+
+
+class PortAccess:
+    """The grants and the host names of the ports of one server."""
+
+    def __init__(self, pattern: str, *, may_share_domain: bool, log: Logger) -> None:
+        """``pattern`` of the host names, empty for none; raises ``InvalidArgumentError``."""
+        self.grants = Grants()
+        self.entries = Entries()
+        self.hosts = PortHosts(pattern) if pattern else None
+        self._may_share_domain = may_share_domain
+        self._log = log
+
+    def hosts_for(self, host: str) -> PortHosts | None:
+        """The host names for a browser that reaches this server as ``host``.
+
+        ``None`` if there are none, or if pages there could set cookies for this server.
+        """
+        hosts = self.hosts
+        if hosts is None or self._may_share_domain or not hosts.is_beside(host):
+            return hosts
+        self._log.warning(
+            "c.SbxExtension.port_hosts is not used: pages there could set cookies for %s", host
+        )
+        return None
+
+    def describe(self) -> Mapping[str, str]:
+        """What front ends say about addresses of ports: the mode, ``host`` or ``path``."""
+        if self.hosts is None:
+            return {"mode": "path"}
+        return {"mode": "host", "hosts": self.hosts.pattern}
