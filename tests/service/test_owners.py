@@ -278,3 +278,41 @@ def test_owners_and_keys_outlive_the_engine(engine, operator, client_of) -> None
     }
 
     assert seen == {"heidi": {of_heidi}, "": {of_heidi, of_operator}}
+
+
+def announce(client: httpx.Client, name: str) -> tuple[str, str]:
+    """The ids of a new template and its first build."""
+    answer = client.post("/v3/templates", json={"name": name}).json()
+    return answer["templateID"], answer["buildID"]
+
+
+def test_files_of_builds_are_found_by_their_hash_by_their_owner_only(operator, client_of) -> None:
+    files_hash = "ab" * 32
+    alice, bob = client_of("alice"), client_of("bob")
+    links = {
+        name: f"/templates/{announce(client, f'files-{name}')[0]}/files/{files_hash}"
+        for name, client in {"alice": alice, "bob": bob, "": operator}.items()
+    }
+    upload = alice.get(links["alice"]).json()["url"]
+    assert httpx.put(upload, content=b"of alice", trust_env=False).status_code == 200
+
+    present = {name: client_of(name).get(link).json()["present"] for name, link in links.items()}
+
+    assert present == {"alice": True, "bob": False, "": False}
+    assert operator.get(links["alice"]).json()["present"] is True
+
+
+def test_a_public_template_shows_others_no_log_and_takes_none_of_their_files(client_of) -> None:
+    alice, bob = client_of("alice"), client_of("bob")
+    template, build = announce(alice, "public-of-alice")
+    assert alice.patch(f"/v2/templates/{template}", json={"public": True}).status_code == 200
+    routes = [
+        f"/templates/{template}/builds/{build}/status",
+        f"/templates/{template}/builds/{build}/logs",
+        f"/templates/{template}/files/{'cd' * 32}",
+    ]
+
+    assert [alice.get(route).status_code for route in routes] == [200, 200, 201]
+    assert bob.get(f"/templates/{template}").status_code == 200
+    for route in routes:
+        check_error(bob.get(route), 403)

@@ -47,6 +47,16 @@ class TemplateListing:
             )
         return AliasAnswer(template_id=template.template_id, public=template.public)
 
+    def owner_of_changeable(self, text: str) -> str:
+        """The owner of a template that the caller may change; raises as ``alias``.
+
+        Raises ``PermissionDeniedError`` for a template of somebody else.
+        """
+        self.alias(text)
+        template = self._catalog.find(parse_reference(text))
+        check_changeable(template)
+        return template.owner
+
     def own(self) -> list[Template]:
         """Every template made on this engine, newest first (T12)."""
         return [self._shown(template) for template in self._sorted(is_stock=False)]

@@ -1,4 +1,4 @@
-"""The archives that clients upload for COPY steps, named by the hash that the client gives."""
+"""The archives that clients upload for COPY steps, named by ``stored_hash``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,18 @@ def check_hash(text: str) -> str:
     if not _HASH.match(text):
         raise InvalidArgumentError("Invalid files hash")
     return text
+
+
+def stored_hash(files_hash: str, owner: str) -> str:
+    """The hash that an owner's archive is kept under; raises ``InvalidArgumentError``.
+
+    A hash is what its client says, not what the content is. So nobody may give or get content by
+    the hash of files of somebody else.
+    """
+    check_hash(files_hash)
+    if not owner:
+        return files_hash
+    return hashlib.sha256(f"{files_hash} {owner}".encode()).hexdigest()
 
 
 class Uploads:

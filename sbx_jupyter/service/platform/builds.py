@@ -7,6 +7,7 @@ import contextlib
 import secrets
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
+from sbx_jupyter.engine.templates.uploads import check_hash, stored_hash
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.templates import (
     LEVELS,
@@ -54,13 +55,16 @@ class UploadLinkHandler(PlatformHandler):
     """``/templates/{id}/files/{hash}``."""
 
     @operation(
-        "Ask where to upload files (T2)", answers={201: FileUpload}, errors=(*COMMON_ERRORS, 503)
+        "Ask where to upload files (T2)",
+        answers={201: FileUpload},
+        errors=(*COMMON_ERRORS, 403, 503),
     )
     async def get(self, reference: str, files_hash: str) -> None:
         templates = self.service.engine.templates
-        link = await asyncio.to_thread(templates.uploads.sign, files_hash)
-        templates.listing.alias(reference)
-        present = await asyncio.to_thread(templates.uploads.has, files_hash)
+        check_hash(files_hash)
+        stored = stored_hash(files_hash, templates.listing.owner_of_changeable(reference))
+        link = await asyncio.to_thread(templates.uploads.sign, stored)
+        present = await asyncio.to_thread(templates.uploads.has, stored)
         self.answer(FileUpload(present=present, url=f"{self._origin()}{UPLOAD_PATH}{link}"), 201)
 
     def _origin(self) -> str:

@@ -183,6 +183,10 @@ def test_an_image_is_pulled_from_a_registry_and_kept_for_when_it_is_gone(
     second = api.build("pulled", run(LOOK), run("true"), fromImage=f"{host}/tiny:v1")
     assert second["status"] == "ready", second
     assert "the image that was pulled before is used" in messages(second)
+    key = api.client.post("/engine/keys", json={"owner": "somebody"}).json()["key"]
+    with httpx.Client(base_url=api.client.base_url, headers={"X-API-Key": key}) as client:
+        other = Api(client).build("pulled", fromImage=f"{host}/tiny:v1")
+    assert other["status"] == "error", "the image of somebody else is used"
 
 
 def test_a_registry_that_asks_for_a_password_gets_it(api: Api, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sbx_jupyter.engine.engine import Engine
+from sbx_jupyter.engine.templates.builds.step_state import StepState, step_key
 from sbx_jupyter.protocol.templates import BuildStart, Step, TemplateRequest
 from tests.engine.conftest import MakeEngine
 from tests.engine.living import create, run
@@ -115,3 +116,13 @@ async def test_no_more_steps_are_remembered_than_configured(
     assert len(engine.store.steps) == most
     assert min(len(row.below) for row in engine.store.steps) == 0, "the first ones lead to others"
     await engine.templates.builder.remove("many")
+
+
+def test_owners_share_no_steps() -> None:
+    step = Step(type="RUN", args=["make", "root"])
+    keys = {
+        step_key("stock", ("layers/a",), step, StepState(), owner=owner)
+        for owner in ("", "alice", "bob")
+    }
+
+    assert len(keys) == 3

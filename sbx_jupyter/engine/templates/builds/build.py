@@ -15,6 +15,7 @@ from sbx_jupyter.engine.templates.builds.build_sandbox import (
 )
 from sbx_jupyter.engine.templates.builds.step_state import StepState, step_key
 from sbx_jupyter.engine.templates.builds.steps import StepError, StepRunner, describe, state_after
+from sbx_jupyter.engine.templates.uploads import stored_hash
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
@@ -172,7 +173,11 @@ class BuildRun:
             self._from_template(stock)
             return
         found = await images.find(
-            name, self.request.from_image_registry, force=self._is_forced, say=self._say
+            name,
+            self.request.from_image_registry,
+            owner=self.template.owner,
+            force=self._is_forced,
+            say=self._say,
         )
         self._root = RootFilesystem("", found.layers)
         self._state = StepState("root", "", dict(found.envs))
@@ -189,7 +194,8 @@ class BuildRun:
             return
         # The key has the state before the step; the step runs with the state after it.
         state = self._state
-        key = step_key(self._base_key, self._root.layers, step, before)
+        owner = self.template.owner
+        key = step_key(self._base_key, self._root.layers, step, before, owner=owner)
         known = None if self._is_forced else self.services.cache.find(key)
         if known is not None:
             self._say(f"CACHED {describe(step)} {_shown(known.layers)}")
@@ -208,9 +214,10 @@ class BuildRun:
     async def _run_step(self, key: str, step: Step, state: StepState) -> StepRow:
         upload = None
         if step.type == "COPY" and step.files_hash is not None:
-            if not self.services.uploads.has(step.files_hash):
+            stored = stored_hash(step.files_hash, self.template.owner)
+            if not self.services.uploads.has(stored):
                 raise StepError(f"the files of '{describe(step)}' were not uploaded")
-            upload = self.services.uploads.path(step.files_hash)
+            upload = self.services.uploads.path(stored)
         if len(self._root.layers) >= MAX_LAYERS:
             raise StepError(f"a template can stand on {MAX_LAYERS} layers: join some steps")
         context = self.services.context

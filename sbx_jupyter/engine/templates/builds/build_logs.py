@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.templates.builds import build_log
+from sbx_jupyter.engine.templates.catalog import check_changeable
 from sbx_jupyter.engine.templates.references import parse_reference
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
@@ -66,8 +67,12 @@ class BuildLogs:
     async def status(
         self, template_id: str, build_id: str, offset: int, limit: int, level: Level | None
     ) -> BuildInfo:
-        """The status of a build and a page of its log (T5); raises ``NotFoundError``."""
+        """The status of a build and a page of its log (T5).
+
+        Raises ``NotFoundError``, and ``PermissionDeniedError`` for a template of somebody else.
+        """
         template, build = self.find(template_id, build_id)
+        check_changeable(template)
         entries = await self._entries(build)
         # Read again: a build saves its last entries before its row says that it has ended.
         build = self._store.builds.get(build_id) or build
@@ -86,8 +91,10 @@ class BuildLogs:
         return info
 
     async def entries(self, template_id: str, build_id: str) -> list[BuildLogEntry]:
-        """The whole log of a build (T6); raises ``NotFoundError``."""
-        return await self._entries(self.find(template_id, build_id)[1])
+        """The whole log of a build (T6); raises as ``status``."""
+        template, build = self.find(template_id, build_id)
+        check_changeable(template)
+        return await self._entries(build)
 
     async def _entries(self, build: BuildRow) -> list[BuildLogEntry]:
         log = self._running.get(build.build_id)

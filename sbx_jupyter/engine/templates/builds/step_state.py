@@ -65,9 +65,14 @@ class StepState:
         return _VARIABLE.sub(value, text)
 
 
-def step_key(base: str, layers: tuple[str, ...], step: Step, state: StepState) -> str:
-    """The cache key of a step: a hash of the base, the layers below, the step and the state."""
-    parts = [
+def step_key(
+    base: str, layers: tuple[str, ...], step: Step, state: StepState, *, owner: str = ""
+) -> str:
+    """The cache key of a step: a hash of the base, the layers below, the step and the state.
+
+    Owners share no steps: what a step made depends on what its owner uploaded and could reach.
+    """
+    parts: list[object] = [
         base,
         list(layers),
         step.type,
@@ -76,5 +81,6 @@ def step_key(base: str, layers: tuple[str, ...], step: Step, state: StepState) -
         state.user,
         state.workdir,
         sorted(state.envs.items()),
+        *([owner] if owner else []),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -62,18 +62,21 @@ class ImageStore:
         name: str,
         credentials: Registry | None,
         *,
+        owner: str = "",
         force: bool,
         say: Callable[[str], None],
     ) -> ImageRow:
         """The unpacked image of a name: imported under this name, or pulled.
 
-        When the registry cannot be reached, the image pulled before is used. Raises ``SbxError``.
+        When the registry cannot be reached, the image is used that ``owner`` pulled before. Raises
+        ``SbxError``.
         """
         self._check_tier()
         reference = parse_image_name(name)
         imported = self._find_by_name(str(reference))
         if imported is not None:
             return await self._touch(imported)
+        pulled = f"pulled {reference}" + (f" by {owner}" if owner else "")
         async with self._lock:
             loop = asyncio.get_running_loop()
 
@@ -83,12 +86,12 @@ class ImageStore:
             try:
                 image = await asyncio.to_thread(self._pull, reference, credentials, say_on_loop)
             except UnavailableError as error:
-                known = self._find_by_name(f"pulled {reference}")
+                known = self._find_by_name(pulled)
                 if known is None or force:
                     raise
                 say(f"{error.message}: the image that was pulled before is used")
                 return await self._touch(known)
-            return await self._unpack(image, f"pulled {reference}", say)
+            return await self._unpack(image, pulled, say)
 
     async def take_archive(self, path: Path, name: str) -> ImageRow:
         """Import the image of a tar under a name that ``fromImage`` finds (``template import``)."""
