@@ -19,7 +19,7 @@ def engine_of(config: EngineConfig) -> Engine:
 
     The process itself stays root.
     """
-    if USER_ID in (None, "0") or os.geteuid() != 0 or config.network == "full":
+    if USER_ID in (None, "0") or os.geteuid() != 0:
         return Engine(config)
     data_dir = DataDir(config.data_dir)
     data_dir.open()
@@ -29,6 +29,7 @@ def engine_of(config: EngineConfig) -> Engine:
         owner=account.id_of(data_dir.path),
         connection_file=str(data_dir.path / "engine.json"),
         cpu_weight=config.cpu_weight,
+        network=config.network,
         host_ids=f"{config.host_ids.first}-{config.host_ids.last}",
     )
     return Engine(config, Helped(data_dir, start_supervisor(msgspec.json.encode(options).decode())))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.state.rows import SandboxRow
-    from sbx_jupyter.isolation.privileged.remote_trees import AnyTrees
+    from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 
 _NONE: Final = "none"
@@ -37,7 +37,7 @@ class Attachments:
 
     @classmethod
     async def open(
-        cls, context: Context, stored: AnyTrees, *, real_ids: bool, network: str
+        cls, context: Context, fence: AnyFence, *, real_ids: bool, network: str
     ) -> Attachments:
         """Make all four and register their hooks with a starting engine.
 
@@ -51,7 +51,7 @@ class Attachments:
         volumes = Volumes(
             store,
             folder,
-            stored,
+            fence.stored,
             real_ids=real_ids,
             size=size,
             check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
@@ -85,6 +85,7 @@ class Attachments:
             exceptions=context.config.egress_exceptions,
             secret=secrets.reveal,
             log=log,
+            connections=fence.connections,
             full=context.config.network == "full",
             on_decision=decided,
         )

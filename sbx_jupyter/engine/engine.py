@@ -195,7 +195,7 @@ class Engine:
         context, fence = components.context, components.fence
         self._exit.push_async_callback(context.remains.aclose)
         components.attachments = await Attachments.open(
-            context, fence.stored, real_ids=self.report.users != "virtual", network=self.network
+            context, fence, real_ids=self.report.users != "virtual", network=self.network
         )
         self._exit.push_async_callback(components.attachments.aclose)
         batch = Batch()

@@ -20,6 +20,7 @@ from sbx_jupyter.errors import (
     UnavailableError,
 )
 from sbx_jupyter.isolation.census.census import OpenFiles
+from sbx_jupyter.isolation.full_network.connections import TapConnections
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
@@ -136,6 +137,7 @@ class Fence:
         """What ``stock`` was built from."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
         self.stored = StoredTrees(self._data_dir)
+        self.connections = TapConnections(self._data_dir)
 
     async def start(self) -> None:
         """Start the zygote, building the stock layer at first. Raises ``IsolationError``."""

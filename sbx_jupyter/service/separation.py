@@ -73,6 +73,7 @@ def give_up_privileges(settings: Separation) -> Helped | None:
         connection_file=str(settings.connection_file),
         cpu_weight=settings.cpu_weight,
         host_ids=settings.host_ids,
+        network=settings.network,
     )
     supervisor = start_supervisor(msgspec.json.encode(options).decode())
     try:
@@ -84,11 +85,13 @@ def give_up_privileges(settings: Separation) -> Helped | None:
 
 
 def _why_not(settings: Separation) -> str | None:
-    if settings.network == "full":
-        return "the full network of sandboxes is set up by the engine itself"
-    if (reason := account.why_not(settings.owner)) is not None:
+    if settings.isolation == "none":
+        return "without isolation, programs of sandboxes are root's"
+    owner = settings.owner
+    reason = account.why_not(owner) or account.why_not_in(settings.data_dir, owner)
+    if reason is not None:
         if settings.user_id != _DERIVED:
-            raise FailedPreconditionError(f"the engine cannot serve as {settings.owner}: {reason}")
+            raise FailedPreconditionError(f"the engine cannot serve as {owner}: {reason}")
         return reason
     closed = view.unreadable(_samples())
     return None if closed is None else f"only root can read {closed}, which the engine needs"

@@ -407,8 +407,9 @@ async def test_a_ready_sandbox_that_cannot_be_prepared_is_removed(
 async def test_a_full_network_that_was_killed_while_it_started_is_started_again(
     make_engine: MakeEngine, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("tests.helped.USER_ID", None)  # the other path would reach no helper
     engine = await make_engine(network="full")
-    monkeypatch.setattr("sbx_jupyter.engine.egress.full.network._RESTART_DELAY", 0.05)
+    monkeypatch.setattr("sbx_jupyter.engine.egress.full_network._RESTART_DELAY", 0.05)
     program = tmp_path / "slirp4netns"
     program.write_text("#!/bin/sh\nkill -9 $$\n")
     program.chmod(0o755)
@@ -429,14 +430,14 @@ async def test_a_creation_that_is_cancelled_at_any_time_leaves_nothing(
     placement = engine._running().context.placement
     limits = engine.config.default_limits
     for tenths in range(1, 120, 3):  # milliseconds; a creation takes about ten
-        task = asyncio.create_task(placement.place(Plan(f"i{tenths:019d}", limits=limits)))
+        task = asyncio.create_task(placement.place(Plan(f"i{tenths:020d}", limits=limits)))
         await asyncio.sleep(tenths / 10_000)
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=30)
         assert done, tenths
         if not task.cancelled():  # it was quicker
             await placement.end(task.result())
-            await placement.remove(f"i{tenths:019d}")
+            await placement.remove(f"i{tenths:020d}")
 
     assert list((data_dir / "sandboxes").iterdir()) == []
     zygote = engine._running().fence.zygote_pid

@@ -7,19 +7,21 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sbx_jupyter.agent.procfs import has_ended
 from sbx_jupyter.engine.context import DEFAULT_LIMITS
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
-from sbx_jupyter.isolation.fence import Fence, Limits
+from sbx_jupyter.isolation.fence import Limits
 from sbx_jupyter.isolation.stored.volume_content import Ownership
 from tests.engine.conftest import MakeEngine
 from tests.engine.live.running import listen, terminal
@@ -138,7 +140,7 @@ async def test_without_a_file_left_nothing_is_half_made_and_kill_works(
     assert names_of_layers(small_disk) == {row.sandbox_id}
     assert os.listdir(small_disk / "layers") == []
     assert [item.name for item in engine.attachments.volumes.list()] == ["data"]
-    assert content.list_dir("/") == []
+    assert await asyncio.to_thread(content.list_dir, "/") == []
     assert await run(engine, row.sandbox_id, "echo usable") == "usable"
     await engine.sandboxes.kill(row.sandbox_id)
     shutil.rmtree(filler)
@@ -253,11 +255,12 @@ async def test_a_process_beyond_the_memory_limit_is_killed_and_noted(make_engine
 
 async def test_a_dead_zygote_is_replaced(engine: Engine):
     first = await create(engine)
-    fence = engine.fence
-    assert isinstance(fence, Fence)
-    zygote = fence._zygote
+    zygote = engine.fence.zygote_pid
     assert zygote is not None
-    await zygote.stop()
+    pidfd = os.pidfd_open(zygote)
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    await async_until(lambda: has_ended(pidfd))
+    os.close(pidfd)
 
     second = await create(engine)
 

@@ -38,7 +38,11 @@ def litter(folder: Path, away: Path) -> set[str]:
 
 
 async def test_a_start_ignores_what_it_does_not_know(
-    make_engine: MakeEngine, data_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_engine: MakeEngine,
+    data_dir: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ):
     away = tmp_path / "away"
     (away / "kept").mkdir(parents=True)
@@ -59,8 +63,9 @@ async def test_a_start_ignores_what_it_does_not_know(
         gone = put - set(os.listdir(data_dir / name))
         assert gone == set(), name
     assert (away / "kept").is_dir()
+    said = [*caplog.messages, *capfd.readouterr().err.splitlines()]  # a helper has no log
     for name in ("cages", "run", "sandboxes", "layers", "volumes"):
-        told = [record for record in caplog.messages if f"/{name}/evil is " in record]
+        told = [record for record in said if f"/{name}/evil is " in record]
         assert len(told) == 1, name
     await engine.sandboxes.kill(row.sandbox_id)
 

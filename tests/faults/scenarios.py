@@ -206,12 +206,17 @@ def act_lose_memory(world: World, ids: Ids) -> None:
 
 
 def act_snapshot(world: World, ids: Ids) -> None:
-    ask(world, "POST", f"/sandboxes/{ids['sandbox']}/snapshots", {"name": f"s{ids['process']}"})
+    ask(world, "POST", f"/sandboxes/{ids['sandbox']}/snapshots", {"name": _name(ids)})
+
+
+def _name(ids: Ids) -> str:
+    """A name for the snapshot that no random id contains."""
+    return f"of-process-{ids['process']}"
 
 
 def check_snapshot(world: World, ids: Ids, point: str) -> None:
     assert_works(world, ids, process=True)
-    wanted = f"s{ids['process']}"
+    wanted = _name(ids)
     found = [s for s in world.ask("GET", "/snapshots").json() if wanted in s["snapshotID"]]
     assert len(found) == (point == "snapshot.stored")
     if found:

@@ -108,7 +108,9 @@ def _starting(data_dir: Path, deadline: float) -> Generator[None]:
     """Let one client at a time start the engine of ``data_dir``; the others wait, then find it."""
     import fcntl  # not on Windows, where clients of other deployments run
 
-    descriptor = os.open(data_dir / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # An engine of root may serve as a user who can make entries beside these: follow no link.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(data_dir / "start.lock", flags, 0o600)
     try:
         while True:
             try:
@@ -132,7 +134,7 @@ def _spawn(data_dir: Path) -> int:
     command += ["--connection-file", str(connection_file_of(data_dir))]
     command += ["--SbxEngine.on_demand=True"]
     log = str(log_file_of(data_dir))
-    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     pid = os.posix_spawn(
         command[0],
         command,

@@ -8,7 +8,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.engine.egress.full.network import FullNetworks, NetworkAccess
+from sbx_jupyter.engine.egress.full_network import FullNetworks, NetworkAccess
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.refusal_log import Log
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.state.rows import SandboxRow
+    from sbx_jupyter.isolation.privileged.remote_networks import AnyTapConnections
 
 _PROXY_URL: Final = f"http://127.0.0.1:{PROXY_PORT}"
 _NO_PROXY: Final = "localhost,127.0.0.1,0.0.0.0,127.0.0.0/8,::1"
@@ -62,7 +63,8 @@ class EgressControl:
 
     ``exceptions`` are networks that the operator allows although they are not public. ``secret``
     returns a secret's value by its name and owner. ``log(sandbox_id, level, message, fields)``
-    writes to the log of a sandbox. With ``full``, sandboxes have a full network beside the proxy.
+    writes to the log of a sandbox. With ``full``, sandboxes have a full network beside the proxy,
+    by ``connections``.
     ``on_decision(sandbox_id, target, refused)`` is called for each connection that a proxy made,
     or refused for the reason ``refused``.
     """
@@ -74,6 +76,7 @@ class EgressControl:
         exceptions: Sequence[str] = (),
         secret: Callable[[str, str], str | None],
         log: Log,
+        connections: AnyTapConnections,
         full: bool = False,
         on_decision: Callable[[str, str, str | None], None] = _ignore,
     ) -> None:
@@ -83,7 +86,7 @@ class EgressControl:
         self._on_decision = on_decision
         self._refusals = RefusalLog(log)
         self._networks = FullNetworks(
-            data_dir / "networks", lambda sandbox_id, message: log(sandbox_id, "warn", message, {})
+            connections, lambda sandbox_id, message: log(sandbox_id, "warn", message, {})
         )
         self._is_full = full
         self._resolver = Resolver()

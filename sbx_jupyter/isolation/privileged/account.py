@@ -11,11 +11,14 @@ import hashlib
 import os
 import pwd
 import re
+import shutil
 import stat
+import tempfile
 from pathlib import Path
 from typing import Final
 
 from sbx_jupyter.errors import FailedPreconditionError
+from sbx_jupyter.isolation.full_network.connections import FOLDER as FOLDER_OF_NETWORKS
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.privileged import filters
 from sbx_jupyter.isolation.stored import setting_aside
@@ -24,15 +27,21 @@ FIRST_ID: Final = 1_900_000_000
 """Above the ids that containers and users get (up to 1879048191), below the last (2**31 - 1)."""
 
 _IDS: Final = 100_000_000
-OF_HELPER: Final = ("cages", "helper", "stock", "zygote")
+OF_HELPER: Final = ("cages", "helper", FOLDER_OF_NETWORKS, "stock", "zygote")
 """Directories that the engine cannot look into."""
 
 SHOWN: Final = ("layers", "quarantine", "sandboxes", "volumes", "volumes-removed")
 """Directories of the helper whose entries the engine may list."""
 
-_OF_ROOT: Final = re.compile(r"engine\.lock|[a-z]+\.log|lost\+found|probe-.*")
-"""What else stays root's: the lock and the output of the engine, which root opens."""
+_OF_ROOT: Final = re.compile(r"[a-z]+\.lock|[a-z]+\.log|lost\+found|probe-.*")
+"""What else stays root's: the locks and the output of the engine, which root opens.
+
+Where ``fs.protected_regular`` is 2, root could not open them as files of another user.
+"""
 _SHARED: Final = 0o1770
+_NEEDED: Final = {"chown": 0, "dac_override": 1, "fowner": 3, "setgid": 6, "setuid": 7}
+"""The capabilities, by their numbers, that the change takes."""
+
 _LAST_CAPABILITY: Final = 63
 _CAPABILITIES_V3: Final = 0x20080522
 
@@ -49,6 +58,22 @@ def why_not(uid: int) -> str | None:
         return f"this container has no id {uid}"
     with contextlib.suppress(KeyError):
         return f"the id {uid} is that of the user {pwd.getpwuid(uid).pw_name}"
+    return None
+
+
+def why_not_in(data_dir: Path, owner: int) -> str | None:
+    """Why files of a directory cannot get another owner, or this process none; None if they can."""
+    status = Path("/proc/self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    missing = [name for name, bit in _NEEDED.items() if not effective >> bit & 1]
+    if missing:
+        return f"root lacks the capability {missing[0]} here"
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=data_dir) as probe:
+            os.fchown(probe.fileno(), owner, owner)
+    except OSError as error:
+        return f"files in {data_dir} cannot be given to a user ({error.strerror})"
     return None
 
 
@@ -74,6 +99,7 @@ def take_over(data_dir: Path, owner: int, *, is_done: bool = False) -> None:
     before the directory was opened. Raises ``OSError``, and ``FailedPreconditionError`` for entries
     that are not root's.
     """
+    _drop_given_networks(data_dir, owner)
     for name in OF_HELPER + SHOWN:
         folder = data_dir / name
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -97,6 +123,17 @@ def take_over(data_dir: Path, owner: int, *, is_done: bool = False) -> None:
         os.fchmod(root, _SHARED)
     finally:
         os.close(root)
+
+
+def _drop_given_networks(data_dir: Path, owner: int) -> None:
+    """Remove the records of networks that a former version gave to the engine's user.
+
+    They name processes to end, so they are not trusted then.
+    """
+    folder = data_dir / FOLDER_OF_NETWORKS
+    with contextlib.suppress(FileNotFoundError):
+        if folder.lstat().st_uid == owner:
+            shutil.rmtree(folder)
 
 
 def take_back(data_dir: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -23,6 +24,7 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import (
     InternalError,
     InvalidArgumentError,
+    NoSpaceError,
     ResourceExhaustedError,
     SbxError,
     UnavailableError,
@@ -31,7 +33,7 @@ from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.ids.blocks import IdRange
 from sbx_jupyter.isolation.privileged import filters, messages
 from sbx_jupyter.isolation.privileged.operations import Operations
-from sbx_jupyter.isolation.tiers import choose, detect, of_tier
+from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
 from sbx_jupyter.isolation.zygote.client import end_former, record_identity
 
 if TYPE_CHECKING:
@@ -82,8 +84,11 @@ class Helper:
         report = await asyncio.to_thread(detect, folder, host_ids)
         tier = choose(report, options.isolation)
         report = of_tier(report, tier)
+        is_full = options.network == "full"
+        if is_full:
+            check_full_network(report, tier)
         fence = self._fence = Fence(
-            folder, report, tier, cpu_weight=options.cpu_weight, host_ids=host_ids
+            folder, report, tier, tap=is_full, cpu_weight=options.cpu_weight, host_ids=host_ids
         )
         await fence.start()
         return Operations(fence, report, tier, options)
@@ -171,7 +176,9 @@ class Helper:
             await self._fail(request_id, ResourceExhaustedError(f"the answer is {error}"))
 
     async def _fail(self, request_id: int, error: SbxError) -> None:
-        failure = {"code": error.code, "message": error.message[:_MAX_TEXT]}
+        failure: dict[str, object] = {"code": error.code, "message": error.message[:_MAX_TEXT]}
+        if isinstance(error, NoSpaceError):
+            failure["errno"] = errno.ENOSPC  # tells it from other shortages
         await self._send({"id": request_id, "error": failure})
 
     async def _send(self, body: dict[str, Any], fds: list[int] | None = None) -> None:

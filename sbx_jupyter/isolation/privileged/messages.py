@@ -23,6 +23,9 @@ _TREE: Final = f"{_WRITABLE}(?:/upper)?|{_LAYER}(?:/upper)?|volumes/{_UUID}|{_AS
 
 _MAX_LAYERS: Final = 512
 _MAX_TREES: Final = 10_000
+_MAX_RANGES: Final = 1365
+"""More than one packet filter can hold."""
+
 _MAX_ID: Final = 2**31 - 1
 
 SandboxId = Annotated[str, Meta(pattern=rf"\A{_ID}\Z")]
@@ -38,6 +41,8 @@ InnerPath = Annotated[str, Meta(min_length=1, max_length=4096)]
 Amount = Annotated[int, Meta(ge=0, le=1 << 50)]
 Pid = Annotated[int, Meta(ge=1, le=1 << 22)]
 OwnerId = Annotated[int, Meta(ge=-1, le=_MAX_ID)]
+Address = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Ranges = Annotated[list[tuple[Address, Address]], Meta(max_length=_MAX_RANGES)]
 Stack = Annotated[list[TreeName], Meta(max_length=_MAX_LAYERS)]
 
 
@@ -280,6 +285,43 @@ class Archive(Message, tag="archive"):
     on_stock: bool
 
 
+class OfNetwork(Message):
+    """Base of what is asked of the network of one sandbox, with a socket of it beside."""
+
+    sandbox_id: SandboxId
+
+
+class ConnectTap(OfNetwork, tag="connect_tap"):
+    """Connect the interface of a sandbox; gives the pidfd of the process that serves it."""
+
+    ranges: Ranges
+    resolves: bool
+
+
+class WidenTap(OfNetwork, tag="widen_tap"):
+    """Let a connected sandbox reach more."""
+
+    ranges: Ranges
+    resolves: bool
+
+
+class DisconnectTap(OfNetwork, tag="disconnect_tap"):
+    """Disconnect a sandbox, which may have ended."""
+
+
+class AdoptTap(OfNetwork, tag="adopt_tap"):
+    """Keep a connection with these rules, and end one with others; no socket comes along."""
+
+    ranges: Ranges
+    resolves: bool
+
+
+class CollectTaps(Message, tag="collect_taps"):
+    """Disconnect the sandboxes that are not among these."""
+
+    known: Annotated[list[SandboxId], Meta(max_length=100_000)]
+
+
 class Publish(Message, tag="publish"):
     """Write the connection file, where the engine may not write it itself."""
 
@@ -299,6 +341,6 @@ Any_ = (
     | Measure | Remove | Copy | Merge | Unpack | Seal | TakeSnapshot | Sync
     | SetAside | MakeVolume | RetireVolume | RemoveRetired | StatEntry | ChangeEntry | RemoveEntry
     | ListEntries | MakeFolder | OpenRead | OpenWrite | FinishWrite | DropWrite | Compare | Archive
-    | Publish | Unpublish | Stop
+    | ConnectTap | WidenTap | DisconnectTap | AdoptTap | CollectTaps | Publish | Unpublish | Stop
 )  # fmt: skip
 """Every message."""

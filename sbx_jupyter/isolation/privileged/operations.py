@@ -16,6 +16,7 @@ from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
 from sbx_jupyter.isolation.fence import FenceSpec, Limits
 from sbx_jupyter.isolation.private_files import write_private
 from sbx_jupyter.isolation.privileged import messages as asked
+from sbx_jupyter.isolation.privileged.network_operations import NetworkOperations, as_socket
 from sbx_jupyter.isolation.stored.volume_content import Ownership
 from sbx_jupyter.isolation.zygote.progress import Progress
 
@@ -49,6 +50,9 @@ class Operations:
         self._cages: dict[str, Cage] = {}
         self._making: dict[str, asyncio.Event] = {}
         """Sandboxes that are being made; the event is set when that has ended."""
+        self._networks = NetworkOperations(
+            fence.connections, self._living, full=options.network == "full"
+        )
 
     async def run(self, message: asked.Message, fds: list[int], given: list[int]) -> Answer:
         """Do what a message asks.
@@ -63,6 +67,8 @@ class Operations:
                 return await self._create(message, fds, given)
             case asked.OfVolume():
                 return await asyncio.to_thread(self._use_volume, message, given)
+            case asked.OfNetwork() | asked.CollectTaps():
+                return await self._networks.run(message, fds, given)
             case asked.Compare() | asked.Archive():
                 return await asyncio.to_thread(self._compare, message, given)
             case asked.Adopt() | asked.Kill() | asked.Freeze() | asked.Collect():
@@ -292,11 +298,7 @@ def _ownership(message: asked.ChangeEntry | asked.MakeFolder | asked.OpenWrite) 
 @contextlib.contextmanager
 def _as_listener(descriptor: int) -> Generator[socket.socket]:
     """The socket behind a descriptor, which stays open. Raises ``InvalidArgumentError``."""
-    try:
-        listener = socket.socket(fileno=os.dup(descriptor))
-    except OSError as error:
-        raise InvalidArgumentError("the descriptor is no socket") from error
-    with listener:
+    with as_socket(descriptor) as listener:
         if listener.family != socket.AF_UNIX or listener.type != socket.SOCK_SEQPACKET:
             raise InvalidArgumentError("the descriptor is no socket for an agent")
         yield listener

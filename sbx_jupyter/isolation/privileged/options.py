@@ -16,3 +16,5 @@ class HelperOptions(msgspec.Struct, frozen=True, kw_only=True):
     cpu_weight: int
     host_ids: str
     """``FIRST-LAST``, for the sandboxes."""
+    network: str = "proxy"
+    """``full``: sandboxes get an interface for the whole network."""

@@ -17,6 +17,7 @@ from sbx_jupyter.isolation.census.census import OpenFiles
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
 from sbx_jupyter.isolation.privileged import messages
+from sbx_jupyter.isolation.privileged.remote_networks import RemoteTapConnections
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteTreeOperations, RemoteTrees
 from sbx_jupyter.isolation.process_resources import Memory
 from sbx_jupyter.isolation.tiers import IsolationReport
@@ -48,6 +49,7 @@ class RemoteFence:
         self.zygote_pid: int | None = None
         self.tree_operations = RemoteTreeOperations(self._data_dir, connection)
         self.stored = RemoteTrees(connection)
+        self.connections = RemoteTapConnections(connection)
 
     async def open(self) -> tuple[IsolationReport, str]:
         """Wait until the fence stands; gives how it isolates, and the tier.

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sbx_jupyter.engine.egress.full import tap_filter
-from sbx_jupyter.engine.egress.full.network import NetworkAccess
-from sbx_jupyter.engine.egress.full.ranges import covers, prefixes, reachable
+from sbx_jupyter.engine.egress.full_network import NetworkAccess
 from sbx_jupyter.engine.egress.policy import EgressPolicy
 from sbx_jupyter.engine.egress.proxy.refusal_log import BURST, RefusalLog
+from sbx_jupyter.engine.egress.ranges import covers, reachable
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
+from sbx_jupyter.isolation.full_network import tap_filter
+from sbx_jupyter.isolation.full_network.link import prefixes
 from sbx_jupyter.protocol.platform import EgressProxy, NetworkConfig
 
 RESOLVER = int(ipaddress.IPv4Address("10.0.2.3"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine.egress.full.ranges import covers, reachable
 from sbx_jupyter.engine.egress.policy import Address, EgressPolicy, Network, is_public
+from sbx_jupyter.engine.egress.ranges import covers, reachable
 
 REGISTRIES = Path(__file__).parent / "registries"
 """The IANA registries of special-purpose addresses (RFC 6890); footnotes are left out."""

@@ -75,6 +75,9 @@ async def attack(data_dir: Path, neighbour: Path, supervisor: Supervisor) -> Non
     await ask(connection, "read through a volume", outside)
     ended = messages.EndProcess(sandbox_id="i" + "0" * 20, pid=1)
     await ask(connection, "end init", ended)
+    tap = messages.ConnectTap(sandbox_id="i" + "0" * 20, ranges=[(0, 2**32 - 1)], resolves=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as of_machine:
+        await ask(connection, "connect the machine", tap, [of_machine.fileno()])
     await connection.aclose(messages.Stop())
 
 

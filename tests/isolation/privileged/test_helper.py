@@ -75,6 +75,11 @@ EXAMPLES: list[messages.Message] = [
     messages.DropWrite(volume_id=VOLUME, path="/b", draft=".0123456789abcdef.sbx-upload"),
     messages.Compare(ours=[LAYER], theirs=[], common=[], on_stock=False),
     messages.Archive(ours=[LAYER], theirs=[], common=[], on_stock=False),
+    messages.ConnectTap(sandbox_id=SANDBOX, ranges=[(1, 2)], resolves=True),
+    messages.WidenTap(sandbox_id=SANDBOX, ranges=[(1, 2), (3, 4)], resolves=True),
+    messages.DisconnectTap(sandbox_id=SANDBOX),
+    messages.AdoptTap(sandbox_id=SANDBOX, ranges=[(1, 2)], resolves=False),
+    messages.CollectTaps(known=[SANDBOX]),
 ]  # fmt: skip
 
 

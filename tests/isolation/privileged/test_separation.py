@@ -26,6 +26,7 @@ from sbx_jupyter.isolation.kernel import call_numbers
 from sbx_jupyter.isolation.privileged import account, filters
 from sbx_jupyter.isolation.privileges import privileges_below
 from sbx_jupyter.protocol import access
+from sbx_jupyter.server.deployments.session_key import SessionKey
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 from tests.isolation.privileged.conftest import ENGINE_USER, helper_of
 from tests.waiting import until
@@ -36,8 +37,9 @@ REFUSED = {
     "run a program", "trace init", "signal init", "move the layers", "replace the cages",
     "list the cages", "make a layer", "plant in quarantine", "raw socket", "packet socket",
     "unpack a link", "unpack a file", "remove /etc", "volume above", "read through a volume",
-    "end init",
+    "end init", "connect the machine",
 }  # fmt: skip
+OF_ROOT = ("test.log", "engine.lock", "start.lock")
 
 
 def status_of(pid: int) -> dict[str, str]:
@@ -71,15 +73,66 @@ def test_the_process_that_parses_http_has_no_privileges():
 
 
 @root_only
-def test_the_full_network_keeps_root_and_says_so():
-    options = ("--SbxEngine.user_id=-1", "--network=full", "--pool-size=0")
-    engine = EngineProcess(Path(tempfile.mkdtemp(prefix="sbx-full-")), options=options)
+def test_an_engine_without_isolation_keeps_root_and_says_so():
+    options = ("--SbxEngine.user_id=-1", "--isolation=none", "--pool-size=0")
+    engine = EngineProcess(Path(tempfile.mkdtemp(prefix="sbx-none-")), options=options)
     try:
         engine.launch()
         until(lambda: "clients are served as root" in engine.log.read_text())
     finally:
         engine.stop()
         shutil.rmtree(engine.data_dir)
+
+
+@root_only
+def test_a_key_that_root_registers_is_read_by_an_engine_of_a_user():
+    with engine_process("session", "--SbxEngine.user_id=-1", "--pool-size=0") as engine:
+        keys = SessionKey(engine.data_dir), SessionKey(engine.data_dir, "somebody")
+        for key in keys:
+            headers = {access.API_KEY_HEADER: key.value}
+            assert httpx.get(f"{engine.url}/sandboxes", headers=headers).status_code == 401
+            key.register()
+            assert httpx.get(f"{engine.url}/sandboxes", headers=headers).status_code == 200
+            key.revoke()
+            assert httpx.get(f"{engine.url}/sandboxes", headers=headers).status_code == 401
+
+
+def test_a_key_is_not_registered_through_a_link_of_the_engines_user(data_dir: Path):
+    outside = data_dir.parent / "outside"
+    outside.mkdir()
+    (data_dir / "session-keys").symlink_to(outside)
+
+    with pytest.raises(OSError, match="Not a directory"):
+        SessionKey(data_dir).register()
+
+    assert os.listdir(outside) == []
+
+
+def test_records_of_networks_that_the_engines_user_had_are_not_believed(data_dir: Path):
+    record = data_dir / "networks" / "i00000000000000000000"
+    record.write_text("{}")
+    for path in (record, record.parent):
+        os.chown(path, ENGINE_USER, ENGINE_USER)
+
+    account.take_over(data_dir, ENGINE_USER, is_done=True)
+
+    assert (record.parent.lstat().st_uid, os.listdir(record.parent)) == (0, [])
+
+
+@pytest.mark.parametrize("missing", ["chown", "setuid"])
+def test_root_with_too_few_capabilities_stays_root(missing: str):
+    if os.geteuid() != 0:
+        pytest.skip("only root has privileges to give up")
+    program = (
+        "from pathlib import Path; from sbx_jupyter.isolation.privileged import account; "
+        "print(account.why_not_in(Path('/tmp'), 1))"
+    )
+    done = subprocess.run(
+        ["setpriv", f"--bounding-set=-{missing}", "--inh-caps=-all", sys.executable, "-c", program],
+        cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=30,
+    )  # fmt: skip
+
+    assert done.stdout.strip() == f"root lacks the capability {missing} here"
 
 
 def test_who_takes_the_place_of_the_engine_gets_no_further(data_dir: Path):
@@ -121,18 +174,18 @@ def test_a_directory_of_root_is_taken_over_once(data_dir: Path):
     (folder / "log" / "link").symlink_to(outside)
     os.link(outside, folder / "log" / "second name")
     (folder / "test.log").write_text("output")
+    (folder / "start.lock").touch()
 
     account.take_over(folder, ENGINE_USER)
     account.take_over(folder, ENGINE_USER)
 
     owners = {
         name: os.lstat(folder / name).st_uid
-        for name in ("engine.db", "log", "log/engine.log", "layers", "test.log", "engine.lock")
+        for name in ("engine.db", "log", "log/engine.log", "layers", *OF_ROOT)
     }
     assert owners == {
         "engine.db": ENGINE_USER, "log": ENGINE_USER, "log/engine.log": ENGINE_USER, "layers": 0,
-        "test.log": 0, "engine.lock": 0,
-    }  # fmt: skip
+    } | dict.fromkeys(OF_ROOT, 0)  # fmt: skip
     assert outside.stat().st_uid == 0
     assert folder.stat().st_mode & 0o7777 == 0o1770
 

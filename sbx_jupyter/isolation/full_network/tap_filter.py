@@ -2,7 +2,7 @@
 
 The filter is attached to the tap interface itself, so it applies to every frame, whatever route or
 socket option chose the interface. Programs in the sandbox cannot change it: that needs a descriptor
-of the interface, which only slirp4netns and the engine have.
+of the interface, which only slirp4netns and the process that started it have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from sbx_jupyter.isolation.kernel import syscalls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbx_jupyter.engine.egress.full.ranges import Range
+Range = tuple[int, int]
+"""First and last IPv4 address, as numbers."""
 
 MAX_INSTRUCTIONS: Final = 4096
 _TUNATTACHFILTER: Final = 0x401054D5
@@ -83,7 +84,7 @@ def attach(tap: int, program: bytes) -> None:
 
 
 def take_tap(pid: int) -> int:
-    """A descriptor of the tap interface that a process of the engine serves.
+    """A descriptor of the tap interface that a slirp4netns serves.
 
     Raises ``UnavailableError`` when it serves none, ``OSError`` when the kernel denies access.
     """

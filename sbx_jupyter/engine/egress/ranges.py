@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.engine.egress.not_public import NOT_PUBLIC_V4
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from sbx_jupyter.engine.egress.policy import EgressPolicy, Network
-
-Range = tuple[int, int]
-"""First and last address."""
+    from sbx_jupyter.isolation.full_network.tap_filter import Range
 
 _EVERYTHING: Final[list[Range]] = [(0, 0xFFFFFFFF)]
 
@@ -26,14 +24,6 @@ def reachable(policy: EgressPolicy) -> list[Range]:
     if policy.denies_all:
         return allowed
     return _union(_without(base, policy.deny_networks), allowed)
-
-
-def prefixes(ranges: Iterable[Range]) -> Iterator[ipaddress.IPv4Network]:
-    """The networks that make up the ranges."""
-    for first, last in ranges:
-        yield from ipaddress.summarize_address_range(
-            ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
-        )
 
 
 def covers(ranges: Iterable[Range], other: Iterable[Range]) -> bool:

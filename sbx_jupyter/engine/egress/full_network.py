@@ -9,25 +9,25 @@ interface is down.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.full import tap_filter
-from sbx_jupyter.engine.egress.full.link import RESOLVER, Link, has_interface
-from sbx_jupyter.engine.egress.full.ranges import Range, covers, reachable
-from sbx_jupyter.engine.egress.full.slirp import Slirp, SlirpRecords, start_slirp
+from sbx_jupyter.engine.egress.ranges import covers, reachable
 from sbx_jupyter.engine.tasks import BackgroundTasks
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
+from sbx_jupyter.isolation.full_network.connections import TapRules
+from sbx_jupyter.isolation.full_network.link import RESOLVER, has_interface
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
-    from pathlib import Path
 
     from sbx_jupyter.engine.egress.policy import EgressPolicy
     from sbx_jupyter.engine.live.sandbox import Sandbox
+    from sbx_jupyter.isolation.full_network.slirp import Slirp
+    from sbx_jupyter.isolation.full_network.tap_filter import Range
+    from sbx_jupyter.isolation.privileged.remote_networks import AnyTapConnections
     from sbx_jupyter.protocol.platform import NetworkConfig
 
     Log = Callable[[str, str], None]
@@ -37,7 +37,6 @@ _log = logging.getLogger(__name__)
 _RESTART_DELAY: Final = 2.0
 _DOUBLINGS: Final = 5
 """How often the delay doubles when a start fails again."""
-_UNFINISHED: Final = "unfinished"
 _RESOLV_CONF: Final = "/etc/resolv.conf"
 _NO_RESOLVER: Final = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
@@ -63,9 +62,10 @@ class NetworkAccess:
         servers = tuple((config.dns_servers if config else None) or ())
         return cls(ranges, bool(ranges) and not policy.denies_all, servers)
 
-    def program(self) -> bytes:
-        """The packet filter; raises ``InvalidArgumentError`` when there are too many ranges."""
-        return tap_filter.build(self.ranges, int(RESOLVER) if self.resolves else None)
+    @property
+    def rules(self) -> TapRules:
+        """What the packet filter is to let through."""
+        return TapRules(self.ranges, self.resolves)
 
     def resolv_conf(self) -> str:
         """The content of ``/etc/resolv.conf`` in the sandbox."""
@@ -94,7 +94,7 @@ class _Network:
     """The network of one sandbox."""
 
     sandbox: Sandbox
-    link: Link
+    sock: socket.socket
     access: NetworkAccess = field(default_factory=NetworkAccess)
     slirp: Slirp | None = None
     resolv_conf: str = _NO_RESOLVER
@@ -107,8 +107,8 @@ class _Network:
 class FullNetworks:
     """The networks of all running sandboxes; ``log(sandbox_id, message)`` is for their logs."""
 
-    def __init__(self, folder: Path, log: Log) -> None:
-        self._records = SlirpRecords(folder)
+    def __init__(self, connections: AnyTapConnections, log: Log) -> None:
+        self._connections = connections
         self._log = log
         self._networks: dict[str, _Network] = {}
         self._tasks = BackgroundTasks()
@@ -122,11 +122,10 @@ class FullNetworks:
                 sock.close()
                 self._log(sandbox_id, "The sandbox is older than the full network: proxy only")
                 return
-            network = _Network(sandbox, Link(sock))
         except (SbxError, OSError) as error:
             self._failed(sandbox_id, error)
             return
-        self._networks[sandbox_id] = network
+        network = self._networks[sandbox_id] = _Network(sandbox, sock)
         async with network.lock:
             await self._adopt(sandbox_id, network, access)
             await self._apply(sandbox_id, network, access)
@@ -161,33 +160,29 @@ class FullNetworks:
             return
         async with network.lock:
             await self._stop(sandbox_id, network)
-            network.link.close()
+            network.sock.close()
 
     async def collect(self, known: set[str]) -> None:
         """End the slirp4netns processes of sandboxes that are not in ``known``."""
-        for sandbox_id in self._records.names():
-            if sandbox_id in known:
-                continue
-            if (found := self._records.adopt(sandbox_id)) is not None:
-                await found[0].stop()
-            self._records.remove(sandbox_id)
+        await self._connections.collect(known)
 
     async def aclose(self) -> None:
         """Leave all networks running, for the next engine to adopt."""
         await self._tasks.aclose()
         for network in self._networks.values():
-            network.link.close()
+            network.sock.close()
             if network.slirp is not None:
                 network.slirp.detach()
         self._networks.clear()
 
     async def _adopt(self, sandbox_id: str, network: _Network, access: NetworkAccess) -> None:
         """Adopt the slirp4netns of an earlier engine if it has the same rules, else end it."""
-        if (found := self._records.adopt(sandbox_id)) is None:
+        try:
+            slirp = await self._connections.adopt(sandbox_id, access.rules)
+        except (SbxError, OSError) as error:
+            self._failed(sandbox_id, error)
             return
-        slirp, rules = found
-        if rules != _digest(access):
-            await slirp.stop()
+        if slirp is None:
             return
         network.slirp, network.access, network.resolv_conf = slirp, access, access.resolv_conf()
         self._restart_on_exit(sandbox_id, network, slirp)
@@ -232,35 +227,26 @@ class FullNetworks:
                 await self._apply(sandbox_id, network, network.access)
 
     async def _start(self, sandbox_id: str, network: _Network) -> None:
-        program = network.access.program()
         await self._stop(sandbox_id, network)
-        slirp = await start_slirp(network.link, network.sandbox.cage.pidfd)
-        network.slirp = slirp
-        self._records.write(sandbox_id, slirp, _UNFINISHED)
-        slirp.filter(program)
-        # Until now the interface was down, so that nothing was sent without the filter.
-        network.link.bring_up(list(network.access.ranges))
-        self._records.write(sandbox_id, slirp, _digest(network.access))
+        slirp = network.slirp = await self._connections.connect(
+            network.sandbox.cage, network.sock, network.access.rules
+        )
         self._restart_on_exit(sandbox_id, network, slirp)
 
     async def _widen(self, sandbox_id: str, network: _Network) -> None:
         """Allow more addresses, and keep the open connections."""
-        assert network.slirp is not None
-        try:
-            network.slirp.filter(network.access.program())
-        except OSError:  # an earlier engine started it, and this kernel denies access to it
+        rules = network.access.rules
+        if not await self._connections.widen(sandbox_id, network.sock, rules):
             await self._start(sandbox_id, network)
-            return
-        self._records.write(sandbox_id, network.slirp, _digest(network.access))
-        network.link.bring_up(list(network.access.ranges))
 
     async def _stop(self, sandbox_id: str, network: _Network) -> None:
-        with contextlib.suppress(OSError):  # its namespace is gone already
-            network.link.bring_down()
         slirp, network.slirp = network.slirp, None
+        try:
+            await self._connections.disconnect(sandbox_id, network.sock)
+        except (SbxError, OSError) as error:
+            _log.warning("the network of sandbox %s may go on: %s", sandbox_id, error)
         if slirp is not None:
-            await slirp.stop()
-        self._records.remove(sandbox_id)
+            slirp.detach()
 
     def _restart_on_exit(self, sandbox_id: str, network: _Network, slirp: Slirp) -> None:
         self._tasks.spawn(self._restart(sandbox_id, network, slirp), "sbx-network")
@@ -296,7 +282,3 @@ async def _write_resolver(network: _Network) -> None:
     finally:
         await file.close()
     network.resolv_conf = text
-
-
-def _digest(access: NetworkAccess) -> str:
-    return hashlib.sha256(repr((access.ranges, access.resolves)).encode()).hexdigest()

@@ -1,8 +1,8 @@
 """Starts, adopts and ends slirp4netns, which connects a sandbox's interface to host sockets.
 
-Each runs outside of the sandbox as the engine's user, with a system call filter and, if that user
-is root, in an empty file system and without capabilities. It ends with the first process of the
-sandbox on Linux 6.9 and later, else when an engine notices that the sandbox ended.
+Each runs outside of the sandbox as the user that makes sandboxes, with a system call filter and, if
+that user is root, in an empty file system and without capabilities. It ends with the first process
+of the sandbox on Linux 6.9 and later, else when an engine notices that the sandbox ended.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
-from sbx_jupyter.engine.egress.full import tap_filter
-from sbx_jupyter.engine.egress.full.link import MTU
 from sbx_jupyter.errors import IsolationError
+from sbx_jupyter.isolation.full_network import tap_filter
+from sbx_jupyter.isolation.full_network.link import MTU
 from sbx_jupyter.isolation.kernel import tap
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.egress.full.link import Link
+    from sbx_jupyter.isolation.full_network.link import Link
 
 PROGRAM: Final = "slirp4netns"
 MAX_CONNECTIONS: Final = 1000
@@ -46,6 +46,11 @@ class Slirp:
         self._dead = loop.create_future()
         loop.add_reader(pidfd, self._on_dead)
 
+    @property
+    def pidfd(self) -> int:
+        """Its pidfd, which stays this object's; -1 once it was detached."""
+        return self._pidfd
+
     def filter(self, program: bytes) -> None:
         """Attach a packet filter. Raises ``OSError`` or ``UnavailableError``."""
         fd = tap_filter.take_tap(self.pid)
@@ -55,11 +60,13 @@ class Slirp:
             os.close(fd)
 
     async def wait_dead(self) -> None:
-        """Return when the process has ended."""
+        """Return when the process has ended, or was detached."""
         await asyncio.shield(self._dead)
 
     async def stop(self) -> None:
-        """Kill the process, which closes all connections."""
+        """Kill the process, which closes all connections; does nothing once it was detached."""
+        if self._pidfd < 0:
+            return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         await self.wait_dead()
@@ -71,6 +78,8 @@ class Slirp:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
+        if not self._dead.done():
+            self._dead.set_result(None)
 
     def _on_dead(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)

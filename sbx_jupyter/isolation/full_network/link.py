@@ -1,9 +1,9 @@
 """Configures the network interface inside a sandbox from outside: address, state and routes.
 
-A socket stays in the network namespace that it was made in, and the engine owns the user namespace
-of that one. So one socket of the sandbox's agent is enough to configure the interface at any time
-without entering the namespace. Routes exist only for allowed addresses, so that other connections
-fail at once; the packet filter also stops programs that bypass the routes.
+A socket stays in the network namespace that it was made in, and the process that made the sandbox
+owns the user namespace of that one. So one socket of the sandbox's agent is enough to configure the
+interface at any time without entering the namespace. Routes exist only for allowed addresses, so
+that other connections fail at once; the packet filter also stops programs that bypass the routes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.egress.full.ranges import prefixes
 from sbx_jupyter.errors import InternalError
 from sbx_jupyter.isolation.kernel import tap
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.full.ranges import Range
+    from collections.abc import Iterable, Iterator
+
+    from sbx_jupyter.isolation.full_network.tap_filter import Range
 
 GATEWAY: Final = ipaddress.IPv4Address("10.0.2.2")
 RESOLVER: Final = ipaddress.IPv4Address("10.0.2.3")
@@ -67,7 +68,7 @@ class Link:
             self.close()
             raise
 
-    def bring_up(self, ranges: list[Range]) -> None:
+    def bring_up(self, ranges: Iterable[Range]) -> None:
         """Bring the interface up, with routes to the ranges. Raises ``OSError``."""
         self.bring_down()
         self._set_address(_SIOCSIFADDR, _ADDRESS)
@@ -83,6 +84,11 @@ class Link:
     def bring_down(self) -> None:
         """Bring the interface down, which removes its routes. Raises ``OSError``."""
         self._request(_SIOCSIFFLAGS, struct.pack("h14x", 0))
+
+    def belongs_to(self, pid: int) -> bool:
+        """Whether the interface is in the network namespace of a process. Raises ``OSError``."""
+        own, other = os.fstat(self.network), os.stat(f"/proc/{pid}/ns/net")
+        return (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino)
 
     def close(self) -> None:
         """Close the descriptors; the interface stays as it is."""
@@ -113,6 +119,14 @@ class Link:
         except OSError as error:
             if error.errno != errno.EEXIST:
                 raise
+
+
+def prefixes(ranges: Iterable[Range]) -> Iterator[ipaddress.IPv4Network]:
+    """The networks that make up the ranges."""
+    for first, last in ranges:
+        yield from ipaddress.summarize_address_range(
+            ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
+        )
 
 
 def _sockaddr(address: ipaddress.IPv4Address) -> bytes:
