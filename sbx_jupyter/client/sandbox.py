@@ -11,7 +11,7 @@ import msgspec
 from sbx_jupyter.client.api.platform import PlatformClient
 from sbx_jupyter.client.api.runtime import RuntimeClient
 from sbx_jupyter.client.api.transport import raise_for_status
-from sbx_jupyter.client.cleanup import shielded
+from sbx_jupyter.client.cleanup import finish_or_undo, shielded
 from sbx_jupyter.client.code.runner import CodeRunner
 from sbx_jupyter.client.connection.config import is_loopback
 from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
@@ -101,7 +101,8 @@ class AsyncSandbox(CodeRunner):
 
         ``volumes`` maps mount points to names of volumes. With neither ``config`` nor ``platform``
         the deployment is the one that the environment names, else the user's shared engine, which
-        is started when none is running. Raises ``NotFoundError`` for an unknown template and
+        is started when none is running. When this call is cancelled, the sandbox is ended that was
+        started meanwhile. Raises ``NotFoundError`` for an unknown template and
         ``ResourceExhaustedError`` when there are too many sandboxes.
         """
         request = records.NewSandbox(
@@ -119,7 +120,10 @@ class AsyncSandbox(CodeRunner):
             or None,
         )
         async with _platform_for(config, platform) as (client, owned):
-            return cls(client, await client.create(request), owns_platform=owned)
+            made = await finish_or_undo(
+                client.create(request), lambda made: client.kill(made.sandbox_id)
+            )
+            return cls(client, made, owns_platform=owned)
 
     @classmethod
     async def connect(
@@ -279,17 +283,23 @@ class AsyncSandbox(CodeRunner):
     ) -> list[AsyncSandbox]:
         """Start ``count`` copies of this sandbox as it is now.
 
-        Raises ``UnavailableError`` if one cannot start, and then kills the others.
+        Raises ``UnavailableError`` if one cannot start, and then kills the others, as when this
+        call is cancelled.
         """
-        results = await self.platform.fork(self.sandbox_id, count=count, timeout=timeout)
+        asked = self.platform.fork(self.sandbox_id, count=count, timeout=timeout)
+        results = await finish_or_undo(asked, self._end_copies)
         copies = [AsyncSandbox(self.platform, r.sandbox) for r in results if r.sandbox is not None]
         failures = [r.error.message for r in results if r.error is not None]
         if failures:
             with shielded(EXIT_SECONDS):
-                for copy in copies:
-                    await copy.kill()
+                await self._end_copies(results)
             raise UnavailableError(f"{len(failures)} of {count} copies failed: {failures[0]}")
         return copies
+
+    async def _end_copies(self, made: list[records.ForkResult]) -> None:
+        for copy in made:
+            if copy.sandbox is not None:
+                await self.platform.kill(copy.sandbox.sandbox_id)
 
     async def isolation(self) -> dict[str, Any] | None:
         """Return the engine's isolation report; ``None`` where the deployment has none.

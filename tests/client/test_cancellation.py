@@ -97,3 +97,72 @@ async def test_a_cancelled_block_kills_its_sandbox(platform, cancel):
 
     listed = [each.sandbox_id async for each in platform.list()]
     assert made[0] not in listed
+
+
+@pytest.fixture
+def delayed(sandbox, monkeypatch):
+    """``begun`` returns when an answer of the engine is on its way, which is held up until then.
+
+    A cancellation always meets a request that the engine has carried out.
+    """
+    transport = sandbox.platform.transport
+    really_open = transport.open
+    has_answer = asyncio.Event()
+
+    async def open_slowly(method, url, **options):
+        answer = await really_open(method, url, **options)
+        if url.endswith(tuple(slow)):
+            has_answer.set()
+            await asyncio.sleep(0.2)  # the cancellation comes now
+        return answer
+
+    def begin(ending):
+        slow.append(ending)
+        return has_answer.wait
+
+    slow = []
+    monkeypatch.setattr(transport, "open", open_slowly)
+    return begin
+
+
+@pytest.mark.parametrize("cancel", [by_task, by_scope])
+async def test_a_command_is_killed_whose_start_was_cancelled(sandbox, running, cancel, delayed):
+    starting = sandbox.commands.run("exec sleep 4713", background=True, timeout=None)
+
+    await cancel(starting, delayed("Process/Start"))
+
+    async def ended():
+        return not await running("sleep 4713")
+
+    await async_until(ended)
+
+
+@pytest.mark.parametrize("cancel", [by_task, by_scope])
+async def test_a_terminal_is_ended_whose_start_was_cancelled(sandbox, running, cancel, delayed):
+    starting = sandbox.pty.create(command=("/bin/sleep", "4714"))
+
+    await cancel(starting, delayed("Process/Start"))
+
+    async def ended():
+        return not await running("/bin/sleep 4714")
+
+    await async_until(ended)
+
+
+@pytest.mark.parametrize("cancel", [by_task, by_scope])
+async def test_a_sandbox_is_ended_whose_creation_was_cancelled(sandbox, platform, cancel, delayed):
+    before = {each.sandbox_id async for each in platform.list()}
+    creating = AsyncSandbox.create(platform=sandbox.platform, timeout=60)
+
+    await cancel(creating, delayed("/v2/sandboxes"))
+
+    assert {each.sandbox_id async for each in platform.list()} <= before
+
+
+@pytest.mark.parametrize("cancel", [by_task, by_scope])
+async def test_copies_are_ended_whose_fork_was_cancelled(sandbox, platform, cancel, delayed):
+    before = {each.sandbox_id async for each in platform.list()}
+
+    await cancel(sandbox.fork(2, timeout=60), delayed("/fork"))
+
+    assert {each.sandbox_id async for each in platform.list()} <= before

@@ -8,10 +8,9 @@ import inspect
 import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
-from sbx_jupyter.client.cleanup import shielded
+from sbx_jupyter.client.cleanup import finish_or_undo, shielded
 from sbx_jupyter.client.processes.output import CommandResult, OutputBuffer
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
-from sbx_jupyter.protocol.access import random_id
 from sbx_jupyter.protocol.runtime import (
     ConnectRequest,
     Empty,
@@ -102,21 +101,19 @@ class Commands:
         ``cwd``, ``UnauthenticatedError`` for an unknown user, ``UnavailableError`` when the sandbox
         was stopped.
         """
-        # When this call is cancelled before the pid is known, the tag still finds the command.
-        tag = f"run-{random_id(12)}"
-        try:
-            handle = await self.start(
-                command, envs=envs, cwd=cwd, user=user, timeout=timeout, stdin=stdin, tag=tag
-            )
-            if background:
-                handle.read_on(on_stdout, on_stderr)
-                return handle
-            async with contextlib.aclosing(handle):
+        handle = await self.start(
+            command, envs=envs, cwd=cwd, user=user, timeout=timeout, stdin=stdin
+        )
+        if background:
+            handle.read_on(on_stdout, on_stderr)
+            return handle
+        async with contextlib.aclosing(handle):
+            try:
                 return await handle.wait(on_stdout, on_stderr)
-        except asyncio.CancelledError:
-            with shielded():
-                await self._signal(ProcessSelector(tag=tag), "SIGNAL_SIGKILL")
-            raise
+            except asyncio.CancelledError:
+                with shielded():
+                    await handle.kill()
+                raise
 
     async def start(
         self,
@@ -129,12 +126,20 @@ class Commands:
         stdin: bool = False,
         tag: str | None = None,
     ) -> CommandHandle:
-        """Like ``run(background=True)``, but nothing is read until the caller reads."""
+        """Like ``run(background=True)``, but nothing is read until the caller reads.
+
+        When this call is cancelled, the command is killed that was started meanwhile.
+        """
         text = command if isinstance(command, str) else shlex.join(command)
         config = ProcessConfig(
             cmd="/bin/bash", args=["-l", "-c", text], envs=dict(envs or {}), cwd=cwd
         )
         request = StartRequest(process=config, stdin=stdin, tag=tag)
+        return await finish_or_undo(self._start(request, user, timeout), CommandHandle.abandon)
+
+    async def _start(
+        self, request: StartRequest, user: str | None, timeout: float | None
+    ) -> CommandHandle:
         stream = await self._runtime.stream(
             "process.Process/Start", request, ProcessEventResponse, user=user, deadline=timeout
         )
@@ -290,6 +295,13 @@ class CommandHandle:
             await self._stream.aclose()
 
     aclose = disconnect
+
+    async def abandon(self) -> None:
+        """Kill the command and stop reading."""
+        try:
+            await self.kill()
+        finally:
+            await self.disconnect()
 
     def result(self) -> CommandResult:
         """Return the result of a command that has ended. Raises ``SbxError`` before that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbx_jupyter.client.cleanup import finish_or_undo
 from sbx_jupyter.client.processes.commands import INPUT_PIECE, started_pid
 from sbx_jupyter.errors import NotFoundError, UnavailableError
 from sbx_jupyter.protocol.access import REPLAY_FROM_HEADER
@@ -57,11 +58,19 @@ class Ptys:
         timeout: float | None = None,
         tag: str | None = None,
     ) -> PtyHandle:
-        """Start a login shell in a terminal; it runs until it exits or ``timeout`` passes."""
+        """Start a login shell in a terminal; it runs until it exits or ``timeout`` passes.
+
+        When this call is cancelled, the shell is killed that was started meanwhile.
+        """
         config = ProcessConfig(
             cmd=command[0], args=list(command[1:]), envs=TERMINAL_ENVS | dict(envs or {}), cwd=cwd
         )
         request = StartRequest(process=config, pty=Pty(size=PtySize(cols=cols, rows=rows)), tag=tag)
+        return await finish_or_undo(self._start(request, user, timeout), PtyHandle.abandon)
+
+    async def _start(
+        self, request: StartRequest, user: str | None, timeout: float | None
+    ) -> PtyHandle:
         stream = await self._runtime.stream(
             "process.Process/Start",
             request,
@@ -186,3 +195,10 @@ class PtyHandle:
     async def disconnect(self) -> None:
         """Close the connection; the shell keeps running."""
         await self._stream.aclose()
+
+    async def abandon(self) -> None:
+        """Kill the shell and close the connection."""
+        try:
+            await self.kill()
+        finally:
+            await self.disconnect()
