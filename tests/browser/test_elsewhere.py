@@ -128,12 +128,13 @@ def test_an_ordinary_user_makes_a_sandbox_in_the_panel(page: Page, home: Path, s
             wait_gone(engine.pid)
 
 
-def test_a_key_that_the_deployment_refuses_is_told_with_what_to_do(
+def test_a_refused_key_is_told_with_what_to_do_and_another_connection_chosen(
     page: Page, home: Path, shots: Path
 ):
     with engine_process("remote") as engine:
         url = engine.connection.url
         settings = {"api_url": url, "sandbox_url": url, "api_key": "e2b_" + "0" * 40}
+        settings |= {"data_dir": str(engine.data_dir), "auto_start": False}
         with jupyter_server(home, home / "unused", settings=settings) as server:
             lab = Lab(page, server)
             lab.open()
@@ -143,4 +144,14 @@ def test_a_key_that_the_deployment_refuses_is_told_with_what_to_do(
             expect(told).to_contain_text(url.partition("//")[2])
             expect(told).to_contain_text("c.SbxExtension.api_key")
             expect(lab.panel.locator(".sbx-Badge")).to_contain_text("Remote")
+            switch = lab.panel.get_by_role("combobox", name="Connection")
+            expect(switch).to_have_value("remote")
             page.screenshot(path=shots / "refused-light.png")
+
+            switch.select_option(label="This machine")
+
+            expect(switch).to_be_enabled()
+            expect(switch).to_have_value("local")
+            expect(told).to_have_count(0)
+            expect(lab.panel.get_by_role("button", name="Create sandbox")).to_be_visible()
+            lab.shoot(shots, "connections")

@@ -1,5 +1,7 @@
 /** The records of `sbx/api`: sandboxes, the engine behind them and how it isolates. */
 
+import type { IConnection } from './connections';
+
 export type SandboxState = 'running' | 'paused';
 
 /** One sandbox as the list shows it. */
@@ -77,6 +79,12 @@ export interface IServerInfo {
   readonly url_kind?: 'bundled' | 'configured';
   /** Where the configured deployment is. */
   readonly host?: string | null;
+  /** The connection of lists and new sandboxes. */
+  readonly connection?: IConnection;
+  /** The names of all connections. */
+  readonly connections?: readonly string[];
+  /** Where ports of sandboxes are: below the server's address, or at host names of a pattern. */
+  readonly ports?: { readonly mode: 'path' | 'host'; readonly hosts?: string };
 }
 
 /** A live terminal that the server started. */

@@ -9,6 +9,7 @@ import { trans } from '../../components/translation';
 import type { ISandbox } from '../../protocol/sandboxes';
 import { isolationSummary, tierText } from './isolationText';
 import { command as commandLine, IsolationPopover } from './isolationDetails';
+import { ConnectionSwitch } from './connectionSwitch';
 import { sandboxIcon, shieldIcon, timeIcon } from '../icons';
 import { TIMEOUTS } from './dialogs';
 import type { Sandboxes } from '../sandboxes';
@@ -125,6 +126,7 @@ function PanelBody({ sandboxes, commands, notebook, openMenu }: IBodyProps): Rea
     <>
       <PanelHeader sandboxes={sandboxes} commands={commands} />
       <IsolationBadge sandboxes={sandboxes} />
+      <ConnectionSwitch sandboxes={sandboxes} />
       <StaleNotice sandboxes={sandboxes} />
       <div className="sbx-Panel-body">
         <PanelContent sandboxes={sandboxes} commands={commands} notebook={notebook} openMenu={openMenu} />

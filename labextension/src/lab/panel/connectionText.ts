@@ -1,0 +1,40 @@
+import { trans } from '../../components/translation';
+import type { IConnection } from '../../protocol/connections';
+import type { IServerInfo } from '../../protocol/sandboxes';
+import { visible } from '../../protocol/sandboxes';
+
+/** The connections to choose from; none where there is no choice. */
+export function choices(info: IServerInfo | null): readonly string[] {
+  const names = info?.connections ?? [];
+  return names.length > 1 ? names : [];
+}
+
+/** The name of a connection as it is shown. */
+export function connectionLabel(name: string): string {
+  return name === 'local' ? trans.__('This machine') : visible(name);
+}
+
+/** What is wrong with a connection and what helps; `null` if it works or starts. */
+export function connectionTrouble(connection: IConnection | undefined): string | null {
+  if (connection === undefined || connection.message === null) {
+    return null;
+  }
+  return connection.remedy === null ? connection.message : `${sentence(connection.message)} ${connection.remedy}`;
+}
+
+/** The state in a word, for the title of the switch. */
+export function stateText({ state }: IConnection): string {
+  return {
+    stopped: trans.__('stopped: starts when it is needed'),
+    starting: trans.__('starting'),
+    ready: trans.__('ready'),
+    unauthorized: trans.__('refuses the key'),
+    unreachable: trans.__('does not answer'),
+    incompatible: trans.__('has an incompatible version')
+  }[state];
+}
+
+function sentence(text: string): string {
+  const capital = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
+}
