@@ -74,9 +74,22 @@ class HostHandler(PortHandler):
         raise web.HTTPError(403, _ENDED)
 
     def _check_origin(self) -> None:
-        """Refuse pages of other origins, whose requests could carry the cookie."""
-        if self.request.headers.get("Origin", self._origin).lower() != self._origin.lower():
+        """Refuse pages of other origins, whose requests could carry the cookie.
+
+        That of a neighbour does: names below one domain are one site. Scripts, pictures and frames
+        are fetched without ``Origin``, so what the browser says of the asker counts, too.
+        """
+        headers = self.request.headers
+        is_own = headers.get("Origin", self._origin).lower() == self._origin.lower()
+        is_near = headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+        if not is_own or not (is_near or self._is_visit()):
             raise web.HTTPError(403, "another origin cannot use this address")
+
+    def _is_visit(self) -> bool:
+        """Whether the browser shows the answer as the page of a tab."""
+        headers = self.request.headers
+        fetched = headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")
+        return self.request.method in ("GET", "HEAD") and fetched == ("navigate", "document")
 
     def _passed_headers(self) -> list[tuple[str, str]]:
         return for_sandbox_at_host(self.request.headers, self.request.protocol, self._port)

@@ -115,6 +115,21 @@ async def test_pages_of_other_origins_are_refused(program, page, host):
     assert (await page.post("/", headers={"Origin": f"http://{host}"})).status_code == 200
 
 
+async def test_pages_of_neighbours_fetch_nothing_and_may_lead_there(program, page):
+    def fetched(site, mode, dest):
+        fields = {"Site": site, "Mode": mode, "Dest": dest}
+        return {f"Sec-Fetch-{name}": value for name, value in fields.items()}
+
+    for site in ("same-site", "cross-site"):
+        for kind in (("no-cors", "script"), ("no-cors", "image"), ("navigate", "iframe")):
+            assert (await page.get("/", headers=fetched(site, *kind))).status_code == 403
+        visit = fetched(site, "navigate", "document")
+        assert (await page.get("/", headers=visit)).status_code == 200
+        assert (await page.post("/", headers=visit)).status_code == 403
+    own = fetched("same-origin", "no-cors", "script")
+    assert (await page.get("/", headers=own)).status_code == 200
+
+
 async def test_a_socket_passes_with_the_cookie_alone(program, page, host, jp_http_port):
     def connect(**headers):
         url = f"ws://127.0.0.1:{jp_http_port}/socket"
