@@ -80,10 +80,11 @@ test-damage: $(VENV)/.test
 	  $(BIN)/python -m pytest tests/engine/state/test_damage.py $(PYTEST_ARGS)
 
 ## Kill the helpers of four kinds of engine at random moments under load, 1,000 times with each kind:
-## about 10 minutes a kind. ENGINES=namespaces, none, full or separate chooses one.
+## about 10 minutes a kind. ENGINES=namespaces, none, full or separate chooses one, KINDS="zygotes,holders
+## of ids" the helpers.
 test-kills: $(VENV)/.test
 	SBX_KILL_ROUNDS=$(or $(ROUNDS),1000) SBX_KILL_SEED=$(or $(SEED),2) \
-	  SBX_KILL_ENGINES="$(or $(ENGINES),namespaces none full separate)" \
+	  SBX_KILL_ENGINES="$(or $(ENGINES),namespaces none full separate)" SBX_KILL_KINDS="$(KINDS)" \
 	  $(BIN)/python -m pytest -s tests/faults/test_kills.py --confcutdir=tests/faults $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.test

@@ -83,7 +83,7 @@ def attempt(integration: Integration, engine: EngineProcess) -> tuple[str, str]:
             check=False,
         )
     except subprocess.CalledProcessError as error:
-        return "no install", f"exit status {error.returncode}"
+        return "no install", f"{error.cmd[0]}: exit status {error.returncode}"
     except subprocess.TimeoutExpired:
         return "too slow", ""
     return ("passed" if done.returncode == 0 else "failed"), versions(integration, folder)

@@ -165,7 +165,8 @@ def translated_errors() -> Generator[None]:
     except httpx.ConnectError as error:
         raise UnavailableError(f"cannot connect to {_place(error)}: {error}") from error
     except (httpx.TransportError, httpx.StreamError) as error:
-        raise UnavailableError(f"the connection broke: {error or type(error).__name__}") from error
+        how = str(error) or type(error).__name__
+        raise UnavailableError(f"the connection broke: {how}") from error
 
 
 async def raise_for_status(response: httpx.Response) -> httpx.Response:
