@@ -98,6 +98,8 @@ class SandboxesHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        # A page that nobody touches lists them again and again.
+        self._track_activity = False
         sandboxes = await self.connection.list_sandboxes()
         kernels = await kernel_places(self.kernel_manager)
         self.answer({"sandboxes": sandboxes, "kernels": kernels})

@@ -28,7 +28,13 @@ from sbx_jupyter.protocol.connect import error_to_json
 from sbx_jupyter.server.answers import RESOURCE, audit_of, connections_of, require, status_of
 from sbx_jupyter.server.ports.headers import SANDBOX_POLICY, for_browser, for_sandbox
 from sbx_jupyter.server.ports.tunnel import run_tunnel, shake_hands
-from sbx_jupyter.server.ports.upstream import Upstream, attempts, check_port, is_closed_port
+from sbx_jupyter.server.ports.upstream import (
+    Upstream,
+    attempts,
+    check_port,
+    is_closed_port,
+    read_refusal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -45,7 +51,6 @@ _ADDRESS: Final = re.compile(
 )
 _UNLIMITED: Final = 1 << 62
 _QUEUED: Final = 4
-_ERROR_LIMIT: Final = 64 * 1024
 _OURS: Final = ("token", "_xsrf")
 _READING: Final = ("GET", "HEAD")
 _BODYLESS: Final = (204, 304)
@@ -139,6 +144,7 @@ class PortHandler(JupyterHandler):
         """Answer failures as JSON, with the policy: what is below this path never runs here."""
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         self._clear_headers()
+        self._announce_close()
         self.set_header("Content-Security-Policy", SANDBOX_POLICY)
         self.set_header("Content-Type", "application/json")
         self._allow_null_origin()
@@ -198,6 +204,7 @@ class PortHandler(JupyterHandler):
             "Accept", ""
         ):
             raise web.HTTPError(403)
+        self._announce_close()
         self.redirect(url_concat(self.get_login_url(), {"next": self.request.uri}))
 
     def _send_on(self) -> None:
@@ -224,6 +231,7 @@ class PortHandler(JupyterHandler):
     def _redirect(self, location: str, **headers: str) -> None:
         """Send the browser on; its new page gets no hold of the tab that opened it."""
         self._clear_headers()
+        self._announce_close()
         self.set_header("Cache-Control", "no-store")
         self.set_header("Cross-Origin-Opener-Policy", "same-origin")
         self.set_header("Referrer-Policy", "no-referrer")
@@ -232,6 +240,13 @@ class PortHandler(JupyterHandler):
             self.set_header(name.replace("_", "-"), value)
         self.set_status(302)
         self._end()
+
+    def _announce_close(self) -> None:
+        """Say that the connection closes, as tornado does after an answer before the body was read.
+
+        A proxy that does not know would send the next request on it, and get no answer.
+        """
+        self.set_header("Connection", "close")
 
     @property
     def _access(self) -> PortAccess:
@@ -290,7 +305,7 @@ class PortHandler(JupyterHandler):
             response = await self._sending
             if is_last or response.status_code != 502 or self.request.method not in _READING:
                 return response
-            if not is_closed_port(response.status_code, await _read_refusal(response)):
+            if not is_closed_port(response.status_code, await read_refusal(response)):
                 break
         raise UnavailableError(f"nothing answers on port {self._port} of the sandbox")
 
@@ -383,17 +398,3 @@ class PortHandler(JupyterHandler):
         self.set_header("Access-Control-Max-Age", "600")
         self.set_status(204)
         self._end()
-
-
-async def _read_refusal(response: httpx.Response) -> bytes:
-    """Read the start of an error and close it."""
-    raw = bytearray()
-    try:
-        with translated_errors():
-            async for chunk in response.aiter_raw():
-                raw += chunk
-                if len(raw) > _ERROR_LIMIT:
-                    break
-    finally:
-        await response.aclose()
-    return bytes(raw)

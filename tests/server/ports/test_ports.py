@@ -61,6 +61,18 @@ async def test_nothing_of_jupyter_reaches_the_program(program, page, login_cooki
     assert token not in str(told)
 
 
+async def test_answers_before_the_body_is_read_say_that_the_connection_closes(
+    sandbox, browser, jp_base_url
+):
+    url = f"{jp_base_url}sbx/port/{sandbox}/{PORT}/x"
+
+    for method, status in (("GET", 302), ("POST", 403)):
+        answer = await browser.request(method, url)
+        assert (answer.status_code, answer.headers["Connection"]) == (status, "close")
+    login = await browser.get(url, headers={"Cookie": ""})
+    assert (login.status_code, login.headers["Connection"]) == (302, "close")
+
+
 async def test_the_query_is_the_programs(program, page):
     assert (await page.get("x?connection=app")).json()["path"] == "/x?connection=app"
 
