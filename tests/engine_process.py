@@ -23,7 +23,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START_PATIENCE = 30.0
+START_PATIENCE = 120.0
 STOP_PATIENCE = 20.0
 CHECKOUT = Path(__file__).resolve().parents[1]
 USER_ID = os.environ.get("SBX_TEST_USER_ID") or None

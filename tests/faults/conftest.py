@@ -17,6 +17,18 @@ from tests.engine_process import EngineProcess
 from tests.faults.witnesses import Witnesses
 from tests.faults.world import World, adopt_orphans, reap
 
+TIMEOUT = 300
+"""Seconds. These tests start engines again and again, which takes long where others use the
+processors, and what one of them leaves half done fails all that follow."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests more time than others have."""
+    folder = Path(__file__).parent
+    for item in items:
+        if folder in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
+
 
 def fast_disk() -> str:
     """Memory, where its files can have the attributes that an overlay needs (Linux 6.6)."""
