@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MAX_EARLIER: Final = 1024 * 1024
 """Bytes of an earlier file that are read at most."""
 
+_READERS: Final = 2
+"""Earlier files that are looked for at once: each may take a thread for a whole large template, and
+all other work of the engine shares few threads."""
+
 _STOCK_BASE: Final = "host"
 
 
@@ -44,6 +48,7 @@ class Diffs:
         self._context = context
         self._catalog = catalog
         self._fence = fence
+        self._reading = asyncio.Semaphore(_READERS)
 
     async def diff(self, sandbox_id: str, since: str | None) -> Diff:
         """The first 100,000 changes of a sandbox against its template, or against ``since``.
@@ -74,8 +79,9 @@ class Diffs:
         now = self._stacks(sandbox_id, since)
         before = now._replace(ours=now.theirs, theirs=now.ours)
         archive = self._fence.stored.archive
-        reader = await asyncio.to_thread(archive, before, on_stock=before.on_stock)
-        return await asyncio.to_thread(_read_member, reader, path.removeprefix("/"))
+        async with self._reading:
+            reader = await asyncio.to_thread(archive, before, on_stock=before.on_stock)
+            return await asyncio.to_thread(_read_member, reader, path.removeprefix("/"))
 
     def _stacks(self, sandbox_id: str, since: str | None) -> _Stacks:
         context = self._context
