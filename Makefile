@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege test-binder test-release check lint format bench screenshots docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -67,6 +67,23 @@ test-siege: $(VENV)/.test
 ## Run the demo notebooks as Binder does: an ordinary user, no user namespaces. Needs root.
 test-binder: $(VENV)/.test
 	$(BIN)/python -m pytest tests/binder --confcutdir=tests/binder $(PYTEST_ARGS)
+
+## Sandboxes below a JupyterHub with two users, with each recipe of recipes/jupyterhub: about 3 minutes.
+## Installs JupyterHub and its proxy in .hub, once; needs root. IDLE=600 watches an idle page for longer.
+test-hub: $(VENV)/.test
+	SBX_HUB_IDLE_SECONDS=$(or $(IDLE),20) \
+	  $(BIN)/python -m pytest -s tests/hub --confcutdir=tests/hub $(PYTEST_ARGS)
+
+## Use Streamlit, Gradio, Dash, FastAPI's documentation and Vite in sandboxes, in a browser: about 5
+## minutes. Installs them in .applications, once; those that do not install are left out.
+test-applications: $(VENV)/.test
+	$(BIN)/python -m pytest -s tests/applications --confcutdir=tests/applications $(PYTEST_ARGS)
+
+## Send gigabytes through the proxy of ports, and flood a terminal: the memory stays flat. GB=1 SECONDS=10
+## is shorter than 5 and 60.
+test-floods: $(VENV)/.test
+	SBX_FLOOD_GB=$(or $(GB),5) SBX_FLOOD_SECONDS=$(or $(SECONDS),60) \
+	  $(BIN)/python -m pytest -s tests/floods --confcutdir=tests/floods $(PYTEST_ARGS)
 
 ## Build sdist and wheel twice and compare them; install, upgrade under a running sandbox and remove
 ## them: about 10 minutes. Takes the committed files.
@@ -109,7 +126,8 @@ format: | $(TOOLS)
 	$(BIN)/ruff format
 
 ## Compare the engine with other ways to do the same, measured in turns in one run, and write
-## docs/performance.md: about 3 minutes on a quiet machine. Names in ARGS run other benchmarks.
+## docs/performance.md: about 3 minutes on a quiet machine. Names in ARGS run other benchmarks;
+## "proxies" compares the proxy of ports with jupyter-server-proxy, which it installs beside.
 bench: $(VENV)/.test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 

@@ -13,9 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # These need separate runs of pytest: Playwright keeps an event loop that other fixtures cannot
-# share, and the tests of faults count all their child processes. Those of programs, of releases, of
-# a simulated Binder and the siege of several engines are targets of their own in the Makefile.
-collect_ignore = ["binder", "browser", "faults", "programs", "release", "siege"]
+# share, and the tests of faults count all their child processes. The others are targets of their
+# own in the Makefile.
+collect_ignore = [
+    "applications",
+    "binder",
+    "browser",
+    "faults",
+    "floods",
+    "hub",
+    "programs",
+    "release",
+    "siege",
+]
 
 
 @pytest.fixture(scope="session")

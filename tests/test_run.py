@@ -101,7 +101,15 @@ def test_each_run_takes_the_place_of_one_that_is_over_and_prints_in_order(run_al
 
 def test_every_test_belongs_to_one_run() -> None:
     """The first takes all folders but those of the others and of targets of their own."""
-    targets = {"tests/binder", "tests/programs", "tests/release", "tests/siege"}
+    targets = {
+        "tests/applications",
+        "tests/binder",
+        "tests/floods",
+        "tests/hub",
+        "tests/programs",
+        "tests/release",
+        "tests/siege",
+    }
     apart = {folder for name, (folder, *_) in RUNS.items() if name != "others"}
     ignored = {option.removeprefix("--ignore=") for option in RUNS["others"]}
     ignored |= {f"tests/{name}" for name in collect_ignore}

@@ -21,6 +21,7 @@ from tests.benchmarks import (
     lifecycle,
     listing,
     magics,
+    proxies,
     snapshot,
     streaming,
     transfer,
@@ -41,6 +42,7 @@ BENCHMARKS = {
     "hardening": hardening.run,
     "kernels": kernels.run,
     "magics": magics.run,
+    "proxies": proxies.run,
     "branches": branches.run,
 }
 
