@@ -29,7 +29,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -103,6 +103,11 @@ test-kills: $(VENV)/.test
 	SBX_KILL_ROUNDS=$(or $(ROUNDS),1000) SBX_KILL_SEED=$(or $(SEED),2) \
 	  SBX_KILL_ENGINES="$(or $(ENGINES),namespaces none full separate)" SBX_KILL_KINDS="$(KINDS)" \
 	  $(BIN)/python -m pytest -s tests/faults/test_kills.py --confcutdir=tests/faults $(PYTEST_ARGS)
+
+## Scroll the panel with 200 sandboxes, leave it alone for a minute, and print the figures: about
+## 3 minutes.
+test-crowd: $(VENV)/.test
+	$(BIN)/python -m pytest -s tests/browser/test_crowd.py --confcutdir=tests/browser $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)

@@ -26,6 +26,7 @@ RUNS = {
         "tests/browser",
         "--confcutdir=tests/browser",
         "--deselect=tests/browser/test_screenshots.py",
+        "--deselect=tests/browser/test_crowd.py",
     ],
     "engine": ["tests/engine"],
     "faults": ["tests/faults", "--confcutdir=tests/faults"],

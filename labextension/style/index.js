@@ -1,3 +1,4 @@
 import 'uplot/dist/uPlot.min.css';
 import './components.css';
 import './lab.css';
+import './views.css';

@@ -43,9 +43,13 @@ class VolumeMount(Record, frozen=True):
     path: str
 
 
+OnTimeout = Literal["kill", "pause"]
+"""What happens to a sandbox when its time is over."""
+
+
 class Lifecycle(msgspec.Struct, kw_only=True, frozen=True):
     auto_resume: bool = field(name="autoResume", default=False)
-    on_timeout: Literal["kill", "pause"] = field(name="onTimeout", default="kill")
+    on_timeout: OnTimeout = field(name="onTimeout", default="kill")
 
 
 class AutoResume(Record, frozen=True):

@@ -9,18 +9,26 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.platform import OnTimeout, VolumeMount  # noqa: TC001 - msgspec reads it
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.kernels import kernel_places
 
 
-class CreateBody(msgspec.Struct, kw_only=True, frozen=True):
-    """The body of ``POST sandboxes``."""
+class CreateBody(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """The body of ``POST sandboxes``.
+
+    ``internet`` false keeps it off the internet; ``onTimeout`` is what happens at its end;
+    ``volumes`` mounts volumes, each ``{"name", "path"}``.
+    """
 
     template: str | None = None
     timeout: int | None = None
     metadata: dict[str, str] = {}
     envs: dict[str, str] = {}
     name: str | None = None
+    internet: bool | None = None
+    on_timeout: OnTimeout = "kill"
+    volumes: list[VolumeMount] = []
 
 
 class NameBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -113,6 +121,9 @@ class SandboxesHandler(SandboxRoute):
             timeout=body.timeout,
             metadata=body.metadata | ({"name": body.name} if body.name else {}),
             envs=body.envs,
+            internet=body.internet,
+            pauses=body.on_timeout == "pause",
+            volumes=body.volumes,
         )
         self.answer(created, status=201)
 

@@ -139,3 +139,70 @@ def test_screenshot_of_the_widgets(
     shoot(lab, shots, f"widgets-top-{theme}")
     lab.page.locator(".sbx-MetricsChart").scroll_into_view_if_needed()
     shoot(lab, shots, f"widgets-bottom-{theme}")
+
+
+WIDTHS = {"wide": 1300, "narrow": 560}
+
+
+def test_screenshot_of_the_panel_with_choices_and_ended(
+    lab: Lab, server: JupyterServer, theme: str, shots: Path
+):
+    made = [server.create(f"experiment-{number}") for number in range(7)]
+    lab.execute("sbx:refresh")
+    expect(lab.row("experiment-6")).to_be_visible()
+    server.kill(made.pop())
+    expect(lab.panel).to_contain_text("ended elsewhere", timeout=20_000)
+    for name in ("experiment-1", "experiment-3"):
+        lab.row(name).click(modifiers=["ControlOrMeta"])
+    lab.page.wait_for_timeout(12_000)
+    shoot(lab, shots, f"chosen-{theme}")
+    lab.execute("sbx:compare-metrics", sandboxes=made[:4])
+    lab.page.locator(".sbx-MetricsChart-legend").wait_for()
+    lab.page.wait_for_timeout(6000)
+    shoot(lab, shots, f"compared-{theme}")
+    for sandbox_id in made:
+        server.kill(sandbox_id)
+
+
+def test_screenshot_of_the_details(
+    lab: Lab, sandbox: str, server: JupyterServer, theme: str, shots: Path
+):
+    server.write(sandbox, "/home/user/analysis.py", b"import math\n\nprint(math.tau)\n")
+    server.write(sandbox, "/home/user/data/results/table.csv", b"a,b\n1,2\n")
+    server.write(sandbox, "/home/user/.bashrc", b"alias ll='ls -l'\n# mine\n")
+    lab.execute("sbx:open-terminal", sandbox=sandbox)
+    lab.wait_until(
+        "() => jupyterapp.shell.currentWidget?.connection?.connectionStatus === 'connected'"
+    )
+    lab.page.wait_for_timeout(500)
+    lab.type_in_terminal("python3 -m http.server 8000 >/dev/null & sleep 1000")
+    for section in ("logs", "processes", "ports", "changes"):
+        lab.execute("sbx:open-details", sandbox=sandbox, section=section)
+        lab.page.wait_for_timeout(2500)
+        if section == "changes":
+            lab.page.get_by_role("treeitem", name=".bashrc").click()
+            lab.page.wait_for_timeout(1500)
+        for size, width in WIDTHS.items():
+            lab.page.set_viewport_size({"width": width, "height": 800})
+            shoot(lab, shots, f"{section}-{size}-{theme}")
+        lab.page.set_viewport_size({"width": 1300, "height": 800})
+
+
+def test_screenshot_of_the_storage(
+    lab: Lab, sandbox: str, server: JupyterServer, theme: str, shots: Path
+):
+    name = f"kept-{theme}"
+    server.http.post(f"sandboxes/{sandbox}/snapshots", json={"name": name}).raise_for_status()
+    server.http.post("volumes", json={"name": f"shared-{theme}"}).raise_for_status()
+    for store in ("snapshots", "templates", "volumes", "secrets"):
+        lab.execute("sbx:open-storage", store=store)
+        lab.page.wait_for_timeout(2500)
+        if store == "templates":
+            lab.page.get_by_role("button", name="Build from a Dockerfile").click()
+            lab.page.get_by_label("Name").fill(f"built-{theme}")
+            lab.page.get_by_role("button", name="Build", exact=True).click()
+            lab.page.wait_for_timeout(6000)
+        for size, width in WIDTHS.items():
+            lab.page.set_viewport_size({"width": width, "height": 800})
+            shoot(lab, shots, f"{store}-{size}-{theme}")
+        lab.page.set_viewport_size({"width": 1300, "height": 800})

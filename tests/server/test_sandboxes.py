@@ -246,3 +246,18 @@ async def test_a_deployment_without_a_key_says_which_setting_is_missing(api):
 
 def _time(text):
     return dt.datetime.fromisoformat(text)
+
+
+async def test_a_sandbox_gets_volumes_and_is_paused_at_its_end(with_engine, api):
+    _, volume = await api("POST", "volumes", body={"name": "kept"})
+    mount = {"name": "kept", "path": "/mnt/kept"}
+    options = {"volumes": [mount], "onTimeout": "pause", "internet": False}
+    status, made = await api("POST", "sandboxes", body=options)
+    try:
+        refused, body = await api("POST", "sandboxes", body={"onTimeout": "sleep"})
+
+        assert (status, made["volumeMounts"]) == (201, [mount])
+        assert (refused, body["code"]) == (400, "invalid_argument")
+    finally:
+        await api("DELETE", "sandboxes", made["sandboxID"])
+        await api("DELETE", "volumes", volume["volumeID"])

@@ -1,73 +1,40 @@
-import uPlot from 'uplot';
-
 import type { IReading } from '../protocol/runtime';
 import { element } from './dom';
-import { formatBytes } from './format';
-import { trans } from './translation';
-import type { ThemeRole } from './theme';
+import { MeasurePlot, roleOf } from './measurePlot';
+import { measures } from './measures';
+import type { INamedReadings } from './metricsCsv';
+import type { IMarker } from './metricsMarkers';
 import { onThemeChange, themeValue } from './theme';
 
-/** The time span of the chart, in seconds. */
-const WINDOW = 300;
-/** Readings kept; one per second fills the window. */
-const MAX_READINGS = 600;
-/** The least height of a plot, in pixels; lower, its axes run into each other. */
-const MIN_HEIGHT = 48;
-const AXIS_WIDTH = 64;
+/** The time span of the chart at first, in seconds. */
+export const WINDOW = 300;
+/** Readings kept of each sandbox: six hours of the stored ones, one each five seconds. */
+const MAX_READINGS = 5000;
+/** The shortest span that zooming gives, in seconds. */
+const SHORTEST = 10;
 
-interface IMeasure {
-  readonly title: string;
-  readonly role: ThemeRole;
-  readonly value: (reading: IReading) => number;
-  readonly limit: (reading: IReading) => number;
-  readonly text: (value: number, limit: number) => string;
-  readonly tick: (value: number) => string;
-  /** The smallest part of the limit that the scale covers, so that noise does not look like load. */
-  readonly least: number;
-}
-
-const ofBytes = (value: number, limit: number): string =>
-  limit > 0 ? trans.__('%1 of %2', formatBytes(value), formatBytes(limit)) : formatBytes(value);
-
-/** Called for each chart, since the language is not known when the module is loaded. */
-const measures = (): readonly IMeasure[] => [
-  {
-    title: trans.__('CPU'),
-    role: 'cpu',
-    value: reading => reading.cpu_used_pct,
-    limit: reading => Math.max(1, reading.cpu_count) * 100,
-    text: (value, limit) =>
-      limit === 100
-        ? trans.__('%1 % of 1 core', value.toFixed(value < 10 ? 1 : 0))
-        : trans.__('%1 % of %2 cores', value.toFixed(value < 10 ? 1 : 0), limit / 100),
-    tick: value => `${value} %`,
-    least: 0.1
-  },
-  {
-    title: trans.__('Memory'),
-    role: 'memory',
-    value: reading => reading.mem_used,
-    limit: reading => reading.mem_total,
-    text: ofBytes,
-    tick: formatBytes,
-    least: 0.01
-  },
-  {
-    title: trans.__('Disk'),
-    role: 'disk',
-    value: reading => reading.disk_used,
-    limit: reading => reading.disk_total,
-    text: ofBytes,
-    tick: formatBytes,
-    least: 0.01
-  }
-];
-
-/** CPU, memory and disk of one sandbox over the last minutes, one plot each. */
+/** CPU, memory and disk of one or several sandboxes over the last minutes, one plot each. */
 export class MetricsChart {
-  constructor(readonly node: HTMLElement) {
+  /** `names` has one for each sandbox; they are shown where there are several. */
+  constructor(
+    readonly node: HTMLElement,
+    private readonly names: readonly string[] = ['']
+  ) {
     node.classList.add('sbx-MetricsChart');
-    this.plots = measures().map(measure => new MeasurePlot(node, measure));
+    this.series = names.map(() => []);
+    const plots = element('div', 'sbx-MetricsChart-plots');
+    if (names.length > 1) {
+      node.append(this.legend());
+    }
+    node.append(plots);
+    const state = {
+      range: () => this.range(),
+      markers: () => this.marked,
+      showsLimit: () => this.limitShown,
+      zoom: (from: number, to: number) => { this.zoomTo(from, to); },
+      resetZoom: () => { this.resetZoom(); }
+    };
+    this.plots = measures().map(measure => new MeasurePlot(plots, measure, names, state));
     this.observer = new ResizeObserver(() => {
       this.plots.forEach(plot => {
         plot.fit();
@@ -75,23 +42,74 @@ export class MetricsChart {
     });
     this.observer.observe(node);
     this.stopTheme = onThemeChange(() => {
-      this.plots.forEach(plot => {
-        plot.redraw();
-      });
+      this.redraw();
     });
   }
 
-  /** Adds readings; ignores those that are not newer than the last one. */
+  /** Called when a part is enlarged, and when all is shown again. */
+  onZoom: (isZoomed: boolean) => void = () => undefined;
+
+  /** Adds readings of the only, or first, sandbox; ignores those that are not newer than its last one. */
   push(...readings: IReading[]): void {
-    const last = this.readings.at(-1)?.ts ?? -Infinity;
+    this.pushTo(0, readings);
+  }
+
+  /** Adds readings of one sandbox; ignores those that are not newer than its last one. */
+  pushTo(at: number, readings: readonly IReading[]): void {
+    const known = this.series[at] ?? [];
+    const last = known.at(-1)?.ts ?? -Infinity;
     const fresh = readings.filter(reading => reading.ts > last);
-    if (fresh.length === 0) {
-      return;
+    if (fresh.length > 0) {
+      this.series[at] = [...known, ...fresh].slice(-MAX_READINGS);
+      this.show();
     }
-    this.readings = [...this.readings, ...fresh].slice(-MAX_READINGS);
-    this.plots.forEach(plot => {
-      plot.show(this.readings);
-    });
+  }
+
+  /** Puts stored readings before the live ones of one sandbox. */
+  prepend(at: number, readings: readonly IReading[]): void {
+    const known = this.series[at] ?? [];
+    const first = known[0]?.ts ?? Infinity;
+    this.series[at] = [...readings.filter(reading => reading.ts < first), ...known].slice(-MAX_READINGS);
+    this.show();
+  }
+
+  /** The readings of each sandbox that are in the span that is shown. */
+  shown(): readonly INamedReadings[] {
+    const [from, to] = this.range();
+    return this.series.map((readings, at) => ({
+      name: this.names[at] ?? '',
+      readings: readings.filter(({ ts }) => ts >= from && ts <= to)
+    }));
+  }
+
+  /** Shows so many of the last seconds. */
+  setSpan(seconds: number): void {
+    this.span = seconds;
+    this.resetZoom();
+  }
+
+  setMarkers(markers: readonly IMarker[]): void {
+    this.marked = markers;
+    this.redraw();
+  }
+
+  /** Whether the scales reach to the limits, which have a line then. */
+  setLimit(isShown: boolean): void {
+    this.limitShown = isShown;
+    this.show();
+    this.redraw();
+  }
+
+  zoomTo(from: number, to: number): void {
+    if (to - from >= SHORTEST) {
+      this.zoomed = [from, to];
+      this.rescale();
+    }
+  }
+
+  resetZoom(): void {
+    this.zoomed = null;
+    this.rescale();
   }
 
   dispose(): void {
@@ -103,154 +121,55 @@ export class MetricsChart {
     this.node.replaceChildren();
   }
 
-  private readings: IReading[] = [];
+  private range(): readonly [number, number] {
+    if (this.zoomed !== null) {
+      return this.zoomed;
+    }
+    const newest = Math.max(...this.series.map(readings => readings.at(-1)?.ts ?? -Infinity));
+    const last = Number.isFinite(newest) ? newest : Date.now() / 1000;
+    return [last - this.span, last];
+  }
+
+  private show(): void {
+    this.plots.forEach(plot => {
+      plot.show(this.series);
+    });
+  }
+
+  private rescale(): void {
+    this.onZoom(this.zoomed !== null);
+    this.plots.forEach(plot => {
+      plot.rescale();
+    });
+  }
+
+  private redraw(): void {
+    this.plots.forEach(plot => {
+      plot.redraw();
+    });
+    this.swatches.forEach((swatch, at) => {
+      swatch.style.background = themeValue(this.node, roleOf(this.names.length, at, 'cpu'));
+    });
+  }
+
+  /** The names of the sandboxes with the colours of their lines. */
+  private legend(): HTMLElement {
+    const entries = this.names.map((name, at) => {
+      const swatch = element('span', 'sbx-MetricsChart-swatch');
+      swatch.style.background = themeValue(this.node, roleOf(this.names.length, at, 'cpu'));
+      this.swatches.push(swatch);
+      return element('li', '', { title: name }, swatch, name);
+    });
+    return element('ul', 'sbx-MetricsChart-legend', {}, ...entries);
+  }
+
+  private readonly series: IReading[][];
   private readonly plots: readonly MeasurePlot[];
+  private readonly swatches: HTMLElement[] = [];
   private readonly observer: ResizeObserver;
   private readonly stopTheme: () => void;
-}
-
-class MeasurePlot {
-  constructor(
-    parent: HTMLElement,
-    private readonly measure: IMeasure
-  ) {
-    this.readout = element('span', 'sbx-MetricsChart-value', {}, '–');
-    this.area = element('div', 'sbx-MetricsChart-plot', { 'aria-hidden': 'true' });
-    const title = element('span', `sbx-MetricsChart-title sbx-mod-${measure.role}`, {}, measure.title);
-    const header = element('div', 'sbx-MetricsChart-header', {}, title, this.readout);
-    this.node = element('section', 'sbx-MetricsChart-measure', { 'aria-label': measure.title }, header, this.area);
-    parent.append(this.node);
-    this.plot = new uPlot(this.options(), [[], []], this.area);
-  }
-
-  show(readings: readonly IReading[]): void {
-    this.limits = readings.map(this.measure.limit);
-    const times = readings.map(reading => reading.ts);
-    this.plot.setData([times, readings.map(this.measure.value)]);
-    this.showValue(this.plot.cursor.idx ?? null);
-  }
-
-  fit(): void {
-    this.plot.setSize(this.size());
-  }
-
-  redraw(): void {
-    this.plot.redraw(false, true);
-  }
-
-  dispose(): void {
-    this.plot.destroy();
-    this.node.remove();
-  }
-
-  private size(): { width: number; height: number } {
-    return {
-      width: Math.max(120, this.area.clientWidth || 320),
-      height: Math.max(MIN_HEIGHT, this.area.clientHeight || 140)
-    };
-  }
-
-  /** Shows the reading under the pointer with its time, else the newest, as text. */
-  private showValue(index: number | null): void {
-    const [times, values] = this.plot.data;
-    const at = index ?? times.length - 1;
-    const value = values?.[at];
-    const limit = this.limits[at];
-    const text = typeof value === 'number' && limit !== undefined ? this.measure.text(value, limit) : '–';
-    const time = times[at];
-    this.readout.textContent = index === null || time === undefined ? text : `${wholeClock(time)}  ${text}`;
-  }
-
-  private options(): uPlot.Options {
-    const color = (role: ThemeRole) => () => themeValue(this.node, role);
-    const font = () => `11px ${themeValue(this.node, 'sans')}`;
-    const axis = {
-      stroke: color('muted'),
-      grid: { stroke: color('grid'), width: 1 },
-      ticks: { show: false },
-      get font() {
-        return font();
-      }
-    };
-    return {
-      ...this.size(),
-      legend: { show: false },
-      cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'sbx-metrics' } },
-      hooks: {
-        setCursor: [
-          plot => {
-            this.showValue(plot.cursor.idx ?? null);
-          }
-        ]
-      },
-      scales: {
-        x: { time: true, range: (_, __, max) => [(max || Date.now() / 1000) - WINDOW, max || Date.now() / 1000] },
-        y: { range: (_, __, max) => [0, this.ceiling(max)] }
-      },
-      series: [
-        {},
-        {
-          label: this.measure.title,
-          stroke: color(this.measure.role),
-          fill: () => translucent(themeValue(this.node, this.measure.role)),
-          width: 1.5,
-          points: { show: false }
-        }
-      ],
-      axes: [
-        { ...axis, space: 72, size: 24, grid: { show: false }, values: (_, splits) => splits.map(clock) },
-        {
-          ...axis,
-          size: AXIS_WIDTH,
-          space: 28,
-          splits: plot => quarters(plot.scales['y']?.max ?? 1),
-          values: (_, splits) => splits.map(this.measure.tick)
-        }
-      ]
-    };
-  }
-
-  /** The end of the scale: the limit of the sandbox, or less while use is small, so that it can be seen. */
-  private ceiling(max: number): number {
-    const limit = this.limits.at(-1) ?? 0;
-    const used = Number.isFinite(max) ? max : 0;
-    const least = limit > 0 ? limit * this.measure.least : 1;
-    const wanted = Math.max(used * 1.5, least);
-    return niceCeiling(limit > 0 && wanted > limit ? Math.max(limit, used) : wanted, this.measure.role === 'cpu');
-  }
-
-  readonly node: HTMLElement;
-  private readonly area: HTMLElement;
-  private readonly readout: HTMLElement;
-  private readonly plot: uPlot;
-  private limits: number[] = [];
-}
-
-const quarters = (max: number): number[] => [0, max / 2, max];
-
-/** Rounds up to 1, 2 or 5 times a power of ten, or for sizes to a power of two. */
-export function niceCeiling(value: number, decimal: boolean): number {
-  if (value <= 0) {
-    return 1;
-  }
-  if (!decimal) {
-    return 2 ** Math.ceil(Math.log2(value));
-  }
-  const power = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 2, 5, 10].find(candidate => candidate * power >= value) ?? 10;
-  return step * power;
-}
-
-/** Formats a Unix time as hours, minutes and seconds. */
-const wholeClock = (seconds: number): string => new Date(seconds * 1000).toTimeString().slice(0, 8);
-
-/** Formats a Unix time as hours and minutes, with seconds unless they are zero. */
-function clock(seconds: number): string {
-  const [hours, minutes, rest] = wholeClock(seconds).split(':');
-  return rest === '00' ? `${hours}:${minutes}` : `${hours}:${minutes}:${rest}`;
-}
-
-/** The colour at 14 % opacity, whatever notation the theme uses. */
-function translucent(color: string): string {
-  return `color-mix(in srgb, ${color} 14%, transparent)`;
+  private marked: readonly IMarker[] = [];
+  private limitShown = false;
+  private zoomed: readonly [number, number] | null = null;
+  private span = WINDOW;
 }

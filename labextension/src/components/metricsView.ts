@@ -8,23 +8,34 @@ import type { ISandboxTransport } from './transport';
 /** Milliseconds between two readings. */
 const INTERVAL = 2000;
 
+/** A sandbox whose metrics are shown, and its name. */
+export interface IMetricsSource {
+  readonly name: string;
+  readonly transport: Pick<ISandboxTransport, 'metrics'>;
+}
+
 /** Reads metrics while the page is visible and shows them in a chart, or why they cannot be read. */
 export class MetricsView {
+  /** `source` has several sandboxes to compare them. */
   constructor(
     readonly node: HTMLElement,
-    private readonly transport: ISandboxTransport,
+    source: ISandboxTransport | readonly IMetricsSource[],
     private readonly interval = INTERVAL
   ) {
+    this.sources = 'metrics' in source ? [{ name: '', transport: source }] : source;
     node.classList.add('sbx-MetricsView');
     this.message = element('p', 'sbx-MetricsView-message', { role: 'status' }, trans.__('Waiting for the first reading…'));
     const area = element('div', 'sbx-MetricsView-chart');
     node.append(this.message, area);
-    this.chart = new MetricsChart(area);
+    this.chart = new MetricsChart(
+      area,
+      this.sources.map(({ name }) => name)
+    );
   }
 
-  /** Shows stored readings before the live ones. */
-  prefill(readings: readonly IReading[]): void {
-    this.chart.push(...readings);
+  /** Shows stored readings of a sandbox before the live ones. */
+  prefill(readings: readonly IReading[], at = 0): void {
+    this.chart.prepend(at, readings);
   }
 
   start(): void {
@@ -59,20 +70,26 @@ export class MetricsView {
     if (document.visibilityState === 'hidden') {
       return;
     }
-    try {
-      const reading = await this.transport.metrics();
-      if (!this.disposed) {
-        this.chart.push(reading);
-        this.message.hidden = true;
-      }
-    } catch (reason) {
-      this.message.textContent = messageOf(reason);
-      this.message.hidden = false;
+    const results = await Promise.allSettled(this.sources.map(({ transport }) => transport.metrics()));
+    if (this.disposed) {
+      return;
     }
+    const failures: string[] = [];
+    results.forEach((result, at) => {
+      if (result.status === 'fulfilled') {
+        this.chart.pushTo(at, [result.value]);
+      } else {
+        const name = this.sources[at]?.name ?? '';
+        failures.push(name === '' ? messageOf(result.reason) : `${name}: ${messageOf(result.reason)}`);
+      }
+    });
+    this.message.textContent = failures.join(' ');
+    this.message.hidden = failures.length === 0;
   }
 
   private readonly message: HTMLElement;
-  private readonly chart: MetricsChart;
+  readonly chart: MetricsChart;
+  private readonly sources: readonly IMetricsSource[];
   private timer: number | null = null;
   private disposed = false;
 }

@@ -7,12 +7,18 @@ const SOURCES = {
   cpu: ['--jp-brand-color1', '--vscode-charts-blue', '#1976d2'],
   memory: ['--jp-success-color1', '--vscode-charts-green', '#388e3c'],
   disk: ['--jp-warn-color1', '--vscode-charts-orange', '#f57c00'],
+  fourth: ['--jp-info-color1', '--vscode-charts-purple', '#00acc1'],
+  fifth: ['--jp-accent-color1', '--vscode-charts-yellow', '#43a047'],
+  limit: ['--jp-error-color1', '--vscode-charts-red', '#d32f2f'],
   selection: ['--jp-editor-selected-background', '--vscode-editor-selectionBackground', '#d7d4f0'],
   monospace: ['--jp-code-font-family', '--vscode-editor-font-family', 'monospace'],
   sans: ['--jp-ui-font-family', '--vscode-font-family', 'system-ui, sans-serif']
 } as const;
 
 export type ThemeRole = keyof typeof SOURCES;
+
+/** The colours of lines that stand for several sandboxes, in this order. */
+export const SERIES_ROLES: readonly ThemeRole[] = ['cpu', 'disk', 'memory', 'fourth', 'limit', 'fifth'];
 
 /** Returns the current value of a role on `node`. */
 export function themeValue(node: HTMLElement, role: ThemeRole): string {

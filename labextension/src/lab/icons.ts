@@ -41,3 +41,8 @@ export const forkIcon = drawn(
   'M7 3a2.500 2.500 0 0 0-1 4.800v8.400a2.500 2.500 0 1 0 2 0V14h6a4 4 0 0 0 4-4V7.800a2.500 2.500 0 1 0-2 0V10a2 2 0 0 1-2 2H8V7.800A2.500 2.500 0 0 0 7 3z'
 );
 export const endIcon = drawn('end', 'M7 7h10v10H7zM3 3h18v18H3zm2 2v14h14V5z');
+export const detailsIcon = drawn('details', 'M4 4h16v16H4zm2 2v3h12V6zm0 5v2.500h3V11zm5 0v2.500h7V11zm-5 4.500V18h3v-2.500zm5 0V18h7v-2.500z');
+export const followIcon = drawn('follow', 'M11 4h2v9.200l3.600-3.600L18 11l-6 6-6-6 1.400-1.400 3.600 3.600zM5 18.500h14v2H5z');
+export const windowIcon = drawn('window', 'M3 4h18v16H3zm2 5v9h14V9zm0-3v1.500h2V6zm3.500 0v1.500h2V6z');
+export const homeIcon = drawn('home', 'M12 3.500 3 11h2.500v9h5v-6h3v6h5v-9H21zm0 2.600 4.500 3.800V18h-1v-6h-7v6h-1V9.900z');
+export const storageIcon = drawn('storage', 'M4 4h16v6H4zm2 2v2h12V6zm-2 6h16v8H4zm2 2v4h12v-4zm2 1h3v2H8z');

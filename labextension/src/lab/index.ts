@@ -1,5 +1,6 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { detailsPlugin } from './details/detailsPlugin';
 import { filesPlugin } from './files/filesPlugin';
 import { metricsPlugin } from './metrics/metricsPlugin';
 import { currentNotebookPlugin } from './notebooks/currentNotebookPlugin';
@@ -7,6 +8,7 @@ import { notebookPlugin } from './notebooks/notebookPlugin';
 import { outputTrustPlugin } from './notebooks/outputTrustPlugin';
 import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
 import { runningPlugin } from './panel/runningPlugin';
+import { storagePlugin } from './storage/storagePlugin';
 import { terminalsPlugin } from './terminals/terminalsPlugin';
 import { untrustedFilesPlugin } from './notebooks/untrustedFilesPlugin';
 import { widgetsPlugin } from './widgets/widgetsPlugin';
@@ -20,6 +22,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   terminalsPlugin,
   filesPlugin,
   metricsPlugin,
+  detailsPlugin,
+  storagePlugin,
   runningPlugin,
   untrustedFilesPlugin,
   notebookPlugin,

@@ -17,6 +17,7 @@ import type {
   ITerminalState
 } from '../protocol/sandboxes';
 import { isReserve } from '../protocol/sandboxes';
+import type { IVolume } from '../protocol/storage';
 import type { IErrorDescription } from './errorDescription';
 import { describeError } from './errorDescription';
 
@@ -215,6 +216,11 @@ export class Sandboxes {
   async templates(): Promise<readonly ITemplate[]> {
     const answer = await this.server.request(['templates']);
     return (await readJson<{ templates: ITemplate[] }>(answer)).templates;
+  }
+
+  /** Lists the volumes. */
+  async volumes(): Promise<readonly IVolume[]> {
+    return (await readJson<{ volumes: IVolume[] }>(await this.server.request(['volumes']))).volumes;
   }
 
   async removeTemplate(templateId: string): Promise<void> {

@@ -34,6 +34,11 @@ export interface INewSandbox {
   readonly name?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly envs?: Readonly<Record<string, string>>;
+  /** Whether it reaches the internet. */
+  readonly internet?: boolean;
+  /** What happens when its time is over. */
+  readonly onTimeout?: 'kill' | 'pause';
+  readonly volumes?: readonly { readonly name: string; readonly path: string }[];
 }
 
 /** A missing part that would make the isolation stronger, and the command that adds it. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { niceCeiling } from '../../src/components/metricsChart';
+import { niceCeiling } from '../../src/components/measures';
 
 describe('the scale of a chart', () => {
   it('ends a scale at a round number', () => {

@@ -23,7 +23,7 @@ from sbx_jupyter.errors import (
     UnimplementedError,
 )
 from sbx_jupyter.protocol.access import parse_sandbox_id
-from sbx_jupyter.protocol.platform import ListedSandbox, NewSandbox, SandboxMetric
+from sbx_jupyter.protocol.platform import ListedSandbox, NewSandbox, SandboxMetric, VolumeMount
 from sbx_jupyter.server.deployments.connection_state import (
     isolation_of,
     remedy_for,
@@ -32,7 +32,7 @@ from sbx_jupyter.server.deployments.connection_state import (
 from sbx_jupyter.server.deployments.listing import collect, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from logging import Logger
 
     from sbx_jupyter.client.api.capabilities import Capabilities
@@ -215,13 +215,22 @@ class Connection:
         timeout: int | None,
         metadata: dict[str, str],
         envs: dict[str, str],
+        internet: bool | None = None,
+        pauses: bool = False,
+        volumes: Sequence[VolumeMount] = (),
     ) -> ListedSandbox:
-        """Create a sandbox, with this server's defaults for arguments that are ``None``."""
+        """Create a sandbox, with this server's defaults for arguments that are ``None``.
+
+        ``pauses``: when its time is over it is paused, not ended.
+        """
         request = NewSandbox(
             template_id=template or self.defaults.template,
             timeout=self.defaults.timeout if timeout is None else timeout,
             metadata={**self.defaults.metadata, **metadata},
             env_vars=envs,
+            allow_internet_access=internet,
+            auto_pause=pauses,
+            volume_mounts=list(volumes) or None,
         )
         created = await self.call(lambda platform: platform.create(request))
         return await self.get_sandbox(created.sandbox_id)

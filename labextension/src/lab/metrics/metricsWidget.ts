@@ -2,74 +2,72 @@ import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import { trans } from '../../components/translation';
-import { MetricsView } from '../../components/metricsView';
-import type { ServerTransport } from '../../components/serverTransport';
+import { messageOf } from '../../protocol/errors';
 import { metricsIcon } from '../icons';
+import type { Sandboxes } from '../sandboxes';
+import type { MetricsContent } from './metricsContent';
+import type { INamedSandbox } from './namedSandbox';
 
-/** How many seconds of stored readings are shown at the start. */
-const HISTORY = 300;
-
-/** The metrics of one sandbox; reads them only while it is visible. */
+/** The metrics of one sandbox, or of several in the same charts; reads them only while it is visible. */
 export class MetricsWidget extends Widget {
   constructor(
-    readonly sandboxId: string,
-    name: string,
-    private readonly transport: ServerTransport
+    readonly shown: readonly INamedSandbox[],
+    private readonly sandboxes: Sandboxes
   ) {
     super();
-    this.id = `sbx-metrics-${sandboxId}`;
+    const names = shown.map(({ name }) => name).join(', ');
+    this.id = `sbx-metrics-${shown.map(({ sandboxId }) => sandboxId).join('-')}`;
     this.addClass('sbx-MetricsWidget');
-    this.title.label = trans.__('Metrics: %1', name);
-    this.title.caption = trans.__('Metrics of sandbox %1', name);
+    this.title.label = shown.length === 1 ? trans.__('Metrics: %1', names) : trans.__('Metrics of %1 sandboxes', shown.length);
+    this.title.caption = trans.__('Metrics of %1', names);
     this.title.icon = metricsIcon;
     this.title.closable = true;
     this.node.tabIndex = -1;
   }
 
   override dispose(): void {
-    this.view?.dispose();
+    this.content?.dispose();
     super.dispose();
   }
 
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
-    if (this.view === null) {
-      const heading = document.createElement('h2');
-      heading.className = 'sbx-MetricsWidget-title';
-      heading.textContent = this.title.caption;
-      const node = document.createElement('div');
-      this.node.append(heading, node);
-      this.view = new MetricsView(node, this.transport);
-      void this.prefill(this.view);
+    if (!this.isLoading) {
+      this.isLoading = true;
+      void this.load();
     }
   }
 
   protected override onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this.view?.start();
+    this.content?.start();
   }
 
   protected override onAfterHide(message: Message): void {
     super.onAfterHide(message);
-    this.view?.stop();
+    this.content?.stop();
   }
 
   protected override onActivateRequest(): void {
     this.node.focus();
   }
 
-  /** Starts live readings after the stored ones, since the chart ignores older readings. */
-  private async prefill(view: MetricsView): Promise<void> {
-    const now = Math.floor(Date.now() / 1000);
+  /** The charts and their library are loaded when the first tab is opened. */
+  private async load(): Promise<void> {
     try {
-      view.prefill(await this.transport.history(now - HISTORY, now));
-    } catch {
-      // No message here: the live reading that follows fails the same way and shows why.
-    }
-    if (this.isVisible) {
-      view.start();
+      const { MetricsContent } = await import('./metricsContent');
+      if (this.isDisposed) {
+        return;
+      }
+      this.content = new MetricsContent(this.node, this.shown, this.sandboxes);
+      if (this.isVisible) {
+        this.content.start();
+      }
+    } catch (reason) {
+      this.node.textContent = trans.__('The charts could not be loaded. %1', messageOf(reason));
     }
   }
 
-  private view: MetricsView | null = null;
+  private content: MetricsContent | null = null;
+  private isLoading = false;
 }

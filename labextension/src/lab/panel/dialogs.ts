@@ -4,24 +4,32 @@ import { Widget } from '@lumino/widgets';
 import { element } from '../../components/dom';
 import { formatDuration } from '../../components/format';
 import { trans } from '../../components/translation';
-import type { INewSandbox, ISandbox, IServerInfo, ITemplate } from '../../protocol/sandboxes';
-import { displayName, templateLabel } from '../../protocol/sandboxes';
+import type { INewSandbox, ISandbox, IServerInfo } from '../../protocol/sandboxes';
+import { displayName } from '../../protocol/sandboxes';
 import { isolationDetails } from './isolationDetails';
 import type { Sandboxes } from '../sandboxes';
+import { notifyError } from '../notifications';
 import type { ISandboxSettings } from '../settings';
+import { lastChoices, rememberChoices } from './lastChoices';
+import { NewSandboxForm, TIMEOUTS } from './newSandboxForm';
 
-/** The timeouts to choose from, in seconds. */
-export const TIMEOUTS = [300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600] as const;
-
-/** Asks for a name, a template and a timeout; `null` when the user cancels. */
+/** Asks what a new sandbox is; `null` when the user cancels. */
 export async function askForSandbox(settings: ISandboxSettings, sandboxes: Sandboxes): Promise<INewSandbox | null> {
-  const form = new CreateForm(settings);
-  // The dialog does not wait for the suggestions: a name can be typed meanwhile.
+  const form = new NewSandboxForm(settings, lastChoices());
+  // The dialog does not wait for these: a name can be typed meanwhile.
   sandboxes.templates().then(
     templates => {
       form.suggest(templates);
     },
     () => undefined
+  );
+  sandboxes.volumes().then(
+    volumes => {
+      form.offerVolumes(volumes);
+    },
+    () => {
+      form.offerVolumes([]);
+    }
   );
   const result = await showDialog({
     title: trans.__('New sandbox'),
@@ -29,71 +37,15 @@ export async function askForSandbox(settings: ISandboxSettings, sandboxes: Sandb
     buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Create') })],
     focusNodeSelector: 'input'
   });
-  return result.button.accept ? (result.value ?? null) : null;
-}
-
-class CreateForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
-  constructor(settings: ISandboxSettings) {
-    super();
-    this.addClass('sbx-Form');
-    this.nameInput = element('input', 'jp-mod-styled', { placeholder: trans.__('Optional'), maxlength: '100' });
-    this.template = element('input', 'jp-mod-styled', {
-      value: settings.defaultTemplate,
-      spellcheck: 'false',
-      list: 'sbx-templates'
-    });
-    this.suggestions = element('datalist', '', { id: 'sbx-templates' });
-    this.timeout = element('select', 'jp-mod-styled');
-    const choices = [...new Set([...TIMEOUTS, settings.defaultTimeout])].sort((one, other) => one - other);
-    for (const seconds of choices) {
-      const option = element('option', '', { value: String(seconds) }, formatDuration(seconds));
-      option.selected = seconds === settings.defaultTimeout;
-      this.timeout.append(option);
-    }
-    this.node.append(
-      field(trans.__('Name'), this.nameInput),
-      field(trans.__('Template'), this.template, trans.__('A template or snapshot, by its name or id.')),
-      field(trans.__('Lives for'), this.timeout, trans.__('The time can be extended later.')),
-      this.suggestions
-    );
+  if (!result.button.accept || result.value === null) {
+    return null;
   }
-
-  getValue(): INewSandbox {
-    const name = this.nameInput.value.trim();
-    const template = this.template.value.trim();
-    return {
-      ...(name === '' ? {} : { name }),
-      ...(template === '' ? {} : { template }),
-      timeout: Number(this.timeout.value)
-    };
+  if (form.problem !== null) {
+    notifyError(trans.__('No sandbox was created. %1', form.problem));
+    return null;
   }
-
-  /** Suggests templates and snapshots. */
-  suggest(templates: readonly ITemplate[]): void {
-    const options = templates
-      .filter(({ buildStatus }) => buildStatus !== 'building')
-      .map(template => {
-        const kind = template.kind === 'snapshot' ? trans.__('snapshot') : trans.__('template');
-        const label = templateLabel(template);
-        const value = template.kind === 'snapshot' ? template.templateID : label;
-        return element('option', '', { value }, value === label ? kind : `${label}, ${kind}`);
-      });
-    this.suggestions.replaceChildren(...options);
-  }
-
-  private readonly suggestions: HTMLDataListElement;
-  private readonly nameInput: HTMLInputElement;
-  private readonly template: HTMLInputElement;
-  private readonly timeout: HTMLSelectElement;
-}
-
-function field(label: string, control: HTMLElement, hint = ''): HTMLElement {
-  const caption = element('span', 'sbx-Form-label', {}, label);
-  const row = element('label', 'sbx-Form-field', {}, caption, control);
-  if (hint !== '') {
-    row.append(element('span', 'sbx-Form-hint', {}, hint));
-  }
-  return row;
+  rememberChoices(result.value);
+  return result.value;
 }
 
 /** Asks before a sandbox is killed, which cannot be undone. */

@@ -6,27 +6,27 @@ import type { Menu } from '@lumino/widgets';
 import * as React from 'react';
 
 import { trans } from '../../components/translation';
-import type { ISandbox } from '../../protocol/sandboxes';
 import { isolationSummary, tierText } from './isolationText';
 import { command as commandLine, IsolationPopover } from './isolationDetails';
 import { ConnectionSwitch } from './connectionSwitch';
-import { sandboxIcon, shieldIcon, timeIcon } from '../icons';
-import { TIMEOUTS } from './dialogs';
+import { sandboxIcon, shieldIcon, storageIcon, timeIcon } from '../icons';
+import { TIMEOUTS } from './newSandboxForm';
 import type { Sandboxes } from '../sandboxes';
-import { SandboxList } from './sandboxList';
-import type { SortKey } from './sandboxOrder';
-import { matching, sorted, withFirst } from './sandboxOrder';
+import { IconAction, Loading } from '../states';
+import { EndedList } from './endedList';
+import type { EndedSandboxes } from './endedSandboxes';
+import { SearchableList } from './searchableList';
+import type { Usage } from './usage';
 import { CommandIDs } from '../commandIds';
 import type { CurrentNotebook } from '../notebooks/currentNotebook';
 import type { IErrorDescription } from '../errorDescription';
-
-/** Up to this many sandboxes are seen at a glance, without a search. */
-const FEW = 5;
 
 /** The panel in the left sidebar: the sandboxes of this server and the commands on them. */
 export class SandboxPanel extends ReactWidget {
   constructor(
     private readonly sandboxes: Sandboxes,
+    private readonly usage: Usage,
+    private readonly ended: EndedSandboxes,
     private readonly commands: CommandRegistry,
     private readonly notebook: CurrentNotebook
   ) {
@@ -41,7 +41,7 @@ export class SandboxPanel extends ReactWidget {
 
   protected override onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this.stopWatching ??= this.sandboxes.watch();
+    this.stopWatching ??= bothOf(this.sandboxes.watch(), this.usage.follow());
   }
 
   protected override onAfterHide(message: Message): void {
@@ -54,6 +54,8 @@ export class SandboxPanel extends ReactWidget {
     return (
       <PanelBody
         sandboxes={this.sandboxes}
+        usage={this.usage}
+        ended={this.ended}
         commands={this.commands}
         notebook={this.notebook}
         openMenu={this.openMenu}
@@ -75,6 +77,14 @@ export class SandboxPanel extends ReactWidget {
   private stopWatching: (() => void) | null = null;
 }
 
+/** A function that calls both. */
+function bothOf(one: () => void, other: () => void): () => void {
+  return () => {
+    one();
+    other();
+  };
+}
+
 /** The menu of the commands on one sandbox. */
 function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   const args = { sandbox: sandboxId };
@@ -84,7 +94,7 @@ function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
   TIMEOUTS.forEach(timeout => extend.addItem({ command: CommandIDs.setTimeout, args: { ...args, timeout } }));
   const menu = new MenuSvg({ commands });
   menu.addClass('sbx-Menu');
-  [CommandIDs.openTerminal, CommandIDs.attachTerminal, CommandIDs.browseFiles, CommandIDs.openMetrics].forEach(command =>
+  [CommandIDs.openTerminal, CommandIDs.attachTerminal, CommandIDs.browseFiles, CommandIDs.openMetrics, CommandIDs.openDetails, CommandIDs.openPort].forEach(command =>
     menu.addItem({ command, args })
   );
   menu.addItem({ type: 'separator' });
@@ -101,27 +111,33 @@ function sandboxMenu(commands: CommandRegistry, sandboxId: string): Menu {
 }
 
 /** Renders again after every change of the sandboxes, and when another notebook comes in front. */
-function useChanges(sandboxes: Sandboxes, notebook: CurrentNotebook): void {
+function useChanges(sandboxes: Sandboxes, notebook: CurrentNotebook, usage: Usage): () => void {
   const [, draw] = React.useReducer((count: number) => count + 1, 0);
   React.useEffect(() => {
     sandboxes.changed.connect(draw);
+    usage.changed.connect(draw);
     notebook.changed.connect(draw);
     return () => {
       sandboxes.changed.disconnect(draw);
+      usage.changed.disconnect(draw);
       notebook.changed.disconnect(draw);
     };
-  }, [sandboxes, notebook]);
+  }, [sandboxes, notebook, usage]);
+  return draw;
 }
 
 interface IBodyProps {
   readonly sandboxes: Sandboxes;
+  readonly usage: Usage;
+  readonly ended: EndedSandboxes;
   readonly commands: CommandRegistry;
   readonly notebook: CurrentNotebook;
   readonly openMenu: (sandboxId: string, x: number, y: number) => void;
 }
 
-function PanelBody({ sandboxes, commands, notebook, openMenu }: IBodyProps): React.JSX.Element {
-  useChanges(sandboxes, notebook);
+function PanelBody(props: IBodyProps): React.JSX.Element {
+  const { sandboxes, commands, notebook, usage, ended } = props;
+  const draw = useChanges(sandboxes, notebook, usage);
   return (
     <>
       <PanelHeader sandboxes={sandboxes} commands={commands} />
@@ -129,81 +145,30 @@ function PanelBody({ sandboxes, commands, notebook, openMenu }: IBodyProps): Rea
       <ConnectionSwitch sandboxes={sandboxes} />
       <StaleNotice sandboxes={sandboxes} />
       <div className="sbx-Panel-body">
-        <PanelContent sandboxes={sandboxes} commands={commands} notebook={notebook} openMenu={openMenu} />
+        <PanelContent {...props} />
+        <EndedList
+          ended={ended.items}
+          commands={commands}
+          dismiss={id => {
+            ended.remove(id);
+            draw();
+          }}
+        />
       </div>
     </>
   );
 }
 
-function PanelContent({ sandboxes, commands, notebook, openMenu }: IBodyProps): React.JSX.Element {
+function PanelContent(props: IBodyProps): React.JSX.Element {
+  const { sandboxes, commands } = props;
   const { items, error, creating } = sandboxes;
   if (items === null) {
-    return error === null ? <Loading /> : <Failure error={error} retry={() => void sandboxes.refresh()} />;
+    return error === null ? <Loading label={trans.__('Loading the sandboxes')} /> : <Failure error={error} retry={() => void sandboxes.refresh()} />;
   }
   if (items.length === 0 && creating === 0) {
     return <Empty create={() => void commands.execute(CommandIDs.create)} />;
   }
-  return (
-    <SearchableList sandboxes={sandboxes} items={items} commands={commands} notebook={notebook} openMenu={openMenu} />
-  );
-}
-
-interface IItemsProps extends IBodyProps {
-  readonly items: readonly ISandbox[];
-}
-
-/** The list; with more than a few sandboxes, with a search and a choice of the order. */
-function SearchableList(props: IItemsProps): React.JSX.Element {
-  const [search, setSearch] = React.useState('');
-  const [order, setOrder] = React.useState<SortKey>('newest');
-  const { sandboxes, items } = props;
-  const isLong = items.length > FEW;
-  const shown = isLong ? withFirst(sorted(matching(items, search), order), props.notebook.sandboxId) : items;
-  return (
-    <div className={sandboxes.error === null ? undefined : 'sbx-mod-stale'}>
-      {isLong && <ListControls search={search} setSearch={setSearch} order={order} setOrder={setOrder} />}
-      {shown.length === 0 && items.length > 0 ? (
-        <p className="sbx-Panel-none">{trans.__('No sandbox matches “%1”.', search)}</p>
-      ) : (
-        <SandboxList {...props} items={shown} />
-      )}
-    </div>
-  );
-}
-
-interface IControlsProps {
-  readonly search: string;
-  readonly setSearch: (search: string) => void;
-  readonly order: SortKey;
-  readonly setOrder: (order: SortKey) => void;
-}
-
-function ListControls({ search, setSearch, order, setOrder }: IControlsProps): React.JSX.Element {
-  return (
-    <div className="sbx-Panel-controls">
-      <input
-        type="search"
-        placeholder={trans.__('Filter')}
-        title={trans.__('Filter by name, id or template')}
-        aria-label={trans.__('Filter the sandboxes')}
-        value={search}
-        onChange={event => {
-          setSearch(event.target.value);
-        }}
-      />
-      <select
-        aria-label={trans.__('Order of the sandboxes')}
-        value={order}
-        onChange={event => {
-          setOrder(event.target.value as SortKey);
-        }}
-      >
-        <option value="newest">{trans.__('Newest')}</option>
-        <option value="name">{trans.__('Name')}</option>
-        <option value="left">{trans.__('Time left')}</option>
-      </select>
-    </div>
-  );
+  return <SearchableList {...props} items={items} />;
 }
 
 function PanelHeader({ sandboxes, commands }: Pick<IBodyProps, 'sandboxes' | 'commands'>): React.JSX.Element {
@@ -213,6 +178,7 @@ function PanelHeader({ sandboxes, commands }: Pick<IBodyProps, 'sandboxes' | 'co
       <h2>{trans.__('Sandboxes')}</h2>
       {count > 0 && <span className="sbx-Panel-count">{count}</span>}
       <span className="sbx-Panel-space" />
+      <IconAction icon={storageIcon} label={trans.__('Snapshots, templates, volumes and secrets')} onClick={() => void commands.execute(CommandIDs.openStorage)} />
       <button
         type="button"
         className="sbx-IconButton"
@@ -292,16 +258,6 @@ function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JS
       <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
         {trans.__('Retry')}
       </button>
-    </div>
-  );
-}
-
-function Loading(): React.JSX.Element {
-  return (
-    <div className="sbx-Loading" role="status" aria-label={trans.__('Loading the sandboxes')}>
-      {[0, 1, 2].map(row => (
-        <div key={row} className="sbx-Loading-row" />
-      ))}
     </div>
   );
 }

@@ -10,7 +10,10 @@ import { SandboxCommands } from './commands';
 import { addSnapshotCommands } from './snapshotCommands';
 import { LabServer } from '../labServer';
 import type { CurrentNotebook } from '../notebooks/currentNotebook';
+import { EndedSandboxes } from './endedSandboxes';
 import { SandboxPanel } from './panel';
+import { addSeveralCommands } from './severalCommands';
+import { Usage } from './usage';
 import { Sandboxes } from '../sandboxes';
 import { Settings } from '../settings';
 import { CommandIDs } from '../commandIds';
@@ -53,7 +56,8 @@ export const panelPlugin: JupyterFrontEndPlugin<SandboxCommands> = {
     });
     commands.register();
     addSnapshotCommands(app.commands, commands, sandboxes, settings);
-    const panel = new SandboxPanel(sandboxes, app.commands, notebook);
+    addSeveralCommands(app.commands, sandboxes);
+    const panel = new SandboxPanel(sandboxes, new Usage(sandboxes), new EndedSandboxes(sandboxes), app.commands, notebook);
     restorer?.add(panel, panel.id);
     app.shell.add(panel, 'left', { rank: 600, type: trans.__('Sandboxes') });
     for (const command of Object.values(CommandIDs)) {

@@ -1,287 +1,132 @@
-import { ellipsesIcon, folderIcon, terminalIcon } from '@jupyterlab/ui-components';
-import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
-import { formatAge, formatBytes, formatCountdown } from '../../components/format';
 import { trans } from '../../components/translation';
 import type { ISandbox } from '../../protocol/sandboxes';
-import { displayName, templateName } from '../../protocol/sandboxes';
-import { metricsIcon } from '../icons';
-import { activityText } from './activityText';
-import type { IActivity, Sandboxes } from '../sandboxes';
 import { CommandIDs } from '../commandIds';
 import type { CurrentNotebook } from '../notebooks/currentNotebook';
-
-/** A remaining time below this many seconds is shown as a warning. */
-const SOON = 60;
+import type { Sandboxes } from '../sandboxes';
+import { Clock } from './clock';
+import type { IRowActions } from './row';
+import { Row } from './row';
+import type { IGroup } from './sandboxOrder';
+import type { IPick, ISelection } from './selection';
+import { picked, remaining } from './selection';
+import type { Usage } from './usage';
 
 interface IListProps {
   readonly sandboxes: Sandboxes;
-  readonly items: readonly ISandbox[];
+  readonly usage: Usage;
+  readonly groups: readonly IGroup[];
   readonly commands: CommandRegistry;
   readonly notebook: CurrentNotebook;
+  readonly selection: ISelection;
+  readonly select: (selection: ISelection) => void;
   readonly openMenu: (sandboxId: string, x: number, y: number) => void;
 }
 
-/** The rows; arrow keys move between them, Enter opens a terminal, F2 renames, Delete asks to kill. */
+/**
+ * The rows; arrow keys move between them, Enter opens a terminal, F2 renames, Space chooses, Delete asks to kill.
+ */
 export function SandboxList(props: IListProps): React.JSX.Element {
-  const { sandboxes, items } = props;
+  const { sandboxes, usage, groups, notebook, selection } = props;
+  const list = React.useRef<HTMLDivElement>(null);
+  const shown = groups.flatMap(group => group.items.map(({ sandboxID }) => sandboxID));
   const [current, setCurrent] = React.useState<string | null>(null);
-  const list = React.useRef<HTMLUListElement>(null);
-  const now = useClock(sandboxes);
-  const active = items.some(item => item.sandboxID === current) ? current : (items[0]?.sandboxID ?? null);
-
-  const move = (step: number | 'first' | 'last') => {
-    const at = items.findIndex(item => item.sandboxID === active);
-    const next = step === 'first' ? 0 : step === 'last' ? items.length - 1 : at + step;
-    const target = items[next];
-    if (target) {
-      setCurrent(target.sandboxID);
-      list.current?.querySelectorAll<HTMLElement>('.sbx-Row')[next]?.focus();
-    }
-  };
-
-  return (
-    <ul className="sbx-List" ref={list} aria-label={trans.__('Sandboxes')}>
-      {sandboxes.creating > 0 && <CreatingRow />}
-      {items.map(sandbox => (
-        <Row
-          key={sandbox.sandboxID}
-          {...props}
-          sandbox={sandbox}
-          now={now}
-          isCurrent={sandbox.sandboxID === active}
-          onCurrent={() => {
-            setCurrent(sandbox.sandboxID);
-          }}
-          move={move}
-        />
-      ))}
-    </ul>
+  const active = current !== null && shown.includes(current) ? current : (shown[0] ?? null);
+  const actions = useActions({ ...props, shown, active, setCurrent, list });
+  const row = (sandbox: ISandbox) => (
+    <Row
+      key={sandbox.sandboxID}
+      sandbox={sandbox}
+      activity={sandboxes.activity(sandbox.sandboxID)}
+      readings={usage.of(sandbox.sandboxID)}
+      notebook={notebook.sandboxId === sandbox.sandboxID ? notebook.name : null}
+      isCurrent={sandbox.sandboxID === active}
+      isPicked={selection.ids.has(sandbox.sandboxID)}
+      isPicking={selection.ids.size > 0}
+      actions={actions}
+    />
   );
+  return (
+    <Clock sandboxes={sandboxes}>
+      <div ref={list}>
+        {sandboxes.creating > 0 && (
+          <ul className="sbx-List sbx-mod-creating" aria-label={trans.__('Sandboxes that are being created')}>
+            <CreatingRow />
+          </ul>
+        )}
+        {groups.map(({ title, items }) => (
+          <React.Fragment key={title}>
+            {title !== '' && (
+              <h3 className="sbx-Group" title={title}>
+                {title} <span className="sbx-Panel-count">{items.length}</span>
+              </h3>
+            )}
+            <ul className="sbx-List" aria-label={title === '' ? trans.__('Sandboxes') : title}>
+              {items.map(row)}
+            </ul>
+          </React.Fragment>
+        ))}
+      </div>
+    </Clock>
+  );
+}
+
+interface IActionState extends IListProps {
+  readonly shown: readonly string[];
+  readonly active: string | null;
+  readonly setCurrent: (sandboxId: string) => void;
+  readonly list: React.RefObject<HTMLDivElement>;
+}
+
+/** The actions of the rows: one object, so that rows are not drawn again, which sees the newest state. */
+function useActions(state: IActionState): IRowActions {
+  const last = React.useRef(state);
+  last.current = state;
+  return React.useMemo<IRowActions>(() => {
+    const focus = (at: number) => {
+      const { shown, setCurrent, list } = last.current;
+      const id = shown[at];
+      if (id !== undefined) {
+        setCurrent(id);
+        list.current?.querySelector<HTMLElement>(`[data-sandbox="${CSS.escape(id)}"]`)?.focus();
+      }
+    };
+    return {
+      run: (command, sandbox) => void last.current.commands.execute(command, { sandbox }),
+      openMenu: (id, x, y) => { last.current.openMenu(id, x, y); },
+      focus: id => { last.current.setCurrent(id); },
+      move: step => {
+        const { shown, active } = last.current;
+        const at = active === null ? -1 : shown.indexOf(active);
+        focus(step === 'first' ? 0 : step === 'last' ? shown.length - 1 : at + step);
+      },
+      pick: (pick: IPick) => {
+        const { selection, select, shown } = last.current;
+        select(picked(remaining(selection, shown), pick, shown));
+      },
+      pickAll: () => { last.current.select({ ids: new Set(last.current.shown), anchor: last.current.active }); },
+      kill: id => {
+        const { selection, commands } = last.current;
+        const isOneOfSeveral = selection.ids.size > 1 && selection.ids.has(id);
+        void (isOneOfSeveral
+          ? commands.execute(CommandIDs.killSeveral, { sandboxes: [...selection.ids] })
+          : commands.execute(CommandIDs.kill, { sandbox: id }));
+      },
+      // If it is too late to cancel, the operation itself reports how it ended.
+      cancel: (id, operation) => { last.current.sandboxes.cancel(id, operation).catch(() => undefined); }
+    };
+  }, []);
 }
 
 function CreatingRow(): React.JSX.Element {
   return (
     <li className="sbx-Row sbx-mod-creating">
-      <span className="sbx-Dot sbx-mod-resuming" />
-      <span className="sbx-Row-name">{trans.__('Creating…')}</span>
+      <span className="sbx-Row-lead">
+        <span className="sbx-Dot sbx-mod-resuming" />
+      </span>
+      <span className="sbx-Row-name">{trans.__('Starting…')}</span>
     </li>
   );
-}
-
-/** The server's time, updated once per second. */
-function useClock(sandboxes: Sandboxes): number {
-  const [now, setNow] = React.useState(() => sandboxes.now());
-  React.useEffect(() => {
-    const timer = window.setInterval(() => {
-      if (document.visibilityState === 'visible') {
-        setNow(sandboxes.now());
-      }
-    }, 1000);
-    return () => {
-      window.clearInterval(timer);
-    };
-  }, [sandboxes]);
-  return now;
-}
-
-interface IRowProps extends IListProps {
-  readonly sandbox: ISandbox;
-  readonly now: number;
-  readonly isCurrent: boolean;
-  readonly onCurrent: () => void;
-  readonly move: (step: number | 'first' | 'last') => void;
-}
-
-function Row(props: IRowProps): React.JSX.Element {
-  const { sandboxes, sandbox, commands, openMenu, isCurrent, onCurrent } = props;
-  const id = sandbox.sandboxID;
-  const run = (command: string) => void commands.execute(command, { sandbox: id });
-  const activity = sandboxes.activity(id);
-  const state = stateText(sandbox, activity);
-  const isNotebooks = props.notebook.sandboxId === id;
-  const openMenuBelow = (node: Element) => {
-    const { left, bottom } = node.getBoundingClientRect();
-    openMenu(id, left, bottom);
-  };
-  return (
-    <li
-      className={`sbx-Row${activity ? ' sbx-mod-busy' : ''}${isNotebooks ? ' sbx-mod-notebook' : ''}`}
-      tabIndex={isCurrent ? 0 : -1}
-      aria-label={`${displayName(sandbox)}, ${state}${isNotebooks ? `, ${trans.__('this notebook')}` : ''}`}
-      aria-busy={activity !== undefined}
-      onFocus={onCurrent}
-      onKeyDown={event => {
-        onRowKey(event, props, run, openMenuBelow);
-      }}
-      onDoubleClick={() => {
-        run(CommandIDs.openTerminal);
-      }}
-      onContextMenu={event => {
-        event.preventDefault();
-        event.stopPropagation();
-        openMenu(id, event.clientX, event.clientY);
-      }}
-    >
-      <span className={`sbx-Dot sbx-mod-${activity?.kind ?? sandbox.state}`} title={state} />
-      <span className="sbx-Row-name" title={nameTitle(sandbox)}>
-        {displayName(sandbox)}
-      </span>
-      {isNotebooks && (
-        <span className="sbx-Chip" title={trans.__('The kernel of %1 runs in this sandbox.', props.notebook.name)}>
-          {trans.__('This notebook')}
-        </span>
-      )}
-      <RowFacts sandbox={sandbox} now={props.now} activity={activity} />
-      {activity !== undefined && <RowProgress sandboxes={sandboxes} sandboxId={id} activity={activity} />}
-      <span className="sbx-Row-actions">
-        <Action icon={terminalIcon} label={trans.__('Open terminal')} tab={isCurrent} onClick={() => { run(CommandIDs.openTerminal); }} />
-        <Action icon={folderIcon} label={trans.__('Browse files')} tab={isCurrent} onClick={() => { run(CommandIDs.browseFiles); }} />
-        <Action icon={metricsIcon} label={trans.__('Show metrics')} tab={isCurrent} onClick={() => { run(CommandIDs.openMetrics); }} />
-        <Action icon={ellipsesIcon} label={trans.__('More actions')} tab={isCurrent} popup onClick={openMenuBelow} />
-      </span>
-    </li>
-  );
-}
-
-function nameTitle(sandbox: ISandbox): string {
-  const name = displayName(sandbox);
-  return name === sandbox.sandboxID ? name : `${name}\n${sandbox.sandboxID}`;
-}
-
-/** The state of a sandbox, or the activity on it, in words. */
-function stateText(sandbox: ISandbox, activity: IActivity | undefined): string {
-  if (activity !== undefined) {
-    return activityText(activity);
-  }
-  return sandbox.state === 'paused' ? trans.__('paused') : trans.__('running');
-}
-
-interface IFactsProps {
-  readonly sandbox: ISandbox;
-  readonly now: number;
-  readonly activity: IActivity | undefined;
-}
-
-function RowFacts({ sandbox, now, activity }: IFactsProps): React.JSX.Element {
-  const left = (Date.parse(sandbox.endAt) - now) / 1000;
-  const age = (now - Date.parse(sandbox.startedAt)) / 1000;
-  const template = templateName(sandbox);
-  return (
-    <span className="sbx-Row-facts">
-      <span className="sbx-Row-template" title={trans.__('Template %1', template)}>
-        {template}
-      </span>
-      <span title={trans.__('Started %1', new Date(sandbox.startedAt).toLocaleString())}>
-        {trans.__('%1 old', formatAge(age))}
-      </span>
-      {sandbox.state === 'paused' || activity !== undefined ? (
-        <span className="sbx-Row-state">{stateText(sandbox, activity)}</span>
-      ) : (
-        <span
-          className={left < SOON ? 'sbx-Row-left sbx-mod-soon' : 'sbx-Row-left'}
-          title={trans.__('Ends %1', new Date(sandbox.endAt).toLocaleString())}
-        >
-          {left > 0 ? trans.__('%1 left', formatCountdown(left)) : trans.__('ending')}
-        </span>
-      )}
-    </span>
-  );
-}
-
-interface IProgressProps {
-  readonly sandboxes: Sandboxes;
-  readonly sandboxId: string;
-  readonly activity: IActivity;
-}
-
-/** Shows the progress of an operation, if the engine reports it, and a Cancel button. */
-function RowProgress({ sandboxes, sandboxId, activity }: IProgressProps): React.JSX.Element | null {
-  const { operation } = activity;
-  if (operation === null) {
-    return null;
-  }
-  const { doneBytes, totalBytes, cancellable, operationID } = operation;
-  const all = totalBytes === null ? formatBytes(doneBytes) : `${formatBytes(doneBytes)} / ${formatBytes(totalBytes)}`;
-  return (
-    <span className="sbx-Row-progress">
-      <progress
-        aria-label={activityText(activity)}
-        max={totalBytes ?? undefined}
-        value={totalBytes === null ? undefined : Math.min(doneBytes, totalBytes)}
-      />
-      <span className="sbx-Row-bytes">{all}</span>
-      {cancellable && (
-        <button
-          type="button"
-          className="sbx-TextButton"
-          onClick={() => {
-            // If it is too late to cancel, the operation itself reports how it ended.
-            sandboxes.cancel(sandboxId, operationID).catch(() => undefined);
-          }}
-        >
-          {trans.__('Cancel')}
-        </button>
-      )}
-    </span>
-  );
-}
-
-interface IActionProps {
-  readonly icon: LabIcon;
-  readonly label: string;
-  readonly tab: boolean;
-  readonly popup?: boolean;
-  readonly onClick: (node: Element) => void;
-}
-
-function Action({ icon, label, tab, popup, onClick }: IActionProps): React.JSX.Element {
-  return (
-    <button
-      type="button"
-      className="sbx-IconButton"
-      title={label}
-      aria-label={label}
-      aria-haspopup={popup ? 'menu' : undefined}
-      tabIndex={tab ? 0 : -1}
-      onClick={event => {
-        event.stopPropagation();
-        onClick(event.currentTarget);
-      }}
-      onDoubleClick={event => {
-        event.stopPropagation();
-      }}
-    >
-      <icon.react tag="span" />
-    </button>
-  );
-}
-
-function onRowKey(
-  event: React.KeyboardEvent<HTMLElement>,
-  { move }: IRowProps,
-  run: (command: string) => void,
-  openMenuBelow: (node: Element) => void
-): void {
-  if (event.target !== event.currentTarget) {
-    return;
-  }
-  const keys: Record<string, () => void> = {
-    ArrowDown: () => { move(1); },
-    ArrowUp: () => { move(-1); },
-    Home: () => { move('first'); },
-    End: () => { move('last'); },
-    Enter: () => { run(CommandIDs.openTerminal); },
-    F2: () => { run(CommandIDs.rename); },
-    Delete: () => { run(CommandIDs.kill); },
-    ContextMenu: () => { openMenuBelow(event.currentTarget); }
-  };
-  const action = event.key === 'F10' && event.shiftKey ? keys['ContextMenu'] : keys[event.key];
-  if (action) {
-    event.preventDefault();
-    event.stopPropagation();
-    action();
-  }
 }

@@ -1,0 +1,248 @@
+import { caretDownIcon, caretRightIcon, collapseAllIcon, expandAllIcon, refreshIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import type { IChangeNode } from '../../components/changeTree';
+import { changeTree, directoriesOf, visibleNodes } from '../../components/changeTree';
+import { formatBytes } from '../../components/format';
+import { readJson } from '../../components/responses';
+import { trans } from '../../components/translation';
+import { messageOf } from '../../protocol/errors';
+import type { IChange, IDiff } from '../../protocol/observations';
+import type { ITemplate } from '../../protocol/sandboxes';
+import { templateLabel, visible } from '../../protocol/sandboxes';
+import { isMissing, usePolled } from '../polled';
+import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
+import { WindowedRows } from '../windowedRows';
+import { ChangeMark } from './changeMark';
+import { FileChange } from './fileChange';
+import type { ISectionProps } from './sections';
+
+const ROW_HEIGHT = 24;
+/** With more changes than these, directories are closed at first. */
+const MANY = 200;
+
+/** What the sandbox changed since its template or a snapshot, as a tree, and the change of one file. */
+export function ChangesSection(props: ISectionProps): React.JSX.Element {
+  const { server, sandboxes, sandboxId, isActive } = props;
+  const [since, setSince] = React.useState('');
+  const [chosen, choose] = React.useState<IChange | null>(null);
+  const read = React.useCallback(async () => {
+    const query = since === '' ? {} : { since };
+    return readJson<IDiff>(await server.request(['sandboxes', sandboxId, 'diff'], {}, query));
+  }, [server, sandboxId, since]);
+  const { value, error, refresh } = usePolled(read, 0, isActive);
+  const snapshots = useSnapshots(sandboxes, isActive);
+  return (
+    <div className="sbx-Section">
+      <div className="sbx-Section-bar">
+        <label className="sbx-Section-label">
+          {trans.__('Since')}
+          <select
+            className="sbx-Input"
+            value={since}
+            onChange={event => {
+              choose(null);
+              setSince(event.target.value);
+            }}
+          >
+            <option value="">{trans.__('its creation')}</option>
+            {snapshots.map(snapshot => (
+              <option key={snapshot.templateID} value={snapshot.templateID}>
+                {trans.__('snapshot %1', templateLabel(snapshot))}
+              </option>
+            ))}
+          </select>
+        </label>
+        <span className="sbx-Section-count">{value === null ? '' : changeCounts(value.changes)}</span>
+        <IconAction icon={refreshIcon} label={trans.__('Compare again')} onClick={refresh} />
+      </div>
+      <ChangesBody {...props} since={since} value={value} error={error} refresh={refresh} chosen={chosen} choose={choose} />
+    </div>
+  );
+}
+
+interface IBodyProps extends ISectionProps {
+  readonly since: string;
+  readonly value: IDiff | null;
+  readonly error: unknown;
+  readonly refresh: () => void;
+  readonly chosen: IChange | null;
+  readonly choose: (change: IChange) => void;
+}
+
+function ChangesBody(props: IBodyProps): React.JSX.Element {
+  const { value, error, refresh, chosen, choose } = props;
+  if (value === null) {
+    return error === null ? (
+      <Loading label={trans.__('Comparing the files')} />
+    ) : (
+      <Failed title={isMissing(error) ? trans.__('This deployment cannot compare files') : trans.__('The files could not be compared')} error={error} retry={refresh} />
+    );
+  }
+  if (value.changes.length === 0) {
+    return <Nothing title={trans.__('Nothing changed')} text={trans.__('Files that the sandbox adds, changes or deletes are listed here.')} />;
+  }
+  return (
+    <>
+      {error !== null && <Notice text={messageOf(error)} action={trans.__('Retry')} onAction={refresh} />}
+      {value.truncated && <Notice text={trans.__('Only the first %1 changes are listed.', value.changes.length)} />}
+      <div className="sbx-Changes">
+        <ChangeTree changes={value.changes} chosen={chosen} choose={choose} />
+        {chosen !== null && <FileChange key={`${chosen.path} ${props.since}`} {...props} change={chosen} />}
+      </div>
+    </>
+  );
+}
+
+/** The snapshots to compare with; empty while they are not known. */
+function useSnapshots(sandboxes: ISectionProps['sandboxes'], isActive: boolean): readonly ITemplate[] {
+  const read = React.useCallback(async () => (await sandboxes.templates()).filter(({ kind }) => kind === 'snapshot'), [sandboxes]);
+  return usePolled(read, 0, isActive).value ?? [];
+}
+
+function changeCounts(changes: readonly IChange[]): string {
+  const count = (kind: IChange['change']) => changes.filter(({ change }) => change === kind).length;
+  return [
+    [count('added'), trans.__('added')],
+    [count('changed'), trans.__('changed')],
+    [count('deleted'), trans.__('deleted')]
+  ]
+    .filter(([number]) => number !== 0)
+    .map(([number, word]) => `${String(number)} ${String(word)}`)
+    .join(', ');
+}
+
+interface ITreeProps {
+  readonly changes: readonly IChange[];
+  readonly chosen: IChange | null;
+  readonly choose: (change: IChange) => void;
+}
+
+/** The tree; arrow keys move, open and close, Enter shows the change of a file. */
+function ChangeTree({ changes, chosen, choose }: ITreeProps): React.JSX.Element {
+  const tree = React.useMemo(() => changeTree(changes), [changes]);
+  const [closed, setClosed] = React.useState<ReadonlySet<string>>(() => new Set(changes.length > MANY ? directoriesOf(tree) : []));
+  const [path, setPath] = React.useState<string | null>(chosen?.path ?? null);
+  const rows = React.useMemo(() => visibleNodes(tree, closed), [tree, closed]);
+  const at = Math.max(0, rows.findIndex(({ node }) => node.path === path));
+  const current = rows[at];
+  const setOpen = (node: IChangeNode, isOpen: boolean) => {
+    const next = new Set(closed);
+    if (isOpen) {
+      next.delete(node.path);
+    } else {
+      next.add(node.path);
+    }
+    setClosed(next);
+  };
+  const activate = (node: IChangeNode) => {
+    setPath(node.path);
+    if (node.children.length > 0) {
+      setOpen(node, closed.has(node.path));
+    } else if (node.change !== null) {
+      choose(node.change);
+    }
+  };
+  const onKey = (event: React.KeyboardEvent<HTMLElement>) => {
+    const move = (to: number) => { setPath(rows[Math.min(Math.max(0, to), rows.length - 1)]?.node.path ?? null); };
+    const keys: Record<string, () => void> = {
+      ArrowDown: () => { move(at + 1); },
+      ArrowUp: () => { move(at - 1); },
+      Home: () => { move(0); },
+      End: () => { move(rows.length - 1); },
+      ArrowRight: () => { if (current !== undefined && current.node.children.length > 0) { if (closed.has(current.node.path)) { setOpen(current.node, true); } else { move(at + 1); } } },
+      ArrowLeft: () => {
+        if (current !== undefined && current.node.children.length > 0 && !closed.has(current.node.path)) {
+          setOpen(current.node, false);
+        } else if (current !== undefined) {
+          move(parentOf(rows, at));
+        }
+      },
+      Enter: () => { if (current !== undefined) { activate(current.node); } }
+    };
+    const action = keys[event.key];
+    if (action !== undefined && event.target === event.currentTarget) {
+      event.preventDefault();
+      action();
+    }
+  };
+  return (
+    <div className="sbx-Changes-list">
+      <div className="sbx-Changes-tools">
+        <IconAction icon={expandAllIcon} label={trans.__('Open all directories')} onClick={() => { setClosed(new Set()); }} />
+        <IconAction icon={collapseAllIcon} label={trans.__('Close all directories')} onClick={() => { setClosed(new Set(directoriesOf(tree))); }} />
+      </div>
+      <WindowedRows
+        className="sbx-Changes-tree"
+        role="tree"
+        tabIndex={0}
+        aria-label={trans.__('Changed files')}
+        aria-activedescendant={current === undefined ? undefined : `sbx-change-${at}`}
+        count={rows.length}
+        rowHeight={ROW_HEIGHT}
+        current={path === null ? -1 : at}
+        onKeyDown={onKey}
+        row={index => {
+          const row = rows[index];
+          return row === undefined ? null : (
+            <ChangeLine
+              key={row.node.path}
+              id={`sbx-change-${index}`}
+              node={row.node}
+              depth={row.depth}
+              isOpen={!closed.has(row.node.path)}
+              isCurrent={row.node.path === path}
+              activate={() => { activate(row.node); }}
+            />
+          );
+        }}
+      />
+    </div>
+  );
+}
+
+/** The row of the directory that a row is in; the first row for those at the top. */
+function parentOf(rows: ReturnType<typeof visibleNodes>, at: number): number {
+  const depth = rows[at]?.depth ?? 1;
+  let above = at;
+  while (above > 0 && (rows[above]?.depth ?? 1) >= depth) {
+    above -= 1;
+  }
+  return above;
+}
+
+interface IChangeLineProps {
+  readonly id: string;
+  readonly node: IChangeNode;
+  readonly depth: number;
+  readonly isOpen: boolean;
+  readonly isCurrent: boolean;
+  readonly activate: () => void;
+}
+
+function ChangeLine({ id, node, depth, isOpen, isCurrent, activate }: IChangeLineProps): React.JSX.Element {
+  const { change, children } = node;
+  const Twist = isOpen ? caretDownIcon : caretRightIcon;
+  return (
+    <div
+      id={id}
+      className={`sbx-Change${isCurrent ? ' sbx-mod-current' : ''}`}
+      role="treeitem"
+      aria-level={depth}
+      aria-selected={isCurrent}
+      aria-expanded={children.length > 0 ? isOpen : undefined}
+      style={{ height: ROW_HEIGHT, paddingInlineStart: 8 + (depth - 1) * 16 }}
+      onClick={activate}
+    >
+      <span className="sbx-Change-twist">{children.length > 0 && <Twist.react tag="span" />}</span>
+      <span className={`sbx-Change-name${change === null ? '' : ` sbx-mod-${change.change}`}`} title={visible(node.path)}>
+        {visible(node.name)}
+      </span>
+      {children.length > 0 && <span className="sbx-Change-count">{node.count}</span>}
+      {change !== null && children.length === 0 && change.type === 'file' && change.change !== 'deleted' && (
+        <span className="sbx-Change-count">{formatBytes(change.size)}</span>
+      )}
+      {change !== null && <ChangeMark change={change} />}
+    </div>
+  );
+}

@@ -1,0 +1,38 @@
+import type { CommandRegistry } from '@lumino/commands';
+
+import type { IJupyterServer } from '../../components/jupyterServer';
+import { trans } from '../../components/translation';
+import type { Sandboxes } from '../sandboxes';
+
+/** The parts of the details of a sandbox. */
+export const SECTIONS = ['logs', 'processes', 'ports', 'changes'] as const;
+export type Section = (typeof SECTIONS)[number];
+
+/** Copies a file of a sandbox to the notebook files. */
+export type TakeHome = (sandboxId: string, path: string) => Promise<void>;
+
+/** What a section needs to know. */
+export interface ISectionProps {
+  readonly server: IJupyterServer;
+  readonly sandboxes: Sandboxes;
+  readonly commands: CommandRegistry;
+  readonly sandboxId: string;
+  readonly takeHome: TakeHome;
+  /** Whether it can be seen; nothing is asked otherwise. */
+  readonly isActive: boolean;
+}
+
+/** The section of a command's argument; the first if it names none. */
+export function sectionOf(value: unknown): Section {
+  return SECTIONS.find(section => section === value) ?? 'logs';
+}
+
+export function sectionLabel(section: Section): string {
+  const labels: Record<Section, () => string> = {
+    logs: () => trans.__('Logs'),
+    processes: () => trans.__('Processes'),
+    ports: () => trans.__('Ports'),
+    changes: () => trans.__('Changes')
+  };
+  return labels[section]();
+}

@@ -1,0 +1,5 @@
+/** A sandbox and its name when the tab was opened. */
+export interface INamedSandbox {
+  readonly sandboxId: string;
+  readonly name: string;
+}

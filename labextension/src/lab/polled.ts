@@ -1,0 +1,63 @@
+import * as React from 'react';
+
+import { SandboxError } from '../protocol/errors';
+
+/** What a view reads again and again. */
+export interface IPolled<T> {
+  /** The last answer; `null` before the first. */
+  readonly value: T | null;
+  /** Why the last request failed; `null` if it succeeded. */
+  readonly error: unknown;
+  readonly refresh: () => void;
+}
+
+/**
+ * Reads now and `interval` milliseconds after each answer, while `isActive` and the page is visible.
+ *
+ * After a failure the last value stays; an interval of 0 reads once.
+ */
+export function usePolled<T>(read: () => Promise<T>, interval: number, isActive: boolean): IPolled<T> {
+  const [value, setValue] = React.useState<T | null>(null);
+  const [error, setError] = React.useState<unknown>(null);
+  const [round, refresh] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    setValue(null);
+    setError(null);
+  }, [read]);
+  React.useEffect(() => {
+    if (!isActive) {
+      return;
+    }
+    let isOver = false;
+    let timer = 0;
+    const step = async () => {
+      if (document.visibilityState === 'visible') {
+        try {
+          const answer = await read();
+          if (!isOver) {
+            setValue(answer);
+            setError(null);
+          }
+        } catch (reason) {
+          if (!isOver) {
+            setError(reason);
+          }
+        }
+      }
+      if (!isOver && interval > 0) {
+        timer = window.setTimeout(() => void step(), interval);
+      }
+    };
+    void step();
+    return () => {
+      isOver = true;
+      window.clearTimeout(timer);
+    };
+  }, [read, interval, isActive, round]);
+  return { value, error, refresh };
+}
+
+/** Whether a failure says that the deployment, or an older Jupyter server, has no such feature. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof SandboxError && (error.code === 'unimplemented' || /\banswered 40[45]\b/.test(error.message));
+}

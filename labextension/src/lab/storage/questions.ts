@@ -1,0 +1,41 @@
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Widget } from '@lumino/widgets';
+
+import { element } from '../../components/dom';
+import { messageOf } from '../../protocol/errors';
+import { notifyError } from '../notifications';
+
+interface IQuestion {
+  readonly title: string;
+  readonly name: string;
+  /** What follows from it, a sentence each. */
+  readonly consequences: readonly string[];
+  readonly label: string;
+}
+
+/** Asks before something is deleted, and says what that means. */
+export async function confirmDeletion({ title, name, consequences, label }: IQuestion): Promise<boolean> {
+  const body = new Widget({ node: element('div', 'sbx-Confirm') });
+  body.node.append(element('p', 'sbx-Confirm-name', {}, name), ...consequences.map(sentence => element('p', '', {}, sentence)));
+  const { button } = await showDialog({
+    title,
+    body,
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label })],
+    defaultButton: 0
+  });
+  return button.accept;
+}
+
+/** Does something, says that it is done or why not, and then reads the list again. */
+export async function attempt(work: () => Promise<void>, done: string, failed: string, refresh: () => void): Promise<boolean> {
+  try {
+    await work();
+    Notification.success(done, { autoClose: 3000 });
+    return true;
+  } catch (reason) {
+    notifyError(`${failed} ${messageOf(reason)}`);
+    return false;
+  } finally {
+    refresh();
+  }
+}

@@ -1,0 +1,75 @@
+"""The tabs about sandboxes: details and storage; and several sandboxes chosen at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from tests.browser.lab import Lab
+    from tests.browser.server import JupyterServer
+
+
+def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
+    lab: Lab, sandbox: str, server: JupyterServer
+):
+    server.write(sandbox, "/home/user/.bashrc", b"# <b>mine</b>\n")
+    server.write(sandbox, "/home/user/result.txt", b"42\n")
+    lab.choose("workbench", "Show Details")
+    page = lab.page
+    expect(page.get_by_role("log")).to_contain_text("Sandbox started")
+
+    page.get_by_role("tab", name="Logs").focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("tab", name="Changes")).to_be_focused()
+    tree = page.get_by_role("tree", name="Changed files")
+    expect(tree).to_contain_text(".bashrc")
+    tree.get_by_role("treeitem", name=".bashrc").click()
+    lines = page.get_by_role("region", name="Changed lines")
+    expect(lines.locator(".sbx-mod-added")).to_contain_text("# <b>mine</b>")
+    expect(lines.locator(".sbx-mod-removed").first).to_be_visible()
+
+    tree.get_by_role("treeitem", name="result.txt").click()
+    page.get_by_label("Take this file home").click()
+    expect(page.get_by_text("is in the notebook files")).to_be_visible()
+    assert (server.root / "result.txt").read_bytes() == b"42\n"
+
+    lab.reload()
+
+    expect(page.get_by_role("tree", name="Changed files")).to_contain_text(".bashrc")
+
+
+def test_several_are_chosen_and_killed_after_one_question(lab: Lab, server: JupyterServer):
+    made = {name: server.create(name) for name in ("one", "two", "three")}
+    lab.execute("sbx:refresh")
+    lab.row("one").focus()
+    lab.page.keyboard.press("Space")
+    lab.row("three").click(modifiers=["ControlOrMeta"])
+    lab.panel.get_by_label("Kill them").click()
+
+    dialog = lab.page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("Kill 2 sandboxes?")
+    dialog.get_by_role("button", name="Kill sandboxes").click()
+
+    expect(lab.row("two")).to_be_visible()
+    for name in ("one", "three"):
+        expect(lab.row(name)).to_have_count(0)
+        assert made[name] not in server.sandboxes()
+    server.kill(made["two"])
+
+
+def test_a_secret_is_stored_and_never_shown(lab: Lab, server: JupyterServer):
+    lab.execute("sbx:open-storage", store="secrets")
+    form = lab.page.get_by_role("form", name="New secret")
+    form.get_by_label("name").fill("API_KEY")
+    form.get_by_label("value").fill("hush-hush")
+    form.get_by_role("button", name="Store").click()
+
+    row = lab.page.get_by_role("row").filter(has_text="API_KEY")
+    expect(row).to_be_visible()
+    expect(form.get_by_label("value")).to_have_value("")
+    assert "hush-hush" not in lab.page.content()
+    row.get_by_label("Delete API_KEY").click()
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
+    expect(row).to_have_count(0)
