@@ -94,16 +94,18 @@ class AsyncSandbox(CodeRunner):
         on_timeout: Literal["kill", "pause"] = "kill",
         auto_resume: bool = False,
         volumes: Mapping[str, str] | None = None,
+        memory_mb: int | None = None,
         config: ConnectionConfig | None = None,
         platform: PlatformClient | None = None,
     ) -> AsyncSandbox:
         """Start a sandbox that ends, or pauses, ``timeout`` seconds from now.
 
-        ``volumes`` maps mount points to names of volumes. With neither ``config`` nor ``platform``
-        the deployment is the one that the environment names, else the user's shared engine, which
-        is started when none is running. When this call is cancelled, the sandbox is ended that was
-        started meanwhile. Raises ``NotFoundError`` for an unknown template and
-        ``ResourceExhaustedError`` when there are too many sandboxes.
+        ``volumes`` maps mount points to names of volumes. ``memory_mb`` (MiB) takes the place of
+        the template's memory; deployments other than the bundled engine ignore it. With neither
+        ``config`` nor ``platform`` the deployment is the one that the environment names, else the
+        user's shared engine, which is started when none is running. When this call is cancelled,
+        the sandbox is ended that was started meanwhile. Raises ``NotFoundError`` for an unknown
+        template and ``ResourceExhaustedError`` when there are too many sandboxes.
         """
         request = records.NewSandbox(
             template_id=template,
@@ -118,6 +120,7 @@ class AsyncSandbox(CodeRunner):
                 records.VolumeMount(name=name, path=path) for path, name in (volumes or {}).items()
             ]
             or None,
+            memory_mb=memory_mb,
         )
         async with _platform_for(config, platform) as (client, owned):
             made = await finish_or_undo(
@@ -240,6 +243,13 @@ class AsyncSandbox(CodeRunner):
     async def delete_snapshot(self, snapshot_id: str) -> bool:
         """Remove a snapshot; false when there is no such one."""
         return await self.platform.remove_snapshot(snapshot_id)
+
+    async def rename(self, name: str) -> None:
+        """Give the sandbox another name in lists; an empty one removes it.
+
+        Raises ``NotFoundError``, also for deployments other than the bundled engine.
+        """
+        await self.platform.set_metadata(self.sandbox_id, {"name": name or None})
 
     async def update_network(self, network: records.NetworkConfig) -> None:
         """Replace the rules for outbound connections; parts that are not given are cleared."""

@@ -61,6 +61,7 @@ class Sandbox(SyncCodeRunner):
         on_timeout: Literal["kill", "pause"] = "kill",
         auto_resume: bool = False,
         volumes: Mapping[str, str] | None = None,
+        memory_mb: int | None = None,
         config: ConnectionConfig | None = None,
     ) -> Sandbox:
         """Start a sandbox that ends, or pauses, ``timeout`` seconds from now.
@@ -82,6 +83,7 @@ class Sandbox(SyncCodeRunner):
             on_timeout=on_timeout,
             auto_resume=auto_resume,
             volumes=volumes,
+            memory_mb=memory_mb,
             platform=platform,
         )
         return cls(portal, platform.config, portal.call(creating).record)
@@ -152,6 +154,7 @@ class Sandbox(SyncCodeRunner):
     snapshot = create_snapshot
     list_snapshots = blocking(AsyncSandbox.list_snapshots)
     delete_snapshot = blocking(AsyncSandbox.delete_snapshot)
+    rename = blocking(AsyncSandbox.rename)
     update_network = blocking(AsyncSandbox.update_network)
     diff = blocking(AsyncSandbox.diff)
     operations = blocking(AsyncSandbox.operations)

@@ -84,7 +84,7 @@ class NetworkConfig(Record, frozen=True):
 
 
 class NewSandbox(Record, frozen=True):
-    """The body of create, v1 and v2 (interface 1.2)."""
+    """The body of create, v1 and v2 (interface 1.2); ``memoryMB`` is an addition."""
 
     template_id: str = field(name="templateID")
     timeout: int | None = None
@@ -99,6 +99,7 @@ class NewSandbox(Record, frozen=True):
     iam: dict[str, Any] | None = None
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     secure: bool | None = None
+    memory_mb: int | None = field(name="memoryMB", default=None)
 
 
 class Sandbox(Record, frozen=True):

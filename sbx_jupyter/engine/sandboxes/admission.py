@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _MAX_TOKENS: Final = 5
 _ENV_NAME: Final = re.compile(r"[^=\0]+\Z")
 _HOUR: Final = 3600
+_MIN_MEMORY: Final = 128
+_MAX_MEMORY: Final = 1 << 20
 
 
 def check_timeout(timeout: int, maximum: int) -> int:
@@ -23,6 +25,16 @@ def check_timeout(timeout: int, maximum: int) -> int:
         hours = maximum // _HOUR if maximum % _HOUR == 0 else round(maximum / _HOUR, 2)
         raise InvalidArgumentError(f"Timeout cannot be greater than {hours} hours")
     return timeout
+
+
+def check_memory(memory: int) -> None:
+    """Raise ``InvalidArgumentError`` for an amount (MiB) that no sandbox can have."""
+    if memory < _MIN_MEMORY:
+        raise InvalidArgumentError(f"Memory must be at least {_MIN_MEMORY} MiB")
+    if memory % 2:
+        raise InvalidArgumentError("Memory must be divisible by 2")
+    if memory > _MAX_MEMORY:
+        raise InvalidArgumentError(f"Memory must be at most {_MAX_MEMORY} MiB")
 
 
 def check_request(request: NewSandbox, *, version: int, max_timeout: int) -> int:
@@ -35,6 +47,8 @@ def check_request(request: NewSandbox, *, version: int, max_timeout: int) -> int
     if timeout <= 0:
         raise InvalidArgumentError("Timeout must be greater than 0")
     check_timeout(timeout, max_timeout)
+    if request.memory_mb is not None:
+        check_memory(request.memory_mb)
     _check_lifecycle(request)
     _check_envs(request.env_vars or {})
     if request.iam is not None:

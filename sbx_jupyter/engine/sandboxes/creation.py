@@ -185,6 +185,7 @@ class Creation:
             row,
             owner=caller().owner,
             timeout=timeout,
+            memory_mb=row.memory_mb if request.memory_mb is None else request.memory_mb,
             access_token=new_access_token() if secured else None,
             traffic_token=new_access_token() if is_private else None,
             metadata=request.metadata or {},

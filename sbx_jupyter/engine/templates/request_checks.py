@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbx_jupyter.engine.sandboxes.admission import check_memory
 from sbx_jupyter.engine.templates.references import (
     DEFAULT_TAG,
     NAMESPACE,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.templates import DockerfileRequest, TemplateRequest
 
 _MAX_CPUS: Final = 32
-_MIN_MEMORY: Final = 128
-_MAX_MEMORY: Final = 1 << 20
 _MAX_DISK: Final = 1 << 24
 _MAX_TAGS: Final = 100
 
@@ -57,12 +56,7 @@ def check_template_request(
     if cpus > _MAX_CPUS:
         raise InvalidArgumentError(f"CPU count must be at most {_MAX_CPUS}")
     memory = DEFAULT_MEMORY_MB if request.memory_mb is None else request.memory_mb
-    if memory < _MIN_MEMORY:
-        raise InvalidArgumentError(f"Memory must be at least {_MIN_MEMORY} MiB")
-    if memory % 2:
-        raise InvalidArgumentError("Memory must be divisible by 2")
-    if memory > _MAX_MEMORY:
-        raise InvalidArgumentError(f"Memory must be at most {_MAX_MEMORY} MiB")
+    check_memory(memory)
     free = request.min_free_disk_mb or 0
     if not 0 <= free <= _MAX_DISK:
         raise InvalidArgumentError(f"minFreeDiskMb must be between 0 and {_MAX_DISK}")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.client import Sandbox
+from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.magics.cells.changes import change_tree
 from sbx_jupyter.magics.cells.usage import is_of_the_code
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
@@ -59,13 +63,16 @@ def _fork(notebook: Notebook, options: argparse.Namespace) -> None:
     session = notebook.session
     source = notebook.find(options)
     boxes = source.box.fork(options.count, timeout=LIFETIME)
-    earlier = session.forks.setdefault(source.box.sandbox_id, [])
-    first = len(earlier) + 1
-    for number, box in enumerate(boxes, first):
-        earlier.append(session.add(box, f"{source.label}-{number}"))
+    taken = {(item.metadata or {}).get("name") for item in Sandbox.list(config=session.config)}
+    free = (name for at in count(1) if (name := f"{source.label}-{at}") not in taken)
+    made = [session.add(box, name) for box, name in zip(boxes, free, strict=False)]
+    for fork in made:
+        with contextlib.suppress(NotFoundError):  # deployments that name no sandboxes
+            fork.box.rename(fork.name)
+    session.forks.setdefault(source.box.sandbox_id, []).extend(made)
     if options.into:
         notebook.shell.user_ns[options.into] = boxes
-    names = ", ".join(fork.label for fork in earlier[first - 1 :])
+    names = ", ".join(fork.label for fork in made)
     write(
         f"forked {source.label}: {names}. Forks have its files and none of its variables; "
         "run a cell in all of them with: %%sbx --all\n"
