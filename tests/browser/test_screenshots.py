@@ -199,7 +199,7 @@ def test_screenshot_of_the_storage(
         lab.page.wait_for_timeout(2500)
         if store == "templates":
             lab.page.get_by_role("button", name="Build from a Dockerfile").click()
-            lab.page.get_by_label("Name").fill(f"built-{theme}")
+            lab.page.get_by_role("textbox", name="Name").fill(f"built-{theme}")
             lab.page.get_by_role("button", name="Build", exact=True).click()
             lab.page.wait_for_timeout(6000)
         for size, width in WIDTHS.items():

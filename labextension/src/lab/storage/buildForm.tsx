@@ -10,7 +10,7 @@ import type { IStoreProps } from './sections';
 
 /** Lines of a build's log that are kept. */
 const MAX_LINES = 2000;
-const EXAMPLE = 'FROM base\nRUN pip install polars\n';
+const EXAMPLE = 'FROM python:3.12-slim\nRUN pip install polars\n';
 
 interface IBuildFormProps extends IStoreProps {
   readonly requests: StorageRequests;

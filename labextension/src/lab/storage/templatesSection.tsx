@@ -118,7 +118,8 @@ function rowActions(template: IStoredTemplate, names: readonly string[], props: 
       await attempt(work, trans.__('%1 is deleted.', label), trans.__('%1 could not be deleted.', label), refresh);
     }
   };
-  const isOurs = template.isStock !== true && template.isOwn !== false;
+  // Where the deployment does not say whose it is, a template may be one that came with it.
+  const isOurs = template.isOwn === true || (template.kind === 'snapshot' && template.isOwn !== false);
   return [
     ...(template.buildStatus === 'building' || template.buildStatus === 'error' ? [] : [create]),
     ...(isOurs
