@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import select
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 """Nanoseconds in one clock tick, the unit of processor time in ``/proc/<pid>/stat``."""
 
 _MAX_STAT_SIZE: Final = 4096
+_LEADER: Final = re.compile(rb"^Tgid:\t([0-9]+)$", re.MULTILINE)
 _ENDED: Final = ("Z", "X")
 
 
@@ -39,6 +41,15 @@ def read_stat(pid: int, thread: int | None = None) -> ProcessStat | None:
         return None
     finally:
         os.close(fd)
+
+
+def leader_of(thread: int) -> int | None:
+    """The process that a thread belongs to; None when it is gone."""
+    try:
+        found = _LEADER.search(Path(f"/proc/{thread}/status").read_bytes())
+    except OSError:
+        return None
+    return int(found[1]) if found else None
 
 
 def start_time_of(pid: int) -> int | None:

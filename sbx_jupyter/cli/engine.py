@@ -52,6 +52,11 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help="list the processes of the running engine with their ids and capabilities instead",
     )
+    doctor.add_argument(
+        "--apparmor",
+        action="store_true",
+        help="print an AppArmor profile that lets this Python make user namespaces instead",
+    )
     info = add_command(commands, "info", "describe the running engine", show_info)
     info.add_argument("--json", action="store_true", help="print JSON")
     add_command(commands, "stop", "stop the shared engine and its sandboxes", stop_engine)
@@ -73,6 +78,11 @@ def show_isolation(options: argparse.Namespace) -> int:
     check_platform()
     if options.processes:
         return show_processes(options)
+    from sbx_jupyter.isolation import apparmor
+
+    if options.apparmor:
+        print(apparmor.profile(apparmor.interpreter()), end="")
+        return 0
     from sbx_jupyter.isolation.limits import TITLES
     from sbx_jupyter.isolation.tiers import detect
 
@@ -92,7 +102,24 @@ def show_isolation(options: argparse.Namespace) -> int:
     for missing in report["missing"]:
         print(f"missing: {missing['what']}\n         {missing['remedy']}")
     print(f"network: {_describe_network(report)}")
+    if apparmor.restricts_namespaces() and report["tier"] != "namespaces":
+        _print_profile()
     return 0
+
+
+def _print_profile() -> None:
+    """The AppArmor profile that would allow more, and how to load and to remove it."""
+    from sbx_jupyter.isolation import apparmor
+
+    program = apparmor.interpreter()
+    print(f"\nAppArmor profile for {program}:\n\n{apparmor.profile(program)}")
+    print(f"load:    {apparmor.load_command()}")
+    print(f"remove:  {apparmor.remove_command()}")
+    if apparmor.is_shared(program):
+        print(
+            "It holds for everything that this program runs. For sbx-jupyter alone, use an "
+            "environment with a Python of its own: python3 -m venv --copies"
+        )
 
 
 def _served_by(data_dir: Path) -> str | None:

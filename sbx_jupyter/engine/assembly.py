@@ -31,6 +31,7 @@ from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates.catalog import Catalog
 from sbx_jupyter.engine.watch.sampling import Sampler
 from sbx_jupyter.engine.watch.watchdog import Watchdog
+from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.attachments import Attachments
@@ -82,11 +83,12 @@ def assemble(
     meters: Meters,
     kept: Kept,
     fence: AnyFence,
+    tier: str,
 ) -> Components:
     """Make the components and connect them; none of them runs yet."""
     data_dir, store, manifests, quarantine = kept
     remains = Remains()
-    layers = Layers(data_dir, store, fence, manifests, remains)
+    layers = Layers(data_dir, store, fence, manifests, remains, are_whole=tier != Tier.NAMESPACES)
     placement = LocalPlacement(data_dir, fence, manifests, remains)
     slots = Slots(config.max_sandboxes)
     context = Context(

@@ -296,6 +296,7 @@ class Fence:
             "processors": self._processors(limits.cpu_count),
             "without": sorted(self._without),
             "confine": self._tier == Tier.LANDLOCK,
+            "landlock_abi": self._report.landlock_abi,
             "loopback": self._tier == Tier.LANDLOCK and self._report.loopback,
             "tap": self._tap,
             "real_users": self._report.users != users.VIRTUAL,
@@ -303,9 +304,8 @@ class Fence:
         }
 
     def _has_machine_root(self) -> bool:
-        found = self._report
-        mapped = found.ids == users.OWN or found.id_base != 0
-        return found.users == users.ROOT_MAPPED and not mapped
+        mapped = self._report.ids == users.OWN or self._report.id_base != 0
+        return self._report.users == users.ROOT_MAPPED and not mapped
 
     def _processors(self, count: int) -> list[int]:
         """The processors to bind a sandbox to; none where a control group does better."""
@@ -330,15 +330,15 @@ class Fence:
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
             )
-            known = self.stock if plan == self._plan else None
             self._zygote, self.stock = await start_zygote(
                 self._data_dir,
                 kind,
                 plan,
                 self._report.id_base,
                 agent=self._agent,
-                stock=known,
+                stock=self.stock if plan == self._plan else None,
                 own_ids=self._host_ids if self._report.ids == users.OWN else None,
+                landlock_abi=self._report.landlock_abi,
             )
             self._plan = plan
             shown = (Layer(Path(tree.path), tree.path.strip("/")) for tree in plan.trees)

@@ -126,7 +126,7 @@ def _take_socket() -> None:
             theirs.recv(1)
             os._exit(0)
         try:
-            pidfd = syscalls.call("pidfd_open", pid, calls.PIDFD_THREAD)
+            pidfd = calls.open_thread(pid)
             os.close(syscalls.call("pidfd_getfd", pidfd, theirs.fileno(), 0))
             os.close(pidfd)
         finally:

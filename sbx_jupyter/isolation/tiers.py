@@ -17,10 +17,21 @@ import sbx_jupyter
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation import limits as limit_holders
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
-from sbx_jupyter.isolation.kernel import landlock, users
+from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies, find_hierarchies
 from sbx_jupyter.isolation.kernel.users import OWN, SHARED
 from sbx_jupyter.isolation.limits import Provided
+from sbx_jupyter.isolation.missing import (
+    Missing,
+    install,
+    landlock_works,
+    of_older_landlock,
+    why_no_landlock,
+    why_no_loopback,
+    why_no_namespaces,
+    why_no_supervision,
+    why_shared_ids,
+)
 from sbx_jupyter.isolation.root import rootfs
 
 if TYPE_CHECKING:
@@ -31,6 +42,8 @@ _PROBE: Final = (
     "from sbx_jupyter.isolation.probe import main; main(*sys.argv[2:])"
 )
 _PROBE_TIMEOUT: Final = 20.0
+_PRETENDED_ABI: Final = "SBX_LANDLOCK_ABI"
+"""For tests: the version of Landlock to use, if the kernel's is not older."""
 
 _TOOLS: Final = {
     "bash": "bash",
@@ -55,14 +68,6 @@ class Tier(enum.StrEnum):
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Something that would give more, and how to get it."""
-
-    what: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +117,11 @@ def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     found = _probe(data_dir, host_ids)
+    if (pretended := os.environ.get(_PRETENDED_ABI)) is not None:
+        found["landlock_abi"] = min(found["landlock_abi"], int(pretended))
     missing: list[Missing] = []
     if found.get("supervision", True) is not True:
-        missing.append(_why_no_supervision(found["supervision"]))
+        missing.append(why_no_supervision(found["supervision"]))
         found["landlock_abi"] = 0
     tier = _tier(found, missing)
     kind = _users(found, missing)
@@ -123,7 +130,7 @@ def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport
     provided = _provided(hierarchies, found)
     _explain_watched(provided, missing, data_dir, is_btrfs=found.get("btrfs") is True)
     missing += [
-        Missing(f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}", _install(package))
+        Missing(f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}", install(package))
         for tool, package in _TOOLS.items()
         if shutil.which(tool, path=rootfs.PATH) is None
     ]
@@ -164,7 +171,7 @@ def choose(report: IsolationReport, wanted: str = "auto") -> str:
         return report.tier
     if wanted not in order:
         raise IsolationError(f"there is no tier {wanted!r}; it is one of {', '.join(order)}")
-    landlocked = wanted == Tier.LANDLOCK and _landlock_works(report.landlock_abi, os.getuid())
+    landlocked = wanted == Tier.LANDLOCK and landlock_works(report.landlock_abi, os.getuid())
     if wanted not in (report.tier, Tier.NONE) and not landlocked:
         raise IsolationError(f"the tier {wanted!r} does not work here. {_explain(report)}")
     return wanted
@@ -184,7 +191,7 @@ def _missing_for_full_network(tier: str, found: dict[str, Any]) -> list[Missing]
         return [Missing(f"the tier is {tier}", "see what is missing for the tier namespaces")]
     missing: list[Missing] = []
     if shutil.which("slirp4netns") is None:
-        missing.append(Missing("slirp4netns is not installed", _install("slirp4netns")))
+        missing.append(Missing("slirp4netns is not installed", install("slirp4netns")))
     if found.get("tap") is not True:
         remedy = "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: "
         remedy += "docker run --device /dev/net/tun)"
@@ -238,79 +245,14 @@ def _tier(found: dict[str, Any], missing: list[Missing]) -> str:
     if not failed and found.get("user_namespace") is True:
         return Tier.NAMESPACES
     missing += [
-        _why_no_namespaces(name, str(found.get(name, "unknown")))
+        why_no_namespaces(name, str(found.get(name, "unknown")))
         for name in failed or ["user_namespace"]
     ]
-    missing.append(_why_no_landlock(found["landlock_abi"], found["uid"]))
+    missing.append(why_no_landlock(found["landlock_abi"], found["uid"]))
+    missing += of_older_landlock(found["landlock_abi"], found["uid"])
     if found.get("loopback", True) is not True:
-        missing.append(_why_no_loopback(found["loopback"]))
-    return Tier.LANDLOCK if _landlock_works(found["landlock_abi"], found["uid"]) else Tier.NONE
-
-
-def _landlock_works(abi: int, uid: int) -> bool:
-    # The id of root owns the machine's files, whose modes Landlock does not protect.
-    return abi >= landlock.NEEDED_ABI and uid != 0
-
-
-def _why_no_landlock(abi: int, uid: int) -> Missing:
-    if uid == 0:
-        return Missing("Landlock alone cannot hold root", "run the engine as an ordinary user")
-    if abi < landlock.NEEDED_ABI:
-        return Missing(
-            f"Landlock is too old or switched off (version {abi}, {landlock.NEEDED_ABI} is needed)",
-            "use Linux 6.12 or later with 'landlock' in its lsm= parameter",
-        )
-    return Missing(
-        "with Landlock alone a sandbox has no UDP, no template builds and no absolute /home/user, "
-        "and can find out which files of this user exist",
-        "allow user namespaces as said above",
-    )
-
-
-def _why_no_loopback(error: str) -> Missing:
-    return Missing(
-        f"with Landlock a sandbox has no network and no ports here, and so no kernels ({error})",
-        "allow pidfd_getfd in the container's seccomp profile",
-    )
-
-
-def _why_no_supervision(error: str) -> Missing:
-    return Missing(
-        f"Landlock is of no use here, since the calls that it leaves open cannot be held ({error})",
-        "run outside of programs that answer system calls themselves, with "
-        "kernel.yama.ptrace_scope at 0 or 1",
-    )
-
-
-def _why_no_namespaces(name: str, error: str) -> Missing:
-    if name in ("user_namespace", "mount_namespace"):
-        return Missing(f"user namespaces are refused ({error})", _user_namespace_remedy())
-    if name == "overlay":
-        return Missing(
-            f"an overlay cannot have the data directory as its writable layer ({error})",
-            "put the data directory on ext4, XFS or btrfs (in a container: on a volume) with Linux "
-            "5.11 or later, or on tmpfs with Linux 6.6 or later",
-        )
-    if name == "proc":
-        return Missing(
-            f"a process list of its own cannot be mounted ({error})",
-            "run the container with an unmasked /proc "
-            "(docker run --security-opt systempaths=unconfined)",
-        )
-    return Missing(f"{name} does not work ({error})", "allow it in the container's seccomp profile")
-
-
-def _user_namespace_remedy() -> str:
-    if _read("/proc/sys/user/max_user_namespaces") == "0":
-        return "sysctl -w user.max_user_namespaces=15000"
-    if _read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-        return "sysctl -w kernel.unprivileged_userns_clone=1"
-    if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-    return (
-        "run the container with --security-opt seccomp=unconfined "
-        "--security-opt apparmor=unconfined, or as a Kubernetes pod with hostUsers: false"
-    )
+        missing.append(why_no_loopback(found["loopback"]))
+    return Tier.LANDLOCK if landlock_works(found["landlock_abi"], found["uid"]) else Tier.NONE
 
 
 def _users(found: dict[str, Any], missing: list[Missing]) -> str:
@@ -326,26 +268,18 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
                 )
             )
         elif found.get("own_ids") is not True:
-            missing.append(_why_shared_ids(str(found.get("own_ids"))))
+            missing.append(why_shared_ids(str(found.get("own_ids"))))
         return users.ROOT_MAPPED
     if found.get("subordinate") is True:
         return users.SUBORDINATE
     missing.append(
         Missing(
             f"root and user are one id inside ({found.get('subordinate')})",
-            f"{_install('uidmap')} && sudo usermod --add-subuids 100000-165535 "
+            f"{install('uidmap')} && sudo usermod --add-subuids 100000-165535 "
             f"--add-subgids 100000-165535 {users.login_name()}",
         )
     )
     return users.VIRTUAL
-
-
-def _why_shared_ids(why: str) -> Missing:
-    return Missing(
-        f"all sandboxes share host ids, and so what the kernel counts for each of them ({why})",
-        "let the engine write to /run; in a container, give it the host's ids, or a user namespace "
-        "with ids from 524288 on",
-    )
 
 
 def _provided(hierarchies: Hierarchies, found: dict[str, Any]) -> Provided:
@@ -386,14 +320,3 @@ def _explain_watched(
 
 def _of_user() -> str:
     return " --user" if os.getuid() else ""
-
-
-def _install(package: str) -> str:
-    return f"sudo apt-get install {package}"
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""

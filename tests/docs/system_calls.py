@@ -75,6 +75,13 @@ NO_LOOPBACK: Final = (
 )
 
 
+BEFORE_TRUNCATE: Final = (
+    "Below Landlock 3 (Linux 6.2) the keeper does `truncate` too, `open` and `openat` fail with "
+    "`EACCES` where they would empty a file that they open to read, and `openat2` fails with "
+    "`ENOSYS`."
+)
+
+
 def page() -> str:
     """The text of the page. Raises ``AssertionError`` for a rule that has no words here."""
     parts = [
@@ -154,6 +161,19 @@ def _landlock() -> list[str]:
         _wrapped("Done by the keeper, for files of the sandbox only: ", of_files),
         _wrapped("Done by the keeper, for sockets of the sandbox only: ", of_sockets),
         textwrap.fill(NO_LOOPBACK, 100),
+        *_older_landlock(second),
+    ]
+
+
+def _older_landlock(newest: dict[str, bpf.Rule]) -> list[str]:
+    oldest = shared_ids.rules(loopback=True, abi=1)
+    assert {name for name in oldest if oldest[name] != newest.get(name)} == {
+        *shared_ids.SENDING, *shared_ids.BEFORE_TRUNCATION, "open", "openat", "openat2",
+    }  # fmt: skip
+    sent = [name for name in shared_ids.SENDING if name != "fcntl"]
+    return [
+        _wrapped("Done by the keeper below Landlock 6 (Linux 6.12), with `F_SETOWN`: ", sent),
+        textwrap.fill(BEFORE_TRUNCATE, 100),
     ]
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbx_jupyter.errors import IsolationError
-from sbx_jupyter.isolation.tiers import IsolationReport, Missing, choose, detect
+from sbx_jupyter.isolation.missing import Missing
+from sbx_jupyter.isolation.tiers import IsolationReport, choose, detect
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -38,7 +38,7 @@ def missing(tier: str) -> str | None:
     if tier == "namespaces-subordinate" and shutil.which("newuidmap") is None:
         return "needs newuidmap: apt-get install uidmap"
     if tier == "landlock" and landlock.abi() < landlock.NEEDED_ABI:
-        return "needs Landlock version 6: Linux 6.12 or later"
+        return "needs Landlock"
     return None
 
 

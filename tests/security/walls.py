@@ -185,6 +185,17 @@ WALLS: Final = (
         (LANDLOCK,),
     ),
     Wall(
+        "signals reach processes outside, or files outside are shortened, under an older Landlock",
+        (
+            Tried(
+                "isolation/test_older_landlock.py",
+                ("test_no_signal_leaves_the_sandbox_and_no_file_outside_is_shortened",),
+                (LANDLOCK,),
+            ),
+        ),
+        (LANDLOCK,),
+    ),
+    Wall(
         "a sandbox without a network namespace reaches ports of others, or past its rules",
         (
             Tried(

@@ -36,7 +36,7 @@ _LONG_COPY: Final = 4 << 20
 _NO_XATTR: Final = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ERANGE)
 _NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _PRIVATE_TREES: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/")
-"""The sandbox's own directories where nothing can be mounted; the others are the host's."""
+"""The sandbox's own directories where nothing can be mounted; most others are the host's."""
 _MAGIC_DEVICES: Final = ("/proc", "/sys")
 
 
@@ -190,8 +190,23 @@ class Files:
         located = paths.resolve(path, user, self.default_cwd)
         if not self._root or f"{located}/".startswith(f"{self._root}/"):
             return located
-        private = f"{located}/".startswith(_PRIVATE_TREES)
-        return self._root + located if private else located
+        if f"{located}/".startswith(_PRIVATE_TREES) or self._has_more_of(located):
+            return self._root + located
+        return located
+
+    def _has_more_of(self, path: str) -> bool:
+        """Whether the sandbox's directory has more of the folders above a path than the machine.
+
+        So what a template puts at /app is found there. What neither has is the sandbox's, if it is
+        not below a directory of the machine.
+        """
+        parts = path.split("/")[1:]
+        own, above = 0, 0
+        while own < len(parts) and os.path.lexists(f"{self._root}/{'/'.join(parts[: own + 1])}"):
+            own += 1
+        while above < len(parts) and os.path.lexists("/" + "/".join(parts[: above + 1])):
+            above += 1
+        return own > above or above == 0
 
     def _check_source(self, path: str, as_given: str, target: str) -> None:
         if path == target:

@@ -28,6 +28,8 @@ _MAX_TEXT: Final = 32 * resource.getpagesize()
 _MAX_TEXTS: Final = 6 << 20
 """Bytes of all of them, where the stack has no limit; otherwise a quarter of the stack."""
 _POINTER: Final = 8
+_OWN_PROGRAMS: Final = ("/home/", "/root/", "/usr/local/", "/opt/")
+"""Where sandboxes have programs of their own."""
 
 
 @dataclass(slots=True)
@@ -210,7 +212,21 @@ class Spawner:
             own["PATH"] = f"{self._root}/usr/local/bin:{DEFAULT_PATH}"
             own["TMPDIR"] = f"{self._root}/tmp"
             own["GIT_CONFIG_NOSYSTEM"] = "1"  # the host's is out of reach, and git insists
-        return encode_environment({**own, **self.envs, **requested})
+            own["SBX_ROOT"] = self._root
+        found = {**own, **self.envs, **requested}
+        if self._root:
+            found["PATH"] = self._find_here(found["PATH"])
+        return encode_environment(found)
+
+    def _find_here(self, search_path: str) -> str:
+        """A search path in which the sandbox's own directories come before the machine's."""
+        found: list[str] = []
+        for folder in search_path.split(":"):
+            if folder.startswith(_OWN_PROGRAMS) and not folder.startswith(f"{self._root}/"):
+                found.append(self._root + folder)
+            if not folder.startswith("/home/"):
+                found.append(folder)
+        return ":".join(dict.fromkeys(found))
 
     def _working_directory(self, user: User, wanted: str) -> bytes:
         path = self._files.locate(wanted, user)

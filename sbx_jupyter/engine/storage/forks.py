@@ -78,7 +78,7 @@ class Forks:
                 async with slot.operate("fork"):
                     captured = await self._capture.capture(slot, layer, work)
                     row = slot.row
-                    stack = (captured.name, *self._layers.shorten(row.layers))
+                    stack = self._layers.put_on(captured.name, row.layers)
                     # The source may end from here on; the forks still need its layers.
                     held.enter_context(self._layers.hold(stack))
                 reached("fork.copied")

@@ -53,7 +53,11 @@ class Layers:
         fence: AnyFence,
         manifests: Manifests,
         remains: Remains,
+        *,
+        are_whole: bool = False,
     ) -> None:
+        """``are_whole``: a layer is all that a sandbox has, and not what it changed."""
+        self.are_whole = are_whole
         self._remains = remains
         self._manifests = manifests
         self._data_dir = data_dir
@@ -104,6 +108,13 @@ class Layers:
                 if size is not None:
                     self._sizes[name] = Size(*size)
         return {name: self._sizes.get(name, Size(0, 0)) for name in names}
+
+    def put_on(self, layer: str, below: Stack) -> Stack:
+        """The stack with a new layer of a sandbox that has these layers.
+
+        Without overlays a layer is all that the sandbox has, so what it removed is gone.
+        """
+        return (layer,) if self.are_whole else (layer, *self.shorten(below))
 
     def shorten(self, stack: Stack) -> Stack:
         """The same stack with merged layers in place of those that they were made of."""

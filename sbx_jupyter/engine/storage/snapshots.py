@@ -161,7 +161,7 @@ class Snapshots:
             memory_mb=row.memory_mb,
             disk_size_mb=row.disk_size_mb,
             base=row.base,
-            layers=(captured.name, *self._layers.shorten(row.layers)),
+            layers=self._layers.put_on(captured.name, row.layers),
             default_user=row.default_user,
             default_cwd=row.default_cwd,
             envs=row.template_envs,

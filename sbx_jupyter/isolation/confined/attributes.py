@@ -6,6 +6,7 @@ the keeper, who finds the file himself, only below the sandbox's directory, and 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -52,10 +53,11 @@ class Attributes:
             "utimensat": self._utimensat,
             "fsetxattr": self._fsetxattr,
             "fremovexattr": self._fremovexattr,
+            "truncate": self._truncate,
         }
         self._perform = {
             number: perform[name]
-            for name in shared_ids.SUPERVISED
+            for name in (*shared_ids.SUPERVISED, *shared_ids.BEFORE_TRUNCATION)
             if (number := call_numbers.NUMBERS[call_numbers.HERE].get(name)) is not None
         }
 
@@ -72,14 +74,14 @@ class Attributes:
     ) -> None:
         fd = self._find(asked, directory, address, flags)
         try:
-            _call_on(fd, "fchmodat2", mode & _MODE)
+            _change_mode(fd, mode & _MODE)
         finally:
             os.close(fd)
 
     def _fchmod(self, asked: Notification) -> None:
         fd = self._take(asked, asked.arguments[0])
         try:
-            _call_on(fd, "fchmodat2", asked.arguments[1] & _MODE)
+            _change_mode(fd, asked.arguments[1] & _MODE)
         finally:
             os.close(fd)
 
@@ -139,6 +141,14 @@ class Attributes:
         fd = self._take(asked, asked.arguments[0])
         try:
             os.removexattr(b"/proc/self/fd/%d" % fd, key)
+        finally:
+            os.close(fd)
+
+    def _truncate(self, asked: Notification) -> None:
+        address, size = asked.arguments[:2]
+        fd = self._find(asked, _HERE, address, 0)
+        try:
+            os.truncate(b"/proc/self/fd/%d" % fd, ctypes.c_long(size).value)
         finally:
             os.close(fd)
 
@@ -202,3 +212,12 @@ def _read(asked: Notification, address: int, size: int) -> bytes:
 def _call_on(fd: int, name: str, value: int | bytes | None) -> None:
     """A call that takes a directory, a path, a value and flags, on the file itself."""
     syscalls.call(name, fd, b"", value, _EMPTY_PATH)
+
+
+def _change_mode(fd: int, mode: int) -> None:
+    try:
+        _call_on(fd, "fchmodat2", mode)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        os.chmod(b"/proc/self/fd/%d" % fd, mode)  # Linux before 6.6

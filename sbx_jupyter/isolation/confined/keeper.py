@@ -1,10 +1,10 @@
 """The keeper of a sandbox without a pid namespace: its parent process, outside of it.
 
 It reaps processes, ends all of them when the agent ends, and limits their number
-(``process_limit``). It also changes attributes of files for them (``attributes``) and is their
-loopback interface (``loopback.broker``), in answer to the system calls that their filter passes on.
-The work for one call is short and bounded, and the
-keeper does its other work between two calls, so a flood of calls slows down the sandbox only, on
+(``process_limit``). It also changes attributes of files for them (``attributes``), sends their
+signals (``signals``) and is their loopback interface (``loopback.broker``), in answer to the system
+calls that their filter passes on. The work for one call is short and bounded, and the keeper
+does its other work between two calls, so a flood of calls slows down the sandbox only, on
 whose processors the keeper runs.
 """
 
@@ -24,6 +24,7 @@ from sbx_jupyter.isolation.confined import descendants, setup
 from sbx_jupyter.isolation.confined.attributes import Attributes
 from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory
 from sbx_jupyter.isolation.confined.process_limit import LOOK_INTERVAL, ProcessLimit
+from sbx_jupyter.isolation.confined.signals import Signals
 from sbx_jupyter.isolation.kernel import notifications
 from sbx_jupyter.isolation.loopback.broker import Broker
 
@@ -42,6 +43,7 @@ class Keeper:
         tree = ContainedDirectory(root)
         self._attributes = Attributes(tree)
         self._broker = Broker(tree)
+        self._sent = Signals()
         self._process_limit = ProcessLimit(processes)
         self._listeners: set[int] = set()
         self._poll = select.poll()
@@ -142,6 +144,8 @@ class Keeper:
             return
         if self._broker.answers(asked.call):
             self._broker.perform(asked)
+        elif self._sent.answers(asked.call):
+            self._sent.perform(asked)
         else:
             asked.answer(self._attributes.perform(asked))
 

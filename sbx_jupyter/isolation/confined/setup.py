@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbx_jupyter.isolation.confined import shared_ids
 from sbx_jupyter.isolation.confined.process_limit import ceiling_of_processes
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
+from sbx_jupyter.isolation.loopback.entries import TABLE_PORT
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.root.private_entries import private_entries, split
 from sbx_jupyter.isolation.zygote import namespaces
@@ -34,6 +35,27 @@ _READABLE_ETC: Final = (
     "profile", "profile.d", "bash.bashrc",
 )  # fmt: skip
 _TAKEN: Final = ("home", "root", "etc/passwd", "etc/group")
+_PROFILE: Final = """
+at="${{SBX_ROOT:-${{HOME%/{home}}}}}"
+PATH="$at/usr/local/bin:{path}"
+for script in "$at"/etc/profile.d/*.sh; do [ ! -r "$script" ] || . "$script"; done
+unset at script
+"""
+"""Names no directory, since that of a template is another one in each of its sandboxes."""
+_LISTENING: Final = f"""#!/bin/bash
+# A stand-in for ss: lists the ports with a listener. The filter "sport = :80" works too.
+case "$*" in *"sport = :"*) wanted=${{!#}} ;; esac
+exec 3<> /dev/tcp/127.0.0.1/{TABLE_PORT} || exit 1
+heads="Netid State  Recv-Q Send-Q Local Address:Port Peer Address:Port"
+case $1 in -*H*) ;; *) echo "$heads" ;; esac
+while read -r _ address _ state _; do
+  [ "$state" = 0A ] || continue
+  port=$((16#${{address#*:}}))
+  [ "${{wanted:-:$port}}" = ":$port" ] &&
+    printf 'tcp   LISTEN 0      128        127.0.0.1:%-5d     0.0.0.0:*\n' "$port"
+done <&3
+exit 0
+"""
 _TERMINALS: Final = 16
 """Pseudo-terminals are opened before the domain closes: inside, /dev/pts is out of reach, since
 the terminals of the same id are there too."""
@@ -44,11 +66,12 @@ def root_of(order: Order, data: str) -> str:
     return os.path.join(data, order.writable, "upper")
 
 
-def readable_of_host(data: str, plan: StockPlan) -> int:
+def readable_of_host(data: str, plan: StockPlan, abi: int) -> int:
     """A Landlock ruleset with what all sandboxes may read of the host, made once for all of them.
 
     Landlock cannot exclude private entries from an allowed directory, so the entries beside them
     are allowed one by one. Entries that are added there later cannot be read until the next start.
+    ``abi`` is the version of Landlock to use.
     Returns a descriptor. Raises ``OSError``.
     """
     readable: list[str] = []
@@ -65,7 +88,9 @@ def readable_of_host(data: str, plan: StockPlan) -> int:
     for name in (*rootfs.ETC, *_READABLE_ETC):
         readable += _readable_in_etc(f"/etc/{name}")
     devices = [f"/dev/{name}" for name in _DEVICES]
-    return landlock.files_only(writable=[data, *devices], readable=readable, listed=listed)
+    return landlock.files_only(
+        writable=[data, *devices], readable=readable, listed=listed, version=abi
+    )
 
 
 def _readable_in_etc(path: str) -> list[str]:
@@ -90,7 +115,8 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan, readable: int) -
     os.umask(0o022)
     root = root_of(order, data)
     try:
-        _fill(root, [os.path.join(data, layer) for layer in order.layers], stock, plan)
+        layers = [os.path.join(data, layer) for layer in order.layers]
+        _fill(root, layers, stock, plan, has_loopback=order.loopback)
         terminals = [os.openpty() for _ in range(_TERMINALS)]
         _limit(order)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
@@ -106,7 +132,11 @@ def enter(order: Order, data: str, stock: str, plan: StockPlan, readable: int) -
         "root": root,
         "terminals": [list(pair) for pair in terminals],
         "loopback": order.loopback,
-        "filter": shared_ids.build(hold_processors=bool(order.processors), loopback=order.loopback)
+        "filter": shared_ids.build(
+            hold_processors=bool(order.processors),
+            loopback=order.loopback,
+            abi=order.landlock_abi,
+        )
         if order.confine
         else b"",
     }
@@ -136,6 +166,7 @@ def _confine(root: str, plan: StockPlan, readable: int, order: Order) -> None:
     landlock.restrict(  # of what is readable here, the other ruleset allows less
         writable=[root, *(f"/dev/{name}" for name in _DEVICES)],
         readable=[*trees, "/etc", *linked],
+        version=order.landlock_abi,
     )
     seccomp.install(
         seccomp.build(
@@ -147,7 +178,7 @@ def _confine(root: str, plan: StockPlan, readable: int, order: Order) -> None:
     )
 
 
-def _fill(root: str, layers: list[str], stock: str, plan: StockPlan) -> None:
+def _fill(root: str, layers: list[str], stock: str, plan: StockPlan, *, has_loopback: bool) -> None:
     if os.listdir(root):
         return  # with what the sandbox made of it, links among it
     for name in ("etc", "tmp", "var/tmp", "usr/local/bin"):
@@ -162,15 +193,23 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan) -> None:
         os.symlink(plan.python, os.path.join(root, "usr/local/bin", name))
     for name in ("pip", "pip3", "sudo"):
         shutil.copy(os.path.join(stock, "usr/local/bin", name), os.path.join(root, "usr/local/bin"))
+    if has_loopback:
+        _write_listing(os.path.join(root, "usr/local/bin/ss"))
     for home in ("home/user", "root"):
         with open(os.path.join(root, home, ".profile"), "a") as profile:
-            profile.write(f'PATH="{root}/usr/local/bin:{rootfs.PATH}"\n')
+            profile.write(_PROFILE.format(home=home, path=rootfs.PATH))
     for layer in reversed(layers):
         subprocess.run(
             # What a lower layer made a link is not written through.
             ["cp", "-a", "--remove-destination", "--reflink=auto", f"{layer}/.", root],
             check=True,
         )
+
+
+def _write_listing(path: str) -> None:
+    with open(path, "w") as file:
+        file.write(_LISTENING)
+    os.chmod(path, 0o755)
 
 
 def _skip_trees(folder: str, names: list[str]) -> list[str]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 from typing import Final
 
-from sbx_jupyter.isolation.kernel import bpf, call_numbers, seccomp
+from sbx_jupyter.isolation.kernel import bpf, call_numbers, landlock, seccomp
 from sbx_jupyter.isolation.loopback.rules import rules as loopback_rules
 
 _OF_ALL_OF_ONE_ID: Final = (
@@ -59,14 +60,32 @@ _HARMLESS: Final = (
     0x8905,  # SIOCATMARK
 )
 
+SENDING: Final = (
+    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", "fcntl",
+)  # fmt: skip
+"""What the keeper answers where Landlock leaves signals open; of ``fcntl`` only ``F_SETOWN``."""
+_SET_OWNER: Final = 8
+_SET_OWNER_BY_RECORD: Final = 15
+
+BEFORE_TRUNCATION: Final = ("truncate",)
+"""What the keeper does in place of the caller where Landlock leaves it open."""
+_ACCESS: Final = 0o3
+_WRITING: Final = (os.O_WRONLY, os.O_RDWR)
+
 _DENY: Final = bpf.ERRNO | errno.EPERM
 
 
-def rules(*, hold_processors: bool = False, loopback: bool = False) -> dict[str, bpf.Rule]:
+def rules(
+    *,
+    hold_processors: bool = False,
+    loopback: bool = False,
+    abi: int = landlock.SCOPED_ABI,
+) -> dict[str, bpf.Rule]:
     """What is done with each call beside the first filter; one that is not there is let through.
 
     ``hold_processors`` says that the first filter already answers calls that choose processors,
-    ``loopback`` that the keeper answers those about sockets.
+    ``loopback`` that the keeper answers those about sockets. ``abi`` is the version of Landlock,
+    which leaves more open when it is older.
     """
     found: dict[str, bpf.Rule] = {}
     found |= dict.fromkeys(_OF_ALL_OF_ONE_ID, bpf.answer(_DENY))
@@ -88,15 +107,45 @@ def rules(*, hold_processors: bool = False, loopback: bool = False) -> dict[str,
     )
     if loopback:
         found |= loopback_rules()
+    if abi < landlock.SCOPED_ABI:
+        found |= _rules_about_signals()
+    if abi < landlock.TRUNCATE_ABI:
+        found |= _rules_about_truncation()
+    return found
+
+
+def _rules_about_signals() -> dict[str, bpf.Rule]:
+    ask = bpf.answer(bpf.NOTIFY)
+    of_files: dict[int, bpf.Rule] = {
+        _SET_LEASE: bpf.answer(_DENY),
+        _SET_OWNER: ask,
+        _SET_OWNER_BY_RECORD: bpf.answer(_DENY),  # its record could be changed meanwhile
+    }
+    return dict.fromkeys(SENDING, ask) | {"fcntl": bpf.by_value(1, of_files)}
+
+
+def _rules_about_truncation() -> dict[str, bpf.Rule]:
+    """Before version 3, a file that can only be read can be emptied by opening it."""
+    refused = [os.O_TRUNC | access for access in range(_ACCESS + 1) if access not in _WRITING]
+    mask, code = os.O_TRUNC | _ACCESS, bpf.ERRNO | errno.EACCES
+    found: dict[str, bpf.Rule] = {}
+    found |= dict.fromkeys(BEFORE_TRUNCATION, bpf.answer(bpf.NOTIFY))
+    found["open"] = bpf.unless_masked(1, mask, refused, (), code)
+    found["openat"] = bpf.unless_masked(2, mask, refused, (), code)
+    found["openat2"] = bpf.answer(bpf.ERRNO | errno.ENOSYS)  # its flags are in memory
     return found
 
 
 @functools.cache
 def build(
-    *, hold_processors: bool = False, loopback: bool = False, machine: str = call_numbers.HERE
+    *,
+    hold_processors: bool = False,
+    loopback: bool = False,
+    abi: int = landlock.SCOPED_ABI,
+    machine: str = call_numbers.HERE,
 ) -> bytes:
     """The filter program with these ``rules``; it needs a listener."""
     numbers = call_numbers.NUMBERS[machine]
-    found = rules(hold_processors=hold_processors, loopback=loopback)
+    found = rules(hold_processors=hold_processors, loopback=loopback, abi=abi)
     here = {numbers[name]: rule for name, rule in found.items() if name in numbers}
     return bpf.program(seccomp.ARCHITECTURES[machine], here, bpf.ALLOW)

@@ -29,8 +29,15 @@ _ALL: Final = _FIRST_VERSION | _REFER | _TRUNCATE | _IOCTL_DEVICE
 _TCP: Final = 0b11
 _SCOPES: Final = 0b11  # abstract sockets, signals
 
-NEEDED_ABI: Final = 6
-"""Linux 6.12: signals to processes outside are refused, and device ioctls and TCP are covered."""
+NEEDED_ABI: Final = 1
+"""Linux 5.13. What an older version leaves open is for a filter and the keeper to refuse."""
+TRUNCATE_ABI: Final = 3
+"""Linux 6.2: truncating a file is a right of its own."""
+SCOPED_ABI: Final = 6
+"""Linux 6.12: signals to processes outside are refused, and abstract sockets."""
+_REFER_ABI: Final = 2
+_TCP_ABI: Final = 4
+_IOCTL_ABI: Final = 5
 
 
 def abi() -> int:
@@ -41,12 +48,14 @@ def abi() -> int:
         return 0
 
 
-def restrict(*, writable: Iterable[str], readable: Iterable[str]) -> None:
+def restrict(*, writable: Iterable[str], readable: Iterable[str], version: int) -> None:
     """Confine this process and all that it starts; what is not named is out of reach.
 
-    Needs no_new_privs and ``NEEDED_ABI``. Raises ``OSError``.
+    ``version`` is that of Landlock to use. Needs no_new_privs. Raises ``OSError``.
     """
-    ruleset = _create(_TCP, _SCOPES, ((_ALL, writable), (_READ_ONLY, readable)))
+    tcp = _TCP if version >= _TCP_ABI else 0
+    scopes = _SCOPES if version >= SCOPED_ABI else 0
+    ruleset = _create(version, tcp, scopes, ((_ALL, writable), (_READ_ONLY, readable)))
     try:
         enter(ruleset)
     finally:
@@ -54,7 +63,11 @@ def restrict(*, writable: Iterable[str], readable: Iterable[str]) -> None:
 
 
 def files_only(
-    *, writable: Iterable[str], readable: Iterable[str], listed: Iterable[str] = ()
+    *,
+    writable: Iterable[str],
+    readable: Iterable[str],
+    listed: Iterable[str] = (),
+    version: int,
 ) -> int:
     """A ruleset about files that processes can ``enter`` besides ``restrict``: both must allow.
 
@@ -62,7 +75,7 @@ def files_only(
     ``OSError``.
     """
     rules = ((_ALL, writable), (_READ_ONLY, readable), (_READ_DIR, listed))
-    return _create(0, 0, rules)
+    return _create(version, 0, 0, rules)
 
 
 def enter(ruleset: int) -> None:
@@ -70,13 +83,25 @@ def enter(ruleset: int) -> None:
     syscalls.call("landlock_restrict_self", ruleset, 0)
 
 
-def _create(tcp: int, scopes: int, rules: Iterable[tuple[int, Iterable[str]]]) -> int:
-    attributes = struct.pack("QQQ", _ALL, tcp, scopes)
+def _rights(version: int) -> int:
+    """The rights to files that a version knows."""
+    rights = _FIRST_VERSION
+    for right, since in (
+        (_REFER, _REFER_ABI), (_TRUNCATE, TRUNCATE_ABI), (_IOCTL_DEVICE, _IOCTL_ABI),
+    ):  # fmt: skip
+        rights |= right if version >= since else 0
+    return rights
+
+
+def _create(version: int, tcp: int, scopes: int, rules: Iterable[tuple[int, Iterable[str]]]) -> int:
+    known = _rights(version)
+    # An older kernel takes a record that it does not know the end of, if that is zero.
+    attributes = struct.pack("QQQ", known, tcp, scopes)
     ruleset = syscalls.call("landlock_create_ruleset", attributes, len(attributes), 0)
     try:
         for rights, paths in rules:
             for path in paths:
-                _allow(ruleset, rights, path)
+                _allow(ruleset, rights & known, path)
     except OSError:
         os.close(ruleset)
         raise

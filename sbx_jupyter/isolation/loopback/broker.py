@@ -22,8 +22,16 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.kernel import call_numbers
 from sbx_jupyter.isolation.loopback import options
 from sbx_jupyter.isolation.loopback.calls import SocketCall, cookie_of, failure
-from sbx_jupyter.isolation.loopback.delivery import FAILURES, code_of, drain, hand_over, sender
+from sbx_jupyter.isolation.loopback.delivery import (
+    FAILURES,
+    code_of,
+    drain,
+    hand_over,
+    sender,
+    teller,
+)
 from sbx_jupyter.isolation.loopback.entries import (
+    TABLE_PORT,
     Entry,
     Key,
     Names,
@@ -301,6 +309,8 @@ class Broker:
 
     def _deliverer(self, key: Key, client_port: int) -> Callable[[socket.socket], None]:
         """What brings a connection to who listens there. Raises ``OSError``."""
+        if key == (socket.AF_INET, TABLE_PORT):
+            return teller(self._names.table())
         target = self._names.listener(key)
         if target.is_outside:
             return sender(target.end)

@@ -13,6 +13,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sbx_jupyter.agent import procfs
 from sbx_jupyter.isolation.kernel import syscalls
 
 if TYPE_CHECKING:
@@ -36,6 +37,23 @@ def failure(code: int) -> OSError:
 def cookie_of(sock: socket.socket) -> bytes:
     """What tells a socket from every other; the same for all copies of it."""
     return sock.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8)
+
+
+def open_thread(thread: int) -> int:
+    """A descriptor of a thread, or of its process where Linux has none of threads (before 6.9).
+
+    Both have the same open files, unless a program separates them, which harms nobody else. Raises
+    ``OSError``.
+    """
+    try:
+        return syscalls.call("pidfd_open", thread, PIDFD_THREAD)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    leader = procfs.leader_of(thread)
+    if leader is None:
+        raise failure(errno.ESRCH)
+    return os.pidfd_open(leader)
 
 
 class SocketCall:
@@ -69,7 +87,7 @@ class SocketCall:
             raise failure(errno.EBADF) from None
         if not link.startswith(b"socket:"):  # closing a copy of another file could take long
             raise failure(errno.ENOTSOCK)
-        pidfd = syscalls.call("pidfd_open", self.asked.pid, PIDFD_THREAD)
+        pidfd = open_thread(self.asked.pid)
         try:
             fd = syscalls.call("pidfd_getfd", pidfd, number, 0)
         finally:

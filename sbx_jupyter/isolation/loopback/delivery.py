@@ -56,6 +56,16 @@ def sender(way: socket.socket) -> Callable[[socket.socket], None]:
     return send
 
 
+def teller(text: bytes) -> Callable[[socket.socket], None]:
+    """What sends a text down a connection, as much as fits at once, and ends it."""
+
+    def tell(end: socket.socket) -> None:
+        with end, contextlib.suppress(OSError):  # a program that is gone
+            end.send(text, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+    return tell
+
+
 def drain(sock: socket.socket) -> None:
     """Read away what told a program that connections wait."""
     with contextlib.suppress(OSError):  # it is empty

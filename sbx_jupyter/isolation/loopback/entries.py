@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Key = tuple[int, int] | tuple[str, bytes] | tuple[str, int, int]
 """A port of a family; an abstract name; device and inode of a path."""
 
+TABLE_PORT: Final = 49981
+"""A connection to this port reads which ports have a listener; no program can listen there."""
+
 _EPHEMERAL: Final = range(32768, 61000)
 _TRIES: Final = 1000
 _ANY: Final = (bytes(4), bytes(16))
@@ -122,10 +125,20 @@ class Names:
             raise failure(errno.ECONNREFUSED)
         return found
 
+    def table(self) -> bytes:
+        """The ports with a listener, as ``/proc/net/tcp`` would have them."""
+        lines = ["  sl  local_address rem_address   st"]
+        for key, entry in self._bound.items():
+            if key[0] in (socket.AF_INET, socket.AF_INET6) and entry.is_listening:
+                lines.append(f"{len(lines) - 1:4}: 0100007F:{key[1]:04X} 00000000:0000 0A 0:0 0")
+        return "".join(f"{line}\n" for line in lines).encode()
+
     def take_port(self, label: Label, host: bytes, port: int) -> list[Key]:
         """Find a free port and write it into the label. Raises ``OSError``."""
         if not is_here(host):
             raise failure(errno.EADDRNOTAVAIL)
+        if port == TABLE_PORT:
+            raise failure(errno.EADDRINUSE)
         is_any = not any(plain_host(host))
         families = [label.family]
         if len(host) == 16 and not label.only_v6 and (is_any or host[:12] == _MAPPED):

@@ -99,17 +99,21 @@ async def start_zygote(
     agent: str,
     stock: Path | None = None,
     own_ids: IdRange | None = None,
+    landlock_abi: int = 0,
 ) -> tuple[ZygoteProcess, Path]:
     """Execute a zygote and prepare it, again when it is killed meanwhile.
 
     Gives it and the stock layer's path. ``stock`` is what an earlier zygote of this engine built of
     the same plan: that is used again, since the search for what to hide takes most of a start. With
     ``own_ids`` it gives each sandbox a block of these host ids, else all have those from
-    ``id_base`` on. Raises ``IsolationError``.
+    ``id_base`` on. ``landlock_abi`` is the version of Landlock that confines sandboxes without
+    namespaces. Raises ``IsolationError``.
     """
     for _ in range(_ATTEMPTS):
         try:
-            return await _start_once(data_dir, kind, plan, id_base, agent, stock, own_ids)
+            return await _start_once(
+                data_dir, kind, plan, id_base, agent, stock, own_ids, landlock_abi
+            )
         except UnavailableError as error:
             _log.warning("%s; starting another one", error.message)
     raise IsolationError(f"{_ATTEMPTS} zygotes were killed while they started")
@@ -123,6 +127,7 @@ async def _start_once(
     agent: str,
     stock: Path | None,
     own_ids: IdRange | None,
+    landlock_abi: int,
 ) -> tuple[ZygoteProcess, Path]:
     """Raises ``IsolationError``, and ``UnavailableError`` when the zygote was killed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -157,6 +162,7 @@ async def _start_once(
             id_base=id_base,
             **await _host_ids(own_ids),
             data_dir=str(data_dir),
+            landlock_abi=landlock_abi,
             plan=json.loads(json.dumps(plan.to_json())),
             stock=stock and str(stock.relative_to(data_dir)),
             timeout=_BUILD_TIMEOUT,

@@ -35,6 +35,9 @@ class Order:
     confine: bool
     """Whether the tier without namespaces still has a Landlock domain."""
 
+    landlock_abi: int
+    """The version of Landlock that confines it; 0 without."""
+
     loopback: bool
     """Whether it gets a loopback interface from its keeper; only with ``confine``."""
 
@@ -63,6 +66,7 @@ class Order:
             real_users=raw["real_users"],
             machine_root=raw["machine_root"],
             confine=raw["confine"],
+            landlock_abi=raw["landlock_abi"],
             loopback=raw["loopback"],
             tap=raw["tap"],
             without=tuple(raw["without"]),

@@ -171,8 +171,8 @@ class Zygote:
             stock = data / "stock" / plan.fingerprint
             rootfs.build_stock(plan, stock)
             gathered = host_mounts.HostMounts("", "", str(data), (), str(stock))
-            if landlock.abi() >= landlock.NEEDED_ABI:
-                readable = setup.readable_of_host(str(data), plan)
+            if (version := body["landlock_abi"]) >= landlock.NEEDED_ABI:
+                readable = setup.readable_of_host(str(data), plan, version)
         else:
             owner = base if kind == users.ROOT_MAPPED else 0
             own = self._holder is not None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PYTHON = "/usr/bin/python3"
 UID = 1478
 PATIENCE = 60.0
-KINDS = ("one id", "many ids")
+KINDS = ("one id", "many ids", "landlock")
 
 pytestmark = [
     pytest.mark.skipif(
@@ -47,7 +47,7 @@ def missing(kind: str) -> str | None:
     if kind == "many ids" and shutil.which("newuidmap") is None:
         return "needs newuidmap: apt-get install uidmap"
     if kind == "landlock" and landlock.abi() < landlock.NEEDED_ABI:
-        return "needs Landlock version 6: Linux 6.12 or later"
+        return "needs Landlock"
     return None
 
 
@@ -120,9 +120,13 @@ def user_api(kind: str) -> Iterator[Api]:
 
 
 def test_the_engine_is_of_the_kind_that_the_test_names(user_api: Api, kind: str) -> None:
-    isolation = user_api.client.get("/engine/info").json()["isolation"]
-    expected = {"one id": "virtual", "many ids": "subordinate"}[kind]
-    assert (isolation["tier"], isolation["users"]) == ("namespaces", expected)
+    info = user_api.client.get("/engine/info").json()
+    expected = {
+        "one id": ("namespaces", "virtual"),
+        "many ids": ("namespaces", "subordinate"),
+        "landlock": ("landlock", "virtual"),
+    }[kind]
+    assert (info["tier"], info["isolation"]["users"]) == expected
 
 
 def test_every_step_works_without_root(user_api: Api, kind: str) -> None:
@@ -130,21 +134,30 @@ def test_every_step_works_without_root(user_api: Api, kind: str) -> None:
     files = archive(entry("a", content=b"first"), entry("d/b", content=b"second", uid=33, gid=33))
     files_hash = user_api.upload(asked["templateID"], files)
     copy = {"type": "COPY", "args": [".", "/srv/copied", "www-data", ""], "filesHash": files_hash}
-    owner = {"one id": "root", "many ids": "www-data"}[kind]
+    at = "$SBX_ROOT" if kind == "landlock" else ""
+    owner = {"one id": "root", "many ids": "www-data", "landlock": f"$(id -un {UID})"}[kind]
     user_api.start(
         asked,
         copy,
-        {"type": "ENV", "args": ["A", "1", "B", "$A-2"]},
-        run('[ "$(cat /srv/copied/a /srv/copied/d/b)" = firstsecond ] && [ "$B" = 1-2 ]'),
-        run(f'[ "$(stat -c %U /srv/copied/d/b)" = {owner} ]', "root"),
+        {"type": "ENV", "args": ["A", "1", "B", "$A-2", "PATH", "/opt/made:$PATH"]},
+        run(f'[ "$(cat {at}/srv/copied/a {at}/srv/copied/d/b)" = firstsecond ] && [ "$B" = 1-2 ]'),
+        run(f'[ "$(stat -c %U {at}/srv/copied/d/b)" = "{owner}" ]', "root")
+        if kind != "landlock"
+        else run(f"chown www-data {at}/srv/copied/d/b", "root"),
         {"type": "WORKDIR", "args": ["/srv/made"]},
         run("echo $PWD > where && cat where"),
         {"type": "USER", "args": ["worker"]},
         run("echo by worker > ~/worker-was-here"),
-        run("mkdir -p /opt/made && sudo -n true && rm /etc/motd", "root"),
+        run(f"mkdir -p {at}/opt/made && sudo -n true", "root"),
+        run(f"echo 'echo found' > {at}/opt/made/tool && chmod +x {at}/opt/made/tool", "root"),
+        run("tool && rm ~/.bashrc && cat where ~/worker-was-here"),
     )
     found = user_api.wait(asked)
     assert found["status"] == "ready", messages(found)
+    assert "[stdout]: found" in messages(found)
+    assert "[stdout]: by worker" in messages(found)
+    warned = "cannot install packages of the system" in messages(found)
+    assert warned == (kind == "landlock")
     made = user_api.client.post("/v2/sandboxes", json={"templateID": "steps"})
     assert made.status_code == 201, made.text
     user_api.client.delete(f"/sandboxes/{made.json()['sandboxID']}")
@@ -165,6 +178,8 @@ def test_the_owners_of_an_image_are_kept_where_there_are_ids_for_them(
     user_api: Api, kind: str
 ) -> None:
     """With one id they all become the user's own, which sandboxes see as root."""
+    if kind == "landlock":
+        pytest.skip("no images without namespaces")
     content = TinyImage("gzip", *OWNED).layout()
     answer = user_api.client.put("/engine/images/owned", content=content)
     assert answer.status_code == 201, answer.text
@@ -185,23 +200,38 @@ def test_the_owners_of_an_image_are_kept_where_there_are_ids_for_them(
     assert can_read["status"] == ("ready" if kind == "one id" else "error"), messages(can_read)
 
 
-def test_without_namespaces_builds_and_images_are_refused_in_words() -> None:
-    if (why := missing("landlock")) is not None:
-        pytest.skip(why)
-    with user_engine("landlock") as api:
-        answer = api.client.put("/engine/images/tiny", content=TinyImage().layout())
-        assert answer.status_code == 400
-        assert answer.json()["message"].startswith("container images need isolation by namespaces")
-        for path, body in (
-            ("/v3/templates", {"name": "some"}),
-            ("/v2/templates", {"alias": "some"}),
-            ("/templates", {"dockerfile": "FROM e2bdev/base"}),
-        ):
-            answer = api.client.post(path, json=body)
-            assert answer.status_code == 400
-            assert answer.json()["message"].startswith(
-                "templates are built with isolation by namespaces"
-            )
-        made = api.client.post("/v2/sandboxes", json={"templateID": "base"})
-        assert made.status_code == 201, made.text
-        assert api.client.delete(f"/sandboxes/{made.json()['sandboxID']}").status_code == 204
+def test_without_namespaces_images_are_refused_in_words(user_api: Api, kind: str) -> None:
+    if kind != "landlock":
+        pytest.skip("images work here")
+    words = "container images need isolation by namespaces"
+    answer = user_api.client.put("/engine/images/tiny", content=TinyImage().layout())
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(words)
+    failed = user_api.build("from-image", run("true"), fromImage="tiny")
+    assert failed["status"] == "error"
+    assert failed["reason"]["message"].startswith(words)
+
+
+def test_a_template_serves_a_port_and_keeps_what_it_removed(user_api: Api, kind: str) -> None:
+    """What a step removed stays away, scripts find their Python, and ports are waited for."""
+    if kind != "landlock":
+        pytest.skip("others do this with namespaces")
+    start = "python3 -m http.server 8123"
+    found = user_api.build(
+        "served",
+        {"type": "WORKDIR", "args": ["/site"]},
+        run("echo old > gone && echo new > index.html"),
+        run("rm gone"),
+        run("head -c 2 $(command -v pip) && sudo pip --version > version"),
+        startCmd=start,
+        readyCmd='[ -n "$(ss -Htuln sport = :8123)" ]',
+    )
+    assert found["status"] == "ready", messages(found)
+    again = user_api.build("served-again", fromTemplate="served", startCmd=start)
+    assert "wait until something listens on port 8123" in messages(again)
+    made = user_api.client.post("/v2/sandboxes", json={"templateID": "served"}).json()
+    headers = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "8123"}
+    page = user_api.client.get("/", headers=headers)
+    gone = user_api.client.get("/gone", headers=headers)
+    user_api.client.delete(f"/sandboxes/{made['sandboxID']}")
+    assert (page.status_code, page.text, gone.status_code) == (200, "new\n", 404)

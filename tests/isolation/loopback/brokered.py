@@ -1,7 +1,7 @@
 """Runs a program behind the filter and the keeper of the Landlock tier, and behind nothing else.
 
-Arguments: the directory that it may change, and the program, where the word ``keeper`` stands for
-the process id of its keeper. Standard library only.
+Arguments: the directory that it may change, the version of Landlock, and the program, where the
+word ``keeper`` stands for the process id of its keeper. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sbx_jupyter.isolation.confined import descendants, keeper, shared_ids
 from sbx_jupyter.isolation.kernel import syscalls
 
 
-def main(root: str, command: list[str]) -> int:
+def main(root: str, abi: int, command: list[str]) -> int:
     """Be the keeper of a program until it ends; its exit status."""
     # A keeper holds fewer sockets where it may have few open files.
     resource.setrlimit(resource.RLIMIT_NOFILE, (20_000, 20_000))
     descendants.prepare_keeper()
     outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    program = shared_ids.build(loopback=True)
+    program = shared_ids.build(loopback=True, abi=abi)
     own = os.getpid()
     told, tell = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -52,4 +52,4 @@ def main(root: str, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

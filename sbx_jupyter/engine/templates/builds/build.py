@@ -41,6 +41,11 @@ READY_LIMIT: Final = 600.0
 
 _FIRST: Final = Step(type="USER", args=["user", "true"])
 _BASE: Final = "base"
+_WITHOUT_ROOT: Final = (
+    "Without isolation by namespaces a sandbox has no file system of its own: commands find what "
+    "belongs to it below $HOME, $TMPDIR, $SBX_ROOT and in their working directory, cannot install "
+    "packages of the system, and all users are one id"
+)
 _FINALIZE: Final = "finalize"
 
 
@@ -143,6 +148,7 @@ class BuildRun:
             timeout=self.services.context.config.build_step_timeout,
             say=self._say_output,
             max_bytes=self.build.disk_size_mb << 20,
+            has_root=self.services.has_roots,
         )
 
     # The base
@@ -155,12 +161,18 @@ class BuildRun:
         else:
             await self._from_image(request.from_image or "")
         self._hold(self._root.layers)
+        if not self.services.has_roots:
+            self._say(_WITHOUT_ROOT, "warn")
         await self.log.save()
         # Steps run as ``user``, who has password-less sudo.
         await self._step(_FIRST)
 
     def _from_template(self, reference: str) -> None:
         _, build = self.services.catalog.resolve(reference)
+        if not self.services.has_roots and not build.base:
+            raise StepError(
+                f"'{reference}' stands on a container image, which needs isolation by namespaces"
+            )
         self._root = RootFilesystem(build.base, build.layers)
         self._state = StepState("root", build.default_cwd, dict(build.envs))
         self._start, self._ready = build.start_command, build.ready_command
@@ -204,7 +216,8 @@ class BuildRun:
             self._say(describe(step))
             known = await self._run_step(key, step, state)
         self.used.append(known)
-        self._add_layers(known.layers)
+        for layer in known.layers:
+            self._put_on(layer)
         await self.log.save()
 
     @property
@@ -229,8 +242,13 @@ class BuildRun:
                 reached("build.sealed")
         return StepRow(key=key, layers=layers, below=self._root.layers, used_at=now())
 
-    def _add_layers(self, layers: tuple[str, ...]) -> None:
-        self._root = RootFilesystem(self._root.base, (*layers, *self._root.layers))
+    def _put_on(self, layer: str) -> None:
+        """Let what follows stand on a layer of a step, which stood on those below."""
+        layers = self.services.context.layers
+        if layers.are_whole:
+            self._root = RootFilesystem(self._root.base, (layer,))
+        else:
+            self._root = RootFilesystem(self._root.base, (layer, *self._root.layers))
 
     def _hold(self, layers: tuple[str, ...]) -> None:
         self.held.enter_context(self.services.context.layers.hold(layers))
@@ -245,7 +263,7 @@ class BuildRun:
         async with open_build_sandbox(context, self.template, self.build, self._root) as sandbox:
             await self._runner().finalize(sandbox, self._state, *ids)
             layer = await sandbox.seal(name)
-        self._add_layers((layer,))
+        self._put_on(layer)
         start, ready = request.start_cmd or None, request.ready_cmd or None
         if start is None and ready is None:
             start, ready = self._start, self._ready
@@ -295,7 +313,7 @@ class BuildRun:
 
     async def _read_listening_ports(self, sandbox: BuildSandbox) -> set[int]:
         said: list[str] = []
-        command = ProcessConfig(cmd="/bin/sh", args=["-c", readiness.READ_SOCKETS])
+        command = ProcessConfig(cmd="/bin/bash", args=["-c", readiness.READ_SOCKETS])
         await sandbox.run(command, user="root", timeout=60, say=lambda line, _: said.append(line))
         return readiness.listening("\n".join(said))
 

@@ -47,10 +47,6 @@ _log = logging.getLogger(__name__)
 _MAX_WAITING: Final = 1000
 _RETRIES: Final = 30
 _STOPPED: Final = "the engine stopped"
-_NO_ROOTS: Final = (
-    "templates are built with isolation by namespaces, which this machine does not give: "
-    "here a sandbox has no file system of its own"
-)
 
 
 @dataclass(slots=True)
@@ -112,8 +108,6 @@ class Builder:
         for the name of a stock template, ``ResourceExhaustedError`` when there are too many builds,
         ``NotFoundError`` for an unknown id.
         """
-        if not self._services.has_roots:
-            raise InvalidArgumentError(_NO_ROOTS)
         parameters = check_template_request(request, self._context.config, is_named=start is None)
         self._check_room()
         if sum(build.status == "waiting" for build in self._store.builds) >= _MAX_WAITING:

@@ -1,6 +1,7 @@
 """The scripts that build steps run as root inside the sandbox.
 
-They are POSIX shell, since any image has that.
+They are POSIX shell, since any image has that. Where a sandbox has no root file system of its own,
+SBX_ROOT names the directory that stands for it.
 """
 
 from __future__ import annotations
@@ -9,30 +10,32 @@ from typing import Final
 
 MAKE_USER: Final = r"""
 set -eu
-name=$1 sudo=$2 virtual=$3
-if ! grep -q "^$name:" /etc/passwd; then
+name=$1 sudo=$2 virtual=$3 at=${SBX_ROOT-}
+if ! grep -q "^$name:" "$at/etc/passwd"; then
   uid=1000
-  while cut -d: -f3 /etc/passwd | grep -qx "$uid" || cut -d: -f3 /etc/group | grep -qx "$uid"; do
+  while cut -d: -f3 "$at/etc/passwd" "$at/etc/group" | grep -qx "$uid"; do
     uid=$((uid + 1))
   done
-  gid=$(grep "^$name:" /etc/group | cut -d: -f3 || true)
+  gid=$(grep "^$name:" "$at/etc/group" | cut -d: -f3 || true)
   if [ -z "$gid" ]; then
     gid=$uid
-    echo "$name:x:$gid:" >> /etc/group
+    echo "$name:x:$gid:" >> "$at/etc/group"
   fi
-  echo "$name:x:$uid:$gid:$name:/home/$name:/bin/bash" >> /etc/passwd
-  if [ -f /etc/shadow ]; then echo "$name:*:19000:0:99999:7:::" >> /etc/shadow; fi
-  if [ ! -d "/home/$name" ]; then
-    mkdir -p "/home/$name"
-    if [ -d /etc/skel ]; then cp -R /etc/skel/. "/home/$name/"; fi
+  echo "$name:x:$uid:$gid:$name:/home/$name:/bin/bash" >> "$at/etc/passwd"
+  if [ -f "$at/etc/shadow" ]; then echo "$name:*:19000:0:99999:7:::" >> "$at/etc/shadow"; fi
+  if [ ! -d "$at/home/$name" ]; then
+    mkdir -p "$at/home/$name"
+    if [ -n "$at" ]; then
+      cp "$at/home/user/.profile" "$at/home/user/.bashrc" "$at/home/$name/"
+    elif [ -d /etc/skel ]; then cp -R /etc/skel/. "/home/$name/"; fi
   fi
-  if [ -z "$virtual" ]; then chown -R "$uid:$gid" "/home/$name"; fi
+  if [ -z "$virtual" ]; then chown -R "$uid:$gid" "$at/home/$name"; fi
   echo changed
 fi
-if [ -n "$sudo" ] && ! grep -qs "^$name ALL" /etc/sudoers /etc/sudoers.d/*; then
-  mkdir -p /etc/sudoers.d
-  echo "$name ALL=(ALL:ALL) NOPASSWD: ALL" > "/etc/sudoers.d/90-$name"
-  chmod 440 "/etc/sudoers.d/90-$name"
+if [ -n "$sudo" ] && ! grep -qs "^$name ALL" "$at/etc/sudoers" "$at"/etc/sudoers.d/*; then
+  mkdir -p "$at/etc/sudoers.d"
+  echo "$name ALL=(ALL:ALL) NOPASSWD: ALL" > "$at/etc/sudoers.d/90-$name"
+  chmod 440 "$at/etc/sudoers.d/90-$name"
   echo changed
 fi
 if [ -n "$sudo" ] && ! command -v sudo > /dev/null; then
@@ -54,7 +57,7 @@ fi
 
 MAKE_DIRECTORY: Final = r"""
 set -eu
-path=$1 user=$2 virtual=$3
+path=${SBX_ROOT-}$1 user=$2 virtual=$3
 [ -d "$path" ] && exit 0
 first=$path
 while above=$(dirname "$first"); [ ! -e "$above" ]; do first=$above; done
@@ -67,8 +70,9 @@ echo changed
 COPY: Final = r"""
 set -eu
 source=$1 target=$2 owner=$3 mode=$4 user=$5 workdir=$6 gzip=$7
-mkdir -p /tmp
-scratch=$(mktemp -d /tmp/.copy-XXXXXX)
+at=${SBX_ROOT-}
+mkdir -p "$at/tmp"
+scratch=$(mktemp -d "$at/tmp/.copy-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 tar -x $gzip -o -f - -C "$scratch"
 found=$scratch/$source
@@ -77,10 +81,10 @@ if [ ! -e "$found" ] && [ ! -L "$found" ]; then
   exit 1
 fi
 case $target in
-  /*) ;;
+  /*) target=$at$target ;;
   *)
-    [ -n "$workdir" ] || workdir=$(grep "^$user:" /etc/passwd | cut -d: -f6)
-    target=$workdir/$target ;;
+    [ -n "$workdir" ] || workdir=$(grep "^$user:" "$at/etc/passwd" | cut -d: -f6)
+    target=$at$workdir/$target ;;
 esac
 if [ -n "$owner" ]; then
   case $owner in
@@ -123,16 +127,16 @@ workdir or nothing, ``-z`` for a compressed tar. The tar comes on standard input
 
 FINALIZE: Final = r"""
 set -eu
-virtual=$1 template=$2 build=$3 path=$4
-mkdir -p /code /usr/local /home/user
-chmod 777 /code /usr/local
+virtual=$1 template=$2 build=$3 path=$4 at=${SBX_ROOT-}
+mkdir -p "$at/code" "$at/usr/local" "$at/home/user"
+chmod 777 "$at/code" "$at/usr/local"
 if [ -z "$virtual" ]; then chown user: /home/user; fi
-rm -f /.e2b
-printf 'ENV_ID=%s\nTEMPLATE_ID=%s\nBUILD_ID=%s\n' "$template" "$template" "$build" > /.e2b
+rm -f "$at/.e2b"
+printf 'ENV_ID=%s\nTEMPLATE_ID=%s\nBUILD_ID=%s\n' "$template" "$template" "$build" > "$at/.e2b"
 if [ -n "$path" ]; then
   # Login shells set the search path anew; this gives them the template's.
-  mkdir -p /etc/profile.d
-  printf '%s\n' "$path" > /etc/profile.d/zz-template-path.sh
+  mkdir -p "$at/etc/profile.d"
+  printf '%s\n' "$path" > "$at"/etc/profile.d/zz-template-path.sh
 fi
 """
 """Arguments: ``virtual``, template id, build id, a shell line that sets the search path."""

@@ -26,6 +26,8 @@ _OWNER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9
 _MODE: Final = re.compile(r"[0-7]{1,5}\Z")
 _GLOB: Final = re.compile(r"[*?\[]")
 _ROOT: Final = "root"
+_OWN: Final = ("/home/", "/root/", "/usr/local/", "/opt/")
+"""Where sandboxes have programs of their own."""
 
 TYPES: Final = ("RUN", "COPY", "ENV", "WORKDIR", "USER")
 
@@ -91,8 +93,13 @@ class StepRunner:
         timeout: float,
         say: Callable[[str, str], bool | None],
         max_bytes: int,
+        has_root: bool = True,
     ) -> None:
-        """``virtual``: the sandbox has one user id only, so files cannot change their owner."""
+        """``virtual``: the sandbox has one user id only, so files cannot change their owner.
+
+        ``has_root``: it has a root file system of its own.
+        """
+        self._has_root = has_root
         self._virtual = "virtual" if virtual else ""
         self._is_virtual = virtual
         self._timeout = timeout
@@ -129,7 +136,7 @@ class StepRunner:
     ) -> None:
         """Run the last phase of a build (interface 7.3); raises ``CommandError``."""
         path = state.envs.get("PATH", "")
-        line = f"export PATH={shlex.quote(path)}" if path else ""
+        line = search_path_line(path, has_root=self._has_root) if path else ""
         args = (self._virtual, template, build, line)
         await sandbox.run(
             _script(scripts.FINALIZE, *args), user=_ROOT, timeout=self._timeout, say=self._say
@@ -140,7 +147,7 @@ class StepRunner:
     ) -> None:
         config = ProcessConfig(
             cmd="/bin/bash",
-            args=["-l", "-c", shell_text(command, state)],
+            args=["-l", "-c", shell_text(command, state, has_root=self._has_root)],
             envs=state.envs,
             cwd=state.workdir or None,
         )
@@ -213,10 +220,20 @@ def static_prefix(source: str) -> str:
     return "/".join(parts)
 
 
-def shell_text(command: str, state: StepState) -> str:
+def shell_text(command: str, state: StepState, *, has_root: bool = True) -> str:
     """The command, with ``PATH`` set again: a login shell's profile overwrites it."""
     path = state.envs.get("PATH")
-    return command if path is None else f"export PATH={shlex.quote(path)}\n{command}"
+    return command if path is None else f"{search_path_line(path, has_root=has_root)}\n{command}"
+
+
+def search_path_line(path: str, *, has_root: bool) -> str:
+    """A shell line that sets the search path.
+
+    Where a sandbox has no root file system of its own, its own folders come before the machine's.
+    """
+    folders = [] if has_root else [name for name in path.split(":") if name.startswith(_OWN)]
+    own = "".join(f'"$SBX_ROOT"{shlex.quote(name)}:' for name in folders)
+    return f"export PATH={own}{shlex.quote(path)}"
 
 
 def _script(text: str, *args: str) -> ProcessConfig:
