@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from sbx_jupyter.cli.calls import call_platform, running_engine
 from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
 from sbx_jupyter.cli.processes import show_processes
-from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.protocol.locations import default_data_dir
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def show_isolation(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(report, indent=2))
         return 0
+    if (used := _tier_in_use(folder)) not in (None, report["tier"]):
+        _say_weaker(str(used), report["tier"])
     print(f"tier:    {report['tier']}")
     print(f"users:   {report['users']}")
     print(f"ids:     {_IDS[report['ids']]}")
@@ -120,6 +123,33 @@ def _print_profile() -> None:
             "It holds for everything that this program runs. For sbx-jupyter alone, use an "
             "environment with a Python of its own: python3 -m venv --copies"
         )
+
+
+def _tier_in_use(data_dir: Path) -> str | None:
+    """The tier of the running engine; ``None`` when none runs or it does not answer."""
+    from sbx_jupyter.client.connection.bundled import find_engine
+
+    found = find_engine(data_dir)
+    if found is None:
+        return None
+
+    async def work(platform: PlatformClient) -> dict[str, Any] | None:
+        return await platform.engine_info()
+
+    try:
+        return (call_platform(found, work) or {}).get("tier")
+    except SbxError:
+        return None
+
+
+def _say_weaker(used: str, best: str) -> None:
+    """Say that the running engine isolates less than it could; in red where it does not at all."""
+    if used != "none":
+        print(f"The running engine uses the tier {used}, as its settings ask for. It could be:")
+        return
+    text = "NOT ISOLATED: sandboxes of the running engine can do all that you may."
+    print(f"\033[1;31m{text}\033[0m" if sys.stdout.isatty() else text)
+    print(f"Its settings ask for the tier none. This machine could give: {best}")
 
 
 def _served_by(data_dir: Path) -> str | None:

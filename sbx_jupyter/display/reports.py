@@ -21,15 +21,20 @@ _CARD: Final = (
 )
 
 
-def card(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """A box with a title and rows of a name and a text, all of it escaped."""
+NOT_ISOLATED: Final = "Not isolated: programs of a sandbox can do all that the engine's user may."
+_WARNING: Final = "background:#b3261e;color:#fff;font-weight:bold;padding:2px 8px;border-radius:4px"
+
+
+def card(title: str, rows: Iterable[tuple[str, str]], *, warning: str = "") -> str:
+    """A box with a title, a warning in red and rows of a name and a text, all of it escaped."""
+    red = f'<div style="{_WARNING}">{escaped(warning)}</div>' if warning else ""
     lines = "".join(
         f'<tr><th style="text-align:left;{MUTED};font-weight:normal">{escaped(name)}</th>'
         f'<td style="text-align:left">{escaped(text)}</td></tr>'
         for name, text in rows
     )
     return (
-        f'<div class="sbx-Card" style="{_CARD}"><b>{escaped(title)}</b>'
+        f'<div class="sbx-Card" style="{_CARD}"><b>{escaped(title)}</b>{red}'
         f'<table style="margin:4px 0 0">{lines}</table></div>'
     )
 

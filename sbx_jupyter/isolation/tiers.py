@@ -18,6 +18,7 @@ from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation import limits as limit_holders
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
+from sbx_jupyter.isolation.kernel.containers import is_container
 from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies, find_hierarchies
 from sbx_jupyter.isolation.kernel.users import OWN, SHARED
 from sbx_jupyter.isolation.limits import Provided
@@ -161,7 +162,8 @@ def of_tier(report: IsolationReport, tier: str) -> IsolationReport:
 def choose(report: IsolationReport, wanted: str = "auto") -> str:
     """The tier to use for a configured ``wanted``.
 
-    ``none`` is never chosen on its own: it runs code with all that the engine may do. Raises
+    ``none`` is never chosen on its own: it runs code with all that the engine may do, and root of a
+    machine that is no container does not get it at all. Raises
     ``IsolationError`` with what is missing when the machine cannot give what is wanted.
     """
     order = [Tier.NAMESPACES.value, Tier.LANDLOCK.value, Tier.NONE.value]
@@ -171,6 +173,11 @@ def choose(report: IsolationReport, wanted: str = "auto") -> str:
         return report.tier
     if wanted not in order:
         raise IsolationError(f"there is no tier {wanted!r}; it is one of {', '.join(order)}")
+    if wanted == Tier.NONE and os.getuid() == 0 and not is_container():
+        raise IsolationError(
+            "the tier 'none' is refused to root of a machine: every program of a sandbox would be "
+            "root here. Run the engine as an ordinary user, or in a container"
+        )
     landlocked = wanted == Tier.LANDLOCK and landlock_works(report.landlock_abi, os.getuid())
     if wanted not in (report.tier, Tier.NONE) and not landlocked:
         raise IsolationError(f"the tier {wanted!r} does not work here. {_explain(report)}")

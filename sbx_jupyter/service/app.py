@@ -145,6 +145,9 @@ class SbxEngine(EngineSettings, Application):
         for path in paths:
             await credentials.publish(engine.fence, path, connection)
         print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
+        if engine.tier == "none":
+            print("NOT ISOLATED: sandboxes can do all that this user may", flush=True)
+            _log.warning("sandboxes are not isolated: the tier is 'none'")
         _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
         try:
             received = await self._wait_for_end(engine, server, stop_signal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -11,7 +12,8 @@ from traitlets import Unicode
 from sbx_jupyter.client import AsyncSandbox, Sandbox
 from sbx_jupyter.client.adoption import ForeignSandbox, adopt, is_sandbox
 from sbx_jupyter.client.blocking import Portal
-from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
+from sbx_jupyter.display.reports import NOT_ISOLATED
+from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError, SbxError
 from sbx_jupyter.widgets.comm_handler import CommHandler
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class SandboxWidget(anywidget.AnyWidget):
 
     sandbox_id = Unicode(read_only=True, help="The sandbox that is shown.").tag(sync=True)
     title = Unicode(help="The heading, which screen readers announce too.").tag(sync=True)
+    warning = Unicode(read_only=True, help="What is shown in red above the view.").tag(sync=True)
     height = Unicode("360px", help="The height of the view, in CSS units.").tag(sync=True)
 
     def __init__(
@@ -61,6 +64,14 @@ class SandboxWidget(anywidget.AnyWidget):
         self.comm_handler = CommHandler(self._portal, self._sandbox, self._send_custom, pid=pid)
         self.on_msg(self._take_custom)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self.comm_handler.start()
+        self._portal.start(self._warn())
+
+    async def _warn(self) -> None:
+        """Say in red where sandboxes are not isolated."""
+        with contextlib.suppress(SbxError):
+            report = await self._sandbox.isolation()
+            if report is not None and report.get("tier") == "none":
+                self.set_trait("warning", NOT_ISOLATED)
 
     def close(self) -> None:
         """Remove the widget from every page and close its connections."""

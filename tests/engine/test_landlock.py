@@ -24,6 +24,7 @@ from sbx_jupyter.client.connection.bundled import find_engine
 from sbx_jupyter.isolation.kernel import landlock
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine_process import CHECKOUT
+from tests.kernel.test_provisioner import running_kernel
 from tests.waiting import async_until, until
 
 if TYPE_CHECKING:
@@ -212,3 +213,34 @@ async def test_code_runs_in_the_interpreter(sandbox):
     failed = await sandbox.run_code("import urllib.request as r; r.urlopen('http://127.0.0.1:9')")
     assert failed.error is not None
     assert "refused" in failed.error.value
+
+
+USERS = """
+whoami; sudo whoami; su -c whoami; su user -c 'echo $HOME | sed s,.*/upper,,'
+sudo useradd -m ann && su - ann -c 'whoami; echo ${HOME##*/}; basename $(command -v python3)'
+touch own && chown www-data:www-data own && echo owned
+sudo apt-get install -y jq; echo $?
+pip --version | cut -d' ' -f1
+"""
+
+
+async def test_users_are_names_and_what_cannot_be_is_one_line(sandbox):
+    ran = await sandbox.commands.run(f"cd; {USERS}")
+
+    assert ran.stdout.split() == [
+        "user", "root", "root", "/home/user", "ann", "ann", "python3", "owned", "100", "pip",
+    ]  # fmt: skip
+    assert ran.stderr.count("\n") == 1
+    assert "cannot be installed" in ran.stderr
+
+
+async def test_a_kernel_runs_in_the_sandbox(config, monkeypatch):
+    monkeypatch.setenv("E2B_API_URL", config.api_url)
+    monkeypatch.setenv("E2B_SANDBOX_URL", config.api_url)
+    monkeypatch.setenv("E2B_API_KEY", config.api_key)
+
+    async with running_kernel() as kernel:
+        said = await kernel.text("import os; print(6 * 7, os.environ['SBX_ROOT'])")
+
+    assert said.startswith("42 /")
+    assert said.endswith("/upper")

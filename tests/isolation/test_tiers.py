@@ -55,15 +55,25 @@ def test_a_tier_that_does_not_work_is_refused_with_its_reason() -> None:
     assert choose(WEAK) == "landlock"
 
 
-def test_no_fence_is_never_taken_silently() -> None:
+def test_no_fence_is_never_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbx_jupyter.isolation.tiers.is_container", lambda: True)
     nothing = replace(WEAK, tier="none", landlock_abi=0)
     with pytest.raises(IsolationError, match="cannot fence"):
         choose(nothing)
     assert choose(nothing, "none") == "none"
 
 
-def test_landlock_is_refused_to_root_and_to_old_kernels() -> None:
-    strong = replace(WEAK, tier="namespaces", landlock_abi=3)
+def test_no_fence_is_refused_to_root_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbx_jupyter.isolation.tiers.is_container", lambda: False)
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    with pytest.raises(IsolationError, match="refused to root of a machine"):
+        choose(WEAK, "none")
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert choose(WEAK, "none") == "none"
+
+
+def test_landlock_is_refused_to_root_and_where_there_is_none() -> None:
+    strong = replace(WEAK, tier="namespaces", landlock_abi=0)
     with pytest.raises(IsolationError, match="'landlock' does not work"):
         choose(strong, "landlock")
     if os.getuid() == 0:

@@ -21,7 +21,14 @@ export function renderWith(styles: readonly string[], make: MakeView) {
     const node = document.createElement('div');
     node.className = 'sbx-Widget';
     node.setAttribute('role', 'group');
+    const warning = document.createElement('div');
+    warning.className = 'sbx-Widget-warning';
+    warning.setAttribute('role', 'alert');
     const unfollow = [
+      follow(model, 'warning', value => {
+        warning.textContent = value;
+        el.prepend(warning);
+      }),
       follow(model, 'title', value => {
         node.setAttribute('aria-label', value);
       }),
@@ -45,6 +52,7 @@ export function renderWith(styles: readonly string[], make: MakeView) {
       });
       view.dispose();
       transport.dispose();
+      warning.remove();
       node.remove();
     };
   };

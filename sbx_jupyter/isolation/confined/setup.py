@@ -17,10 +17,9 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.isolation.confined import shared_ids
+from sbx_jupyter.isolation.confined import shared_ids, stand_ins
 from sbx_jupyter.isolation.confined.process_limit import ceiling_of_processes
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
-from sbx_jupyter.isolation.loopback.entries import TABLE_PORT
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.root.private_entries import private_entries, split
 from sbx_jupyter.isolation.zygote import namespaces
@@ -42,20 +41,6 @@ for script in "$at"/etc/profile.d/*.sh; do [ ! -r "$script" ] || . "$script"; do
 unset at script
 """
 """Names no directory, since that of a template is another one in each of its sandboxes."""
-_LISTENING: Final = f"""#!/bin/bash
-# A stand-in for ss: lists the ports with a listener. The filter "sport = :80" works too.
-case "$*" in *"sport = :"*) wanted=${{!#}} ;; esac
-exec 3<> /dev/tcp/127.0.0.1/{TABLE_PORT} || exit 1
-heads="Netid State  Recv-Q Send-Q Local Address:Port Peer Address:Port"
-case $1 in -*H*) ;; *) echo "$heads" ;; esac
-while read -r _ address _ state _; do
-  [ "$state" = 0A ] || continue
-  port=$((16#${{address#*:}}))
-  [ "${{wanted:-:$port}}" = ":$port" ] &&
-    printf 'tcp   LISTEN 0      128        127.0.0.1:%-5d     0.0.0.0:*\n' "$port"
-done <&3
-exit 0
-"""
 _TERMINALS: Final = 16
 """Pseudo-terminals are opened before the domain closes: inside, /dev/pts is out of reach, since
 the terminals of the same id are there too."""
@@ -193,8 +178,11 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan, *, has_loop
         os.symlink(plan.python, os.path.join(root, "usr/local/bin", name))
     for name in ("pip", "pip3", "sudo"):
         shutil.copy(os.path.join(stock, "usr/local/bin", name), os.path.join(root, "usr/local/bin"))
-    if has_loopback:
-        _write_listing(os.path.join(root, "usr/local/bin/ss"))
+    for name, text in stand_ins.programs(has_loopback=has_loopback).items():
+        program = os.path.join(root, "usr/local/bin", name)
+        with open(program, "w") as file:
+            file.write(text)
+        os.chmod(program, 0o755)
     for home in ("home/user", "root"):
         with open(os.path.join(root, home, ".profile"), "a") as profile:
             profile.write(_PROFILE.format(home=home, path=rootfs.PATH))
@@ -204,12 +192,6 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan, *, has_loop
             ["cp", "-a", "--remove-destination", "--reflink=auto", f"{layer}/.", root],
             check=True,
         )
-
-
-def _write_listing(path: str) -> None:
-    with open(path, "w") as file:
-        file.write(_LISTENING)
-    os.chmod(path, 0o755)
 
 
 def _skip_trees(folder: str, names: list[str]) -> list[str]:

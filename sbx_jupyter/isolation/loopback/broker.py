@@ -31,7 +31,6 @@ from sbx_jupyter.isolation.loopback.delivery import (
     teller,
 )
 from sbx_jupyter.isolation.loopback.entries import (
-    TABLE_PORT,
     Entry,
     Key,
     Names,
@@ -43,6 +42,7 @@ from sbx_jupyter.isolation.loopback.entries import (
 from sbx_jupyter.isolation.loopback.labels import Label, State
 from sbx_jupyter.isolation.loopback.pending import has_signal
 from sbx_jupyter.isolation.loopback.rules import BROKERED
+from sbx_jupyter.protocol.sockets import TABLE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.loopback.calls import failure
 from sbx_jupyter.isolation.loopback.labels import Label, State
+from sbx_jupyter.protocol.sockets import TABLE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int] | tuple[str, bytes] | tuple[str, int, int]
 """A port of a family; an abstract name; device and inode of a path."""
-
-TABLE_PORT: Final = 49981
-"""A connection to this port reads which ports have a listener; no program can listen there."""
 
 _EPHEMERAL: Final = range(32768, 61000)
 _TRIES: Final = 1000

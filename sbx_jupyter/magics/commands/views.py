@@ -11,13 +11,14 @@ from IPython.display import (
 
 import sbx_jupyter
 from sbx_jupyter.client.blocking import Portal
-from sbx_jupyter.display.reports import card, table
+from sbx_jupyter.display.reports import NOT_ISOLATED, card, table
 from sbx_jupyter.display.text import one_line
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import show_html, write
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, PROXY_PORT, RUNTIME_PORT
+from sbx_jupyter.protocol.sockets import READ_SOCKETS
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +41,7 @@ def _metrics(notebook: Notebook, options: argparse.Namespace) -> None:
 
 def _ports(notebook: Notebook, options: argparse.Namespace) -> None:
     box = notebook.find(options).box
-    listed = box.commands.run("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null", timeout=10)
+    listed = box.commands.run(READ_SOCKETS, timeout=10)
     ports = sorted(_listening(listed.stdout) - _OURS)
     rows = [(str(port), box.get_host(port)) for port in ports]
     plain = "\n".join(" ".join(row) for row in rows) or "nothing listens"
@@ -87,9 +88,11 @@ def _doctor(notebook: Notebook, _options: argparse.Namespace) -> None:
         write(f"{platform.config.api_url} does not tell how it isolates sandboxes\n")
         return
     report: dict[str, Any] = described.get("isolation", described)
+    report = {**report, "tier": described.get("tier", report.get("tier"))}
     rows = [("address", platform.config.api_url), *_facts(report)]
-    plain = "\n".join(f"{name}: {text}" for name, text in rows)
-    show_html(card("Isolation of sandboxes", rows), plain)
+    warning = NOT_ISOLATED if report["tier"] == "none" else ""
+    plain = "\n".join([warning] * bool(warning) + [f"{name}: {text}" for name, text in rows])
+    show_html(card("Isolation of sandboxes", rows, warning=warning), plain)
 
 
 def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:

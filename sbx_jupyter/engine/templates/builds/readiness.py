@@ -11,16 +11,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sbx_jupyter.isolation.loopback.entries import TABLE_PORT
+from sbx_jupyter.protocol.sockets import READ_SOCKETS
 
 DEFAULT_SECONDS: Final = 20
 """Seconds that a start command without a ready command is given."""
-
-READ_SOCKETS: Final = (
-    "cat /proc/net/tcp /proc/net/tcp6 2> /dev/null || "
-    f'/bin/bash -c "exec 2> /dev/null; cat < /dev/tcp/127.0.0.1/{TABLE_PORT}" || true'
-)
-"""The second is for the Landlock tier, of whose loopback interface the kernel knows nothing."""
 
 _SLEEP: Final = re.compile(r"\s*sleep\s+(\d{1,4})(?:\.\d+)?s?\s*\Z")
 _LISTENING: Final = re.compile(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ")
