@@ -29,7 +29,10 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots docs build clean
+# Without those that look at pages and imports, not at what runs.
+LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
+
+.PHONY: lab test test-python test-integrations test-second-python test-lowest test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -51,6 +54,10 @@ test-integrations: $(VENV)/.test
 ## The unit tests that need no browser, under another Python version, where the machine has one.
 test-second-python: $(BUILT)
 	sh tests/second_python.sh $(PYTEST_ARGS)
+
+## The unit tests with the lowest version of each dependency that pyproject.toml allows.
+test-lowest: $(BUILT)
+	sh tests/lowest_versions.sh $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.test
 	$(BIN)/python -m pytest tests/faults --confcutdir=tests/faults $(PYTEST_ARGS)
@@ -139,6 +146,10 @@ bench: $(VENV)/.test
 ## Take pictures of every view in both themes, in tests/browser/shots.
 screenshots: $(VENV)/.test
 	SBX_PICTURES=1 $(BIN)/python -m pytest tests/browser --confcutdir=tests/browser -k "screenshot or sandboxed_kernel or widgets or memory or question" $(PYTEST_ARGS)
+
+## Join the screenshots into the moving picture of the README.
+moving-picture: screenshots
+	$(BIN)/python tests/browser/moving_picture.py
 
 ## Build the documentation site in build/docs/html; warnings are errors.
 docs: $(VENV)/.test

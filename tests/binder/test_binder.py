@@ -15,6 +15,7 @@ import pytest
 
 from sbx_jupyter import ConnectionConfig, Sandbox
 from tests.demo.notebooks import SHOWN, check, executed, text_of
+from tests.engine.test_landlock import python
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="root alone can forbid user namespaces"),
     pytest.mark.timeout(180),
 ]
+
+__all__ = ["python"]  # a fixture
 
 UID = 64_990
 FORBID_NAMESPACES = (
@@ -37,13 +40,13 @@ FORBID_NAMESPACES = (
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[EngineProcess]:
+def engine(python: Path) -> Iterator[EngineProcess]:
     paths = f"{CHECKOUT}:{sysconfig.get_path('purelib')}"
     with engine_process(
         "binder",
         environment={"HOME": "/tmp", "PYTHONPATH": paths},
         prefix=FORBID_NAMESPACES,
-        python="/usr/bin/python3",
+        python=str(python / "bin" / "python"),
         uid=UID,
     ) as running:
         yield running

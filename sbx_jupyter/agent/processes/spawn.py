@@ -212,6 +212,7 @@ class Spawner:
             own["PATH"] = f"{self._root}/usr/local/bin:{DEFAULT_PATH}"
             own["TMPDIR"] = f"{self._root}/tmp"
             own["GIT_CONFIG_NOSYSTEM"] = "1"  # the host's is out of reach, and git insists
+            own["PIP_BREAK_SYSTEM_PACKAGES"] = "1"  # it can only write below HOME
             own["SBX_ROOT"] = self._root
         found = {**own, **self.envs, **requested}
         if self._root:
