@@ -21,12 +21,14 @@ import msgspec
 from sbx_jupyter.display.bundle import cut_text, safe_bundle
 from sbx_jupyter.display.text import clean
 from sbx_jupyter.kernel import widgets
+from sbx_jupyter.kernel.drawing import WIDGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sbx_jupyter.kernel.drawing import PageDrawing
+
 DELIMITER: Final = b"<IDS|MSG>"
-WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 Content = dict[str, Any]
 
@@ -105,10 +107,15 @@ def new_header(kind: str) -> bytes:
 
 
 def from_guest(
-    channel: str, frames: list[bytes], theirs: Signer, ours: Signer
+    channel: str,
+    frames: list[bytes],
+    theirs: Signer,
+    ours: Signer,
+    drawing: PageDrawing | None = None,
 ) -> list[bytes] | None:
     """What is left of a message of the kernel, signed with our key; ``None`` if nothing is.
 
+    What a kernel displays that may draw in pages is in the message besides.
     Raises ``ForgedMessageError``.
     """
     identities, parts, buffers = theirs.split(frames)
@@ -123,9 +130,32 @@ def from_guest(
     keep = _KEPT[channel].get(kind)
     if keep is None or (kept := keep(content)) is None:
         return None
+    if drawing is not None and isinstance(content.get("data"), dict) and keep is _display:
+        bundle = cast("Content", content["data"])
+        kept["data"] |= drawing.direct(bundle, kept["data"], content.get("metadata"))
     # Metadata has no use that the page needs, and extensions act on it.
     parts = [_encoded(header), parts[1], b"{}", _encoded(kept)]
     return [*identities, DELIMITER, ours.sign(parts), *parts]
+
+
+def direct_comm(
+    frames: list[bytes], theirs: Signer, ours: Signer, drawing: PageDrawing
+) -> list[bytes] | None:
+    """A comm message of a kernel that may draw in pages, as it is; ``None`` for other messages.
+
+    Raises ``ForgedMessageError``.
+    """
+    identities, parts, buffers = theirs.split(frames)
+    header, content = _decoded(parts[0]), _decoded(parts[3])
+    kind = str(header.get("msg_type"))
+    if kind not in widgets.COMMS or (marks := drawing.comm(kind, content)) is None:
+        return None
+    # Front ends would load this module, in the pages that let nothing draw as well.
+    content.pop("target_module", None)
+    # The metadata name the version of the widgets' protocol.
+    metadata = _encoded(_decoded(parts[2]) | marks)
+    parts = [_encoded(_header(header)), parts[1], metadata, _encoded(content)]
+    return [*identities, DELIMITER, ours.sign(parts), *parts, *buffers]
 
 
 def _header(found: Content) -> Content:

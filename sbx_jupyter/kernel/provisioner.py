@@ -15,16 +15,15 @@ from traitlets import Bool, List, Unicode
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.client.connection.configured import named_config
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import FailedPreconditionError, SbxError
 from sbx_jupyter.kernel.pool import READY
-from sbx_jupyter.kernel.sandbox import KernelSandbox, Place
+from sbx_jupyter.kernel.sandbox import KernelSandbox, Place, Size
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from jupyter_client.connect import KernelConnectionInfo
-
 T = TypeVar("T")
 
 
@@ -59,6 +58,8 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     # One object on the portal's loop per kernel; jupyter_client calls us on whatever loop it has.
     _sandbox: KernelSandbox | None = None
+    _next: KernelSandbox | None = None
+    """The sandbox for the next start, if it is another one."""
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -97,6 +98,9 @@ class SandboxProvisioner(KernelProvisionerBase):
             else:
                 sandbox, self._sandbox = self._sandbox, None
                 await self._run(sandbox.aclose())
+        if self._next is not None and not restart:
+            unused, self._next = self._next, None
+            await self._run(unused.aclose())
         if self._folder is not None and not restart:
             self._folder.cleanup()
             self._folder = None
@@ -134,13 +138,48 @@ class SandboxProvisioner(KernelProvisionerBase):
             info["sandbox_id"] = self._sandbox.sandbox.sandbox_id
         return info
 
+    @property
+    def sandbox_of_kernel(self) -> str | None:
+        """The id of the sandbox that the kernel has, or had."""
+        return None if self._sandbox is None else self._sandbox.sandbox.sandbox_id
+
+    async def let_draw(self, mark: str, seconds: int) -> None:
+        """Let the page with a mark draw what the kernel sends, for some seconds from now.
+
+        Raises ``InvalidArgumentError``.
+        """
+        if self._sandbox is not None:
+            self._sandbox.drawing.allow(mark, seconds)
+
+    async def enlarge(self, memory_mb: int | None, timeout: int | None) -> tuple[str, bool]:
+        """Make a larger sandbox, in which the kernel runs after the next restart.
+
+        ``None`` stands for what the sandbox has; ``timeout`` is in seconds from now. Returns its id
+        and whether the files are in it. Raises ``SbxError``.
+        """
+        if self._sandbox is None:
+            raise FailedPreconditionError("the kernel has no sandbox; restart it first")
+        return await self._run(self._enlarge(self._sandbox, Size(memory_mb, timeout)))
+
+    async def _enlarge(self, sandbox: KernelSandbox, size: Size) -> tuple[str, bool]:
+        made, has_files = await sandbox.larger(size)
+        unused, self._next = self._next, None if made is sandbox else made
+        if unused is not None:
+            await unused.aclose()
+        return made.sandbox.sandbox_id, has_files
+
     async def _start(
         self, cmd: list[str], envs: dict[str, str], notebook: PurePosixPath, chosen: str
     ) -> None:
-        if self._sandbox is None or self._sandbox.zygote.is_lost:
-            lost, self._sandbox = self._sandbox, None
-            if lost is not None:
-                await lost.aclose()
+        former: KernelSandbox | None = None
+        if self._next is not None:
+            former, self._sandbox, self._next = self._sandbox, self._next, None
+        elif self._sandbox is not None and self._sandbox.zygote.is_lost:
+            former = None if await self._sandbox.revive() else self._sandbox
+            self._sandbox = None if former else self._sandbox
+        if former is not None:
+            await former.aclose()
+        if self._sandbox is None:
             name = f"kernel of {notebook.name}" if notebook.name else "kernel"
             self._sandbox = await self._find_sandbox(name, chosen)
         # A notebook that lies in its sandbox expects the files beside it.

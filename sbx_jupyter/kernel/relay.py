@@ -21,6 +21,7 @@ from sbx_jupyter.kernel.messages import (
     DELIMITER,
     ForgedMessageError,
     Signer,
+    direct_comm,
     execute_header,
     from_guest,
     new_header,
@@ -30,6 +31,8 @@ from sbx_jupyter.kernel.output_limit import OutputLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from sbx_jupyter.kernel.drawing import PageDrawing
 
 _LOG: Final = logging.getLogger(__name__)
 _HEARTBEAT: Final = "hb"
@@ -49,12 +52,18 @@ class Relay:
     """Carries messages between Jupyter's sockets and a guest; use it on one event loop.
 
     ``connection`` is the kernel's connection information on this machine, whose ``ip`` is a path;
-    ``ca_file`` is the deployment's, as ``ConnectionConfig`` has it.
+    ``drawing`` knows the pages in which the kernel may draw; ``ca_file`` is the deployment's, as
+    ``ConnectionConfig`` has it.
     """
 
     def __init__(
-        self, connection: dict[str, Any], guest_key: bytes, ca_file: str | None = None
+        self,
+        connection: dict[str, Any],
+        guest_key: bytes,
+        drawing: PageDrawing,
+        ca_file: str | None = None,
     ) -> None:
+        self._drawing = drawing
         self._ca_file = ca_file
         key = connection["key"]
         self._ours = Signer(key if isinstance(key, bytes) else str(key).encode())
@@ -94,9 +103,15 @@ class Relay:
 
     async def say(self, text: str) -> None:
         """Print a line of our own below the cell that runs, or ran last."""
-        content: dict[str, Any] = {"name": "stderr", "text": text}
-        parts = [new_header("stream"), self._asked, b"{}", json.dumps(content).encode()]
-        frames = [b"stream", DELIMITER, self._ours.sign(parts), *parts]
+        await self._publish("stream", {"name": "stderr", "text": text})
+
+    async def tell(self, comm_id: str, data: dict[str, Any]) -> None:
+        """Send our front end a message on a comm of ours, which all others ignore."""
+        await self._publish("comm_msg", {"comm_id": comm_id, "data": data})
+
+    async def _publish(self, kind: str, content: dict[str, Any]) -> None:
+        parts = [new_header(kind), self._asked, b"{}", json.dumps(content).encode()]
+        frames = [kind.encode(), DELIMITER, self._ours.sign(parts), *parts]
         await self._sockets[CHANNELS.index("iopub")].send_multipart(frames)  # pyright: ignore[reportUnknownMemberType] - zmq's
 
     async def aclose(self) -> None:
@@ -166,17 +181,27 @@ class Relay:
             name = CHANNELS[number]
             if name != _HEARTBEAT:
                 # Checking a large message takes long enough to hold up the other kernels.
-                check = functools.partial(from_guest, name, frames, self._theirs, self._ours)
+                check = functools.partial(self._checked, name, frames)
                 kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
-                if kept is None:
-                    return
-                frames = kept
+            else:
+                kept = [frames]
         except (ForgedMessageError, ValueError) as error:
             self.dropped += 1
             _LOG.debug("a message of a sandboxed kernel is left out: %s", error)
             return
-        for each in self._limited(frames) if name == "iopub" else (frames,):
-            await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
+        for message in kept:
+            for each in self._limited(message) if name == "iopub" else (message,):
+                await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
+
+    def _checked(self, name: str, frames: list[bytes]) -> list[list[bytes]]:
+        """What is passed on of a message of the guest: at most once for all, once for some pages.
+
+        Raises ``ForgedMessageError``.
+        """
+        found = [from_guest(name, frames, self._theirs, self._ours, self._drawing)]
+        if name == "iopub" and self._drawing.marks():
+            found.append(direct_comm(frames, self._theirs, self._ours, self._drawing))
+        return [message for message in found if message is not None]
 
     def _limited(self, frames: list[bytes]) -> Iterator[list[bytes]]:
         """What is left of a checked message of the output channel, after what one cell may show."""

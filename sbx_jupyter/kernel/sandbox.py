@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
+from sbx_jupyter.kernel.drawing import PageDrawing
+from sbx_jupyter.kernel.endings import ENDINGS, explain
 from sbx_jupyter.kernel.relay import Relay
 from sbx_jupyter.kernel.zygote import LOST, KernelZygote, is_own_python
 
@@ -28,7 +30,6 @@ _END_TIMEOUT: Final = 3.0
 _WITHOUT_PORTS: Final = "landlock"
 _SIGKILL: Final = 9
 """Of the sandbox's Linux; where the server runs, there may be no such signal."""
-_KILLED: Final = 128 + _SIGKILL
 _LONGEST_FOLDER: Final = 96
 """Bytes; in a longer one, sockets have no room for their names."""
 
@@ -37,12 +38,22 @@ _LONGEST_FOLDER: Final = 96
 class Place:
     """Where kernels run: sandboxes of a template on a deployment.
 
-    ``modules`` are imported ahead in those that wait for a kernel.
+    ``modules`` are imported ahead in those that wait for a kernel; without ``memory_mb``, sandboxes
+    have the memory that the template says.
     """
 
     config: ConnectionConfig
     template: str
     modules: tuple[str, ...] = ()
+    memory_mb: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a sandbox shall have from now on; ``None`` for what it has. ``timeout`` in seconds."""
+
+    memory_mb: int | None = None
+    timeout: int | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +70,7 @@ class KernelSandbox:
     def __init__(self, sandbox: AsyncSandbox, zygote: KernelZygote, *, is_ours: bool) -> None:
         self.sandbox = sandbox
         self.zygote = zygote
+        self.drawing = PageDrawing()
         self._is_ours = is_ours
         self._running: _Running | None = None
         self._exit_code: int | None = LOST
@@ -73,7 +85,11 @@ class KernelSandbox:
         platform = Portal.current().platform(place.config)
         await check_isolation(platform)
         sandbox = await AsyncSandbox.create(
-            place.template, timeout=LEASE, metadata=metadata, platform=platform
+            place.template,
+            timeout=LEASE,
+            metadata=metadata,
+            memory_mb=place.memory_mb,
+            platform=platform,
         )
         try:
             zygote = await KernelZygote.start(sandbox, modules)
@@ -124,11 +140,58 @@ class KernelSandbox:
             "cwd": cwd,
         }
         number, port = await self.zygote.start_kernel(request)
-        relay = Relay(connection, key.encode(), self.sandbox.platform.config.ca_file)
+        ca_file = self.sandbox.platform.config.ca_file
+        relay = Relay(connection, key.encode(), self.drawing, ca_file)
         self._running, self._exit_code = _Running(number, relay), None
         relay.start(lambda: self.sandbox.port_address(port), token)
         self._dying = asyncio.get_running_loop().create_task(self._explain(number, relay))
         await relay.joined(_JOIN_TIMEOUT)
+
+    async def larger(self, size: Size) -> tuple[KernelSandbox, bool]:
+        """Make a larger sandbox with a copy of the files, or give this one more time.
+
+        Returns the sandbox for the next start, and whether it has the files. This one keeps its
+        kernel, if that runs. Raises ``SbxError``.
+        """
+        source = self.sandbox
+        try:
+            # Resumes a paused one, since nothing else can be captured.
+            await source.resume(timeout=size.timeout)
+            info = await source.info()
+        except NotFoundError:
+            return await self._copy(source.template_id, {}, size), False
+        if size.memory_mb in (None, info.memory_mb):
+            return self, True
+        snapshot = await source.snapshot()
+        try:
+            return await self._copy(snapshot.snapshot_id, info.metadata or {}, size), True
+        finally:
+            # What was made of it keeps the files.
+            with contextlib.suppress(SbxError):
+                await source.delete_snapshot(snapshot.snapshot_id)
+
+    async def _copy(self, template: str, metadata: Mapping[str, str], size: Size) -> KernelSandbox:
+        place = Place(self.sandbox.platform.config, template, memory_mb=size.memory_mb)
+        made = await KernelSandbox.create(place, metadata)
+        # A sandbox that the user chose is not ended with its kernel, and neither is its copy.
+        made._is_ours = self._is_ours
+        if size.timeout is not None and not self._is_ours:
+            await made.sandbox.set_timeout(size.timeout)
+        return made
+
+    async def revive(self) -> bool:
+        """Start again what starts kernels, after the sandbox lost it; false if it has ended.
+
+        Raises ``SbxError``.
+        """
+        await self.end_kernel()
+        await self.zygote.aclose()
+        try:
+            await self.sandbox.resume(timeout=LEASE if self._is_ours else None)
+            self.zygote = await KernelZygote.start(self.sandbox)
+        except NotFoundError:
+            return False
+        return True
 
     async def signal(self, number: int) -> None:
         """Send a signal to the kernel and all that it started."""
@@ -172,41 +235,11 @@ class KernelSandbox:
         await self.sandbox.aclose()
 
     async def _explain(self, number: int, relay: Relay) -> None:
-        """Say in the running cell why its kernel has ended."""
+        """Say in the running cell, and to the page, why its kernel has ended."""
         status = await self.zygote.ended(number)
-        await relay.say(f"\n[{await self._reason(status)}]\n")
-
-    async def _reason(self, status: int) -> str:
-        if self.zygote.is_lost:
-            return await self._loss()
-        if status == _KILLED:
-            return (
-                "The kernel was killed. Usually its sandbox ran out of memory"
-                f"{await self._memory()}: use less of it, or a template with more. "
-                "The files are kept"
-            )
-        how = f"by signal {status - 128}" if status > 128 else f"with status {status}"
-        return f"The kernel ended {how}; its sandbox and the files go on"
-
-    async def _loss(self) -> str:
-        """Why the process that starts the kernels is gone."""
-        try:
-            info = await self.sandbox.info()
-        except NotFoundError as error:
-            return f"The sandbox of this kernel has ended, and its files with it: {error}"
-        except SbxError as error:
-            return f"The connection to the sandbox of this kernel was lost: {error}"
-        if info.state == "paused":
-            return (
-                "The sandbox of this kernel was paused, or its processes were lost for want of "
-                "memory. Its files are kept: resume it, then restart the kernel"
-            )
-        return "The connection to the sandbox of this kernel was lost"
-
-    async def _memory(self) -> str:
-        with contextlib.suppress(SbxError):
-            return f" ({(await self.sandbox.info()).memory_mb} MiB)"
-        return ""
+        ending = await explain(self.sandbox, status, is_lost=self.zygote.is_lost)
+        await relay.say(f"\n[{ending.text}]\n")
+        await relay.tell(ENDINGS, ending.to_json())
 
     async def _renew(self) -> None:
         """Keep the sandbox alive while this process lives."""

@@ -11,7 +11,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 from sbx_jupyter.server.answers import SandboxRoute
 
@@ -24,6 +24,20 @@ class StartBody(msgspec.Struct, kw_only=True, frozen=True):
     kernel: str
     sandbox: str
     path: str = ""
+
+
+class DrawingBody(msgspec.Struct, kw_only=True, frozen=True):
+    """The body of ``POST kernels/{id}/drawing``: ``mark`` is the page's; 0 seconds end it."""
+
+    mark: str
+    seconds: int
+
+
+class SizeBody(msgspec.Struct, kw_only=True, frozen=True):
+    """The body of ``POST kernels/{id}/larger``: what is left out stays; ``timeout`` in seconds."""
+
+    memory_mb: int | None = msgspec.field(name="memoryMB", default=None)
+    timeout: int | None = None
 
 
 async def kernel_places(manager: Any) -> list[dict[str, str]]:
@@ -88,3 +102,65 @@ class KernelsHandler(SandboxRoute):
         provisioner: dict[str, Any] = spec.metadata.get("kernel_provisioner") or {}
         if provisioner.get("provisioner_name") != _PROVISIONER:
             raise InvalidArgumentError(f"the kernel '{name}' does not run in a sandbox")
+
+
+class KernelRoute(SandboxRoute):
+    """Base of the routes for one kernel that runs in a sandbox."""
+
+    async def provisioner(self, kernel_id: str) -> Any:
+        """What started a kernel of this server, in a sandbox that the user may use.
+
+        Raises ``NotFoundError``, ``InvalidArgumentError`` for a kernel outside.
+        """
+        manager: Any = self.kernel_manager
+        try:
+            found: Any = manager.get_kernel(kernel_id).provisioner
+        except (KeyError, AttributeError, web.HTTPError):
+            raise NotFoundError(f"there is no kernel {kernel_id}") from None
+        if (sandbox_id := getattr(found, "sandbox_of_kernel", None)) is None:
+            raise InvalidArgumentError("this kernel does not run in a sandbox")
+        connections = self.connections
+        if found.connection:
+            connection = connections.named(found.connection)
+        else:
+            connection = connections.of(sandbox_id)
+        try:
+            await connection.get_sandbox(sandbox_id)
+        except NotFoundError:
+            # It has ended, or it is another user's.
+            if self.settings["sbx_jupyter"].users is not None:
+                raise
+        return found
+
+
+class DrawingHandler(KernelRoute):
+    """``POST kernels/{id}/drawing``: lets a page draw what a kernel sends, for some time."""
+
+    bodies: ClassVar = {"post": DrawingBody}
+
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def post(self, kernel_id: str) -> None:
+        body = self.decode_body(DrawingBody)
+        provisioner = await self.provisioner(kernel_id)
+        await provisioner.let_draw(body.mark, body.seconds)
+        self.answer_empty()
+
+
+class LargerHandler(KernelRoute):
+    """``POST kernels/{id}/larger``: makes a larger sandbox for a kernel, used from its restart on.
+
+    Answers ``{"sandboxID", "filesKept"}``.
+    """
+
+    bodies: ClassVar = {"post": SizeBody}
+
+    @web.authenticated
+    @authorized
+    async def post(self, kernel_id: str) -> None:
+        body = self.decode_body(SizeBody)
+        provisioner = await self.provisioner(kernel_id)
+        made, has_files = await provisioner.enlarge(body.memory_mb, body.timeout)
+        self.answer({"sandboxID": made, "filesKept": has_files}, status=201)

@@ -19,6 +19,8 @@ strike = "try { top.struck = true } catch (error) {}; document.title = 'drawn'"
 display(HTML(f"<h1>drawn by the sandbox</h1><script>{strike}</script>"), Javascript(strike))
 """
 
+MEMORY = "jupyterapp.shell.currentWidget.content.model.getMetadata('sbx_jupyter')"
+
 
 def open_notebook(lab: Lab, server: JupyterServer, name: str, sources: list[str], memory: object):
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
@@ -84,20 +86,38 @@ def test_a_notebook_notes_the_sandbox_that_it_uses_and_forgets_it(
     lab.execute("notebook:run-all-cells")
 
 
-def test_the_memory_of_an_ended_sandbox_is_forgotten_and_a_forged_one_not_offered(
-    lab: Lab, server: JupyterServer, shots: Path
+def test_an_ended_sandbox_is_restored_made_anew_or_forgotten_and_a_forged_one_not_offered(
+    lab: Lab, server: JupyterServer, sandbox: str, shots: Path
 ) -> None:
-    ended = {"sandbox": "i0000000000", "template": "base", "snapshot": "mine", "name": "last week"}
-    open_notebook(lab, server, "ended.ipynb", ["1"], ended)
+    server.write(sandbox, "/home/user/kept.txt", b"kept")
+    captured = server.http.post(f"sandboxes/{sandbox}/snapshots", json={}).raise_for_status()
+    ended = {
+        "sandbox": "i0000000000",
+        "template": "code-interpreter-v1",
+        "snapshot": captured.json()["snapshotID"],
+        "name": "last week",
+    }
+    open_notebook(lab, server, "ended.ipynb", ["%%sbx bash\ncat /home/user/kept.txt"], ended)
     offer = lab.page.locator(".Toastify__toast", has_text="which has ended")
     expect(offer).to_be_visible(timeout=20_000)
-    for label, count in {"Reconnect": 0, "Restore snapshot": 1, "Create anew": 1}.items():
+    for label, count in {"Reconnect": 0, "Create anew": 1, "Forget": 1}.items():
         expect(offer.get_by_role("button", name=label)).to_have_count(count)
     lab.shoot(shots, "recovery")
+    offer.get_by_role("button", name="Restore snapshot").click()
+    expect(lab.page.get_by_text("The sandbox is in use.")).to_be_visible(timeout=30_000)
+    lab.wait_until(f"{MEMORY}.sandbox !== 'i0000000000'")
+    assert remembered(lab)["snapshot"] == ended["snapshot"]
+
+    open_notebook(lab, server, "anew.ipynb", ["1"], ended)
+    offer.get_by_role("button", name="Create anew").click()
+    lab.wait_until(f"{MEMORY}.sandbox !== 'i0000000000'", timeout=30_000)
+    assert remembered(lab)["snapshot"] is None
+
+    open_notebook(lab, server, "forgotten.ipynb", ["1"], ended)
     offer.get_by_role("button", name="Forget").click()
-    lab.wait_until("() => !jupyterapp.shell.currentWidget.content.model.getMetadata('sbx_jupyter')")
+    lab.wait_until(f"!({MEMORY})")
 
     forged = {"sandbox": "a\nimport os", "template": "base", "snapshot": None, "name": ""}
     open_notebook(lab, server, "forged.ipynb", ["1"], forged)
 
-    expect(lab.page.get_by_text("This notebook used the sandbox")).to_have_count(0)
+    expect(offer).to_have_count(0)

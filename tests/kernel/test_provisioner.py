@@ -200,6 +200,46 @@ async def test_a_sandbox_that_is_paused_in_mid_cell_says_that_its_files_are_kept
     assert "Its files are kept" in await said_below(kernel, request)
 
 
+async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: Running):
+    await kernel.text("open('kept.txt', 'w').write('kept')")
+    before = kernel.sandbox_id
+    sandbox = await AsyncSandbox.connect(before)
+    await sandbox.pause(memory=False)
+    await sandbox.aclose()
+    provisioner: Any = kernel.manager.provisioner
+    await async_until(lambda: provisioner._sandbox.zygote.is_lost)
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+    assert await kernel.text("print(open('kept.txt').read())") == "kept"
+    assert kernel.sandbox_id == before
+
+    made, has_files = await provisioner.enlarge(2048, None)
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+
+    assert (kernel.sandbox_id, has_files) == (made, True)
+    assert await kernel.text("print(open('kept.txt').read())") == "kept"
+    sandboxes = {item.sandbox_id: item.memory_mb for item in await AsyncSandbox.list()}
+    assert sandboxes.get(made) == 2048
+    assert before not in sandboxes
+
+
+async def test_a_sandbox_that_has_ended_is_made_again_without_its_files(kernel: Running):
+    sandbox = await AsyncSandbox.connect(kernel.sandbox_id)
+    await sandbox.set_timeout(1)
+    await sandbox.aclose()
+    provisioner: Any = kernel.manager.provisioner
+    request = kernel.client.execute("import time; time.sleep(60)")
+    assert "reached its time limit" in await said_below(kernel, request)
+
+    made, has_files = await provisioner.enlarge(2048, None)
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+
+    assert (kernel.sandbox_id, has_files) == (made, False)
+    assert await kernel.text("print(1)") == "1"
+
+
 async def test_the_end_of_the_sandbox_in_mid_cell_is_said(kernel: Running):
     request = kernel.client.execute("import time; print('on', flush=True); time.sleep(60)")
     assert "on" in await said_below(kernel, request)

@@ -19,6 +19,8 @@ HTTP_ROUTES = [
     ("PATCH", "connections"),
     ("GET", "kernels"),
     ("POST", "kernels"),
+    ("POST", "kernels/k1/drawing"),
+    ("POST", "kernels/k1/larger"),
     ("GET", "sandboxes"),
     ("POST", "sandboxes"),
     ("GET", "sandboxes/i1"),

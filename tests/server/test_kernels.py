@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -32,6 +33,12 @@ async def test_a_kernel_starts_in_the_sandbox_of_its_notebook(api, jp_fetch):
         assert await api("GET", "kernels") == (200, {"kernels": [expected]})
         assert (await api("GET", "sandboxes"))[1]["kernels"] == [expected]
 
+        body = {"mark": "a-mark-of-one-page", "seconds": 60}
+        path = ("kernels", started["kernelID"], "drawing")
+        assert (await api("POST", *path, body=body))[0] == 204
+        status, error = await api("POST", *path, body=body | {"seconds": 10**9})
+        assert (status, error["code"]) == (400, "invalid_argument")
+
         await jp_fetch("api", "kernels", started["kernelID"], method="DELETE")
         assert await api("GET", "kernels") == (200, {"kernels": []})
         # The sandbox was there before its kernel, and outlives it.
@@ -54,3 +61,16 @@ async def test_a_kernel_that_would_run_outside_is_refused(api, sandbox, kernel, 
 async def test_a_kernel_in_an_unknown_sandbox_is_refused(api):
     status, error = await api("POST", "kernels", body={"kernel": "sbx-python3", "sandbox": UNKNOWN})
     assert (status, error["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("route", ["drawing", "larger"])
+async def test_what_is_asked_about_no_kernel_or_one_outside_is_refused(api, jp_fetch, route):
+    body = {"mark": "a-mark-of-one-page", "seconds": 60}
+    status, error = await api("POST", "kernels", UNKNOWN, route, body=body)
+    assert (status, error["code"]) == (404, "not_found")
+
+    made = await jp_fetch("api", "kernels", method="POST", body='{"name": "echo"}')
+    outside = json.loads(made.body)["id"]
+    status, error = await api("POST", "kernels", outside, route, body=body)
+    assert (status, error["code"]) == (400, "invalid_argument")
+    assert "does not run in a sandbox" in error["message"]

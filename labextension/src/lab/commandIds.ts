@@ -23,5 +23,7 @@ export const CommandIDs = {
   compareMetrics: 'sbx:compare-metrics',
   copyId: 'sbx:copy-id',
   refresh: 'sbx:refresh',
-  showIsolation: 'sbx:show-isolation'
+  showIsolation: 'sbx:show-isolation',
+  drawInPage: 'sbx:draw-in-page',
+  restartLarger: 'sbx:restart-larger'
 } as const;

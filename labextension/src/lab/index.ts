@@ -4,6 +4,9 @@ import { detailsPlugin } from './details/detailsPlugin';
 import { filesPlugin } from './files/filesPlugin';
 import { metricsPlugin } from './metrics/metricsPlugin';
 import { currentNotebookPlugin } from './notebooks/currentNotebookPlugin';
+import { drawingPlugin } from './notebooks/drawingPlugin';
+import { largerSandboxPlugin } from './notebooks/largerSandboxPlugin';
+import { launcherPlugin } from './notebooks/launcherPlugin';
 import { notebookPlugin } from './notebooks/notebookPlugin';
 import { outputTrustPlugin } from './notebooks/outputTrustPlugin';
 import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
@@ -28,7 +31,10 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   untrustedFilesPlugin,
   notebookPlugin,
   outputTrustPlugin,
-  widgetsPlugin
+  widgetsPlugin,
+  drawingPlugin,
+  largerSandboxPlugin,
+  launcherPlugin
 ];
 
 export default plugins;

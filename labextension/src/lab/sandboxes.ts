@@ -10,6 +10,7 @@ import type {
   INewSandbox,
   IOperation,
   ISandbox,
+  ISandboxSize,
   IServerInfo,
   ISnapshot,
   ITemplate,
@@ -204,6 +205,17 @@ export class Sandboxes {
   /** Starts a kernel in a sandbox for a notebook there; returns the kernel's id. */
   async startKernel(sandbox: string, kernel: string, path: string): Promise<string> {
     return (await readJson<{ kernelID: string }>(await this.post(['kernels'], { sandbox, kernel, path }))).kernelID;
+  }
+
+  /** Lets the page with a mark draw what a kernel sends, for some seconds from now; 0 ends it. */
+  async letDraw(kernelId: string, mark: string, seconds: number): Promise<void> {
+    await checkResponse(await this.post(['kernels', kernelId, 'drawing'], { mark, seconds }));
+  }
+
+  /** Makes a larger sandbox for a kernel, which it gets at its next restart; says whether the files are in it. */
+  async enlarge(kernelId: string, size: ISandboxSize): Promise<boolean> {
+    const made = await this.post(['kernels', kernelId, 'larger'], size);
+    return (await readJson<{ filesKept: boolean }>(made)).filesKept;
   }
 
   /** Cancels an operation; the request that started it fails. */

@@ -41,6 +41,13 @@ export interface INewSandbox {
   readonly volumes?: readonly { readonly name: string; readonly path: string }[];
 }
 
+/** What the sandbox of a kernel shall have; what is left out stays. */
+export interface ISandboxSize {
+  readonly memoryMB?: number;
+  /** Seconds from now. */
+  readonly timeout?: number;
+}
+
 /** A missing part that would make the isolation stronger, and the command that adds it. */
 export interface IMissing {
   readonly what: string;
@@ -67,6 +74,8 @@ export interface IIsolation {
   readonly best_tier?: string;
   /** The network of sandboxes: "proxy", "full", "none" or "host". */
   readonly network?: string | null;
+  /** Whether sandboxes of the tier "landlock" have ports of their own, which kernels need. */
+  readonly loopback?: boolean;
   /** How much each limit allows: memoryMB, cpuCount, processes, diskSizeMB. */
   readonly amounts?: Readonly<Record<string, number>>;
 }
