@@ -151,18 +151,20 @@ class SandboxProvisioner(KernelProvisionerBase):
         if self._sandbox is not None:
             self._sandbox.drawing.allow(mark, seconds)
 
-    async def enlarge(self, memory_mb: int | None, timeout: int | None) -> tuple[str, bool]:
-        """Make a larger sandbox, in which the kernel runs after the next restart.
+    async def replace_sandbox(
+        self, memory_mb: int | None, timeout: int | None, *, keep_files: bool = True
+    ) -> tuple[str, bool]:
+        """Make another sandbox, in which the kernel runs after the next restart.
 
-        ``None`` stands for what the sandbox has; ``timeout`` is in seconds from now. Returns its id
-        and whether the files are in it. Raises ``SbxError``.
+        ``None`` stands for what the sandbox has; ``timeout`` is in seconds from now. Returns the id
+        and whether the files are there. Raises ``SbxError``.
         """
         if self._sandbox is None:
             raise FailedPreconditionError("the kernel has no sandbox; restart it first")
-        return await self._run(self._enlarge(self._sandbox, Size(memory_mb, timeout)))
+        return await self._run(self._replace(self._sandbox, Size(memory_mb, timeout, keep_files)))
 
-    async def _enlarge(self, sandbox: KernelSandbox, size: Size) -> tuple[str, bool]:
-        made, has_files = await sandbox.larger(size)
+    async def _replace(self, sandbox: KernelSandbox, size: Size) -> tuple[str, bool]:
+        made, has_files = await sandbox.resized(size)
         unused, self._next = self._next, None if made is sandbox else made
         if unused is not None:
             await unused.aclose()

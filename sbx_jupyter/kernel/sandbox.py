@@ -50,10 +50,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a sandbox shall have from now on; ``None`` for what it has. ``timeout`` in seconds."""
+    """What a sandbox shall have from now on; ``None`` for what it has. ``timeout`` in seconds.
+
+    Without ``keep_files`` it starts from the template.
+    """
 
     memory_mb: int | None = None
     timeout: int | None = None
+    keep_files: bool = True
 
 
 @dataclass(slots=True)
@@ -67,9 +71,12 @@ class _Running:
 class KernelSandbox:
     """One sandbox and, in it, at most one kernel at a time; use it on the portal's loop."""
 
-    def __init__(self, sandbox: AsyncSandbox, zygote: KernelZygote, *, is_ours: bool) -> None:
+    def __init__(
+        self, sandbox: AsyncSandbox, zygote: KernelZygote, template: str, *, is_ours: bool
+    ) -> None:
         self.sandbox = sandbox
         self.zygote = zygote
+        self._template = template
         self.drawing = PageDrawing()
         self._is_ours = is_ours
         self._running: _Running | None = None
@@ -96,7 +103,7 @@ class KernelSandbox:
         except BaseException:
             await sandbox.kill()
             raise
-        return cls(sandbox, zygote, is_ours=True)
+        return cls(sandbox, zygote, place.template, is_ours=True)
 
     @classmethod
     async def connect(cls, config: ConnectionConfig, sandbox_id: str) -> KernelSandbox:
@@ -104,7 +111,8 @@ class KernelSandbox:
         platform = Portal.current().platform(config)
         await check_isolation(platform)
         sandbox = await AsyncSandbox.connect(sandbox_id, platform=platform)
-        return cls(sandbox, await KernelZygote.start(sandbox), is_ours=False)
+        zygote = await KernelZygote.start(sandbox)
+        return cls(sandbox, zygote, sandbox.template_id, is_ours=False)
 
     @property
     def exit_code(self) -> int | None:
@@ -147,8 +155,8 @@ class KernelSandbox:
         self._dying = asyncio.get_running_loop().create_task(self._explain(number, relay))
         await relay.joined(_JOIN_TIMEOUT)
 
-    async def larger(self, size: Size) -> tuple[KernelSandbox, bool]:
-        """Make a larger sandbox with a copy of the files, or give this one more time.
+    async def resized(self, size: Size) -> tuple[KernelSandbox, bool]:
+        """Make another sandbox with a copy of the files, or give this one more time.
 
         Returns the sandbox for the next start, and whether it has the files. This one keeps its
         kernel, if that runs. Raises ``SbxError``.
@@ -159,7 +167,9 @@ class KernelSandbox:
             await source.resume(timeout=size.timeout)
             info = await source.info()
         except NotFoundError:
-            return await self._copy(source.template_id, {}, size), False
+            return await self._copy(self._template, {}, size), False
+        if not size.keep_files:
+            return await self._copy(self._template, info.metadata or {}, size), False
         if size.memory_mb in (None, info.memory_mb):
             return self, True
         snapshot = await source.snapshot()
@@ -175,6 +185,7 @@ class KernelSandbox:
         made = await KernelSandbox.create(place, metadata)
         # A sandbox that the user chose is not ended with its kernel, and neither is its copy.
         made._is_ours = self._is_ours
+        made._template = self._template
         if size.timeout is not None and not self._is_ours:
             await made.sandbox.set_timeout(size.timeout)
         return made

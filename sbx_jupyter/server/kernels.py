@@ -34,10 +34,14 @@ class DrawingBody(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class SizeBody(msgspec.Struct, kw_only=True, frozen=True):
-    """The body of ``POST kernels/{id}/larger``: what is left out stays; ``timeout`` in seconds."""
+    """The body of ``POST kernels/{id}/sandbox``: what is left out stays; ``timeout`` in seconds.
+
+    Without ``keepFiles`` the sandbox starts from its template.
+    """
 
     memory_mb: int | None = msgspec.field(name="memoryMB", default=None)
     timeout: int | None = None
+    keep_files: bool = msgspec.field(name="keepFiles", default=True)
 
 
 async def kernel_places(manager: Any) -> list[dict[str, str]]:
@@ -149,8 +153,8 @@ class DrawingHandler(KernelRoute):
         self.answer_empty()
 
 
-class LargerHandler(KernelRoute):
-    """``POST kernels/{id}/larger``: makes a larger sandbox for a kernel, used from its restart on.
+class KernelSandboxHandler(KernelRoute):
+    """``POST kernels/{id}/sandbox``: makes another sandbox for a kernel, used from its restart on.
 
     Answers ``{"sandboxID", "filesKept"}``.
     """
@@ -162,5 +166,7 @@ class LargerHandler(KernelRoute):
     async def post(self, kernel_id: str) -> None:
         body = self.decode_body(SizeBody)
         provisioner = await self.provisioner(kernel_id)
-        made, has_files = await provisioner.enlarge(body.memory_mb, body.timeout)
+        made, has_files = await provisioner.replace_sandbox(
+            body.memory_mb, body.timeout, keep_files=body.keep_files
+        )
         self.answer({"sandboxID": made, "filesKept": has_files}, status=201)

@@ -10,7 +10,7 @@ from sbx_jupyter.server.attachments import (
 )
 from sbx_jupyter.server.description import DescriptionHandler
 from sbx_jupyter.server.files import FilesHandler
-from sbx_jupyter.server.kernels import DrawingHandler, KernelsHandler, LargerHandler
+from sbx_jupyter.server.kernels import DrawingHandler, KernelSandboxHandler, KernelsHandler
 from sbx_jupyter.server.observations import (
     DiffHandler,
     EarlierFileHandler,
@@ -54,7 +54,7 @@ HANDLERS = [
     (rf"{_API}/connections", ConnectionsHandler),
     (rf"{_API}/kernels", KernelsHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/drawing", DrawingHandler),
-    (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/larger", LargerHandler),
+    (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/sandbox", KernelSandboxHandler),
     (_SANDBOXES, SandboxesHandler),
     (_SANDBOX, SandboxHandler),
     (rf"{_SANDBOX}/timeout", TimeoutHandler),

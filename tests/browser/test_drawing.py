@@ -82,13 +82,14 @@ def test_a_kernel_that_died_of_memory_restarts_in_a_larger_sandbox(
     toast = lab.page.locator(".Toastify__toast", has_text="The kernel of dies.ipynb was killed")
     lab.shoot(shots, "kernel-died")
     toast.get_by_role("button", name="Restart in a larger sandbox").click()
-    form = lab.page.locator(".jp-Dialog", has_text="Restart in a larger sandbox")
+    form = lab.page.locator(".jp-Dialog", has_text="Restart in another sandbox")
     memory = form.get_by_role("spinbutton", name="Memory")
     expect(memory).to_have_value("2048")
     lab.shoot(shots, "larger-sandbox")
     memory.fill("1536")
+    expect(form.get_by_role("checkbox", name="Keep the files")).to_be_checked()
     form.get_by_role("button", name="Restart").click()
-    expect(lab.page.get_by_text("The kernel runs in the larger sandbox")).to_be_visible(
+    expect(lab.page.get_by_text("The kernel runs in the other sandbox")).to_be_visible(
         timeout=60_000
     )
     notebook.wait_idle()

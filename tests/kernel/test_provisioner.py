@@ -213,7 +213,7 @@ async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: R
     assert await kernel.text("print(open('kept.txt').read())") == "kept"
     assert kernel.sandbox_id == before
 
-    made, has_files = await provisioner.enlarge(2048, None)
+    made, has_files = await provisioner.replace_sandbox(2048, None)
     await kernel.manager.restart_kernel(now=True)
     await kernel.client.wait_for_ready(timeout=60)
 
@@ -222,6 +222,13 @@ async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: R
     sandboxes = {item.sandbox_id: item.memory_mb for item in await AsyncSandbox.list()}
     assert sandboxes.get(made) == 2048
     assert before not in sandboxes
+
+    made, has_files = await provisioner.replace_sandbox(None, None, keep_files=False)
+    await kernel.manager.restart_kernel(now=True)
+    await kernel.client.wait_for_ready(timeout=60)
+
+    assert (kernel.sandbox_id, has_files) == (made, False)
+    assert await kernel.text("import os; print(os.path.exists('kept.txt'))") == "False"
 
 
 async def test_a_sandbox_that_has_ended_is_made_again_without_its_files(kernel: Running):
@@ -232,7 +239,7 @@ async def test_a_sandbox_that_has_ended_is_made_again_without_its_files(kernel: 
     request = kernel.client.execute("import time; time.sleep(60)")
     assert "reached its time limit" in await said_below(kernel, request)
 
-    made, has_files = await provisioner.enlarge(2048, None)
+    made, has_files = await provisioner.replace_sandbox(2048, None)
     await kernel.manager.restart_kernel(now=True)
     await kernel.client.wait_for_ready(timeout=60)
 

@@ -20,7 +20,7 @@ HTTP_ROUTES = [
     ("GET", "kernels"),
     ("POST", "kernels"),
     ("POST", "kernels/k1/drawing"),
-    ("POST", "kernels/k1/larger"),
+    ("POST", "kernels/k1/sandbox"),
     ("GET", "sandboxes"),
     ("POST", "sandboxes"),
     ("GET", "sandboxes/i1"),

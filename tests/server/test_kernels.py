@@ -63,7 +63,7 @@ async def test_a_kernel_in_an_unknown_sandbox_is_refused(api):
     assert (status, error["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("route", ["drawing", "larger"])
+@pytest.mark.parametrize("route", ["drawing", "sandbox"])
 async def test_what_is_asked_about_no_kernel_or_one_outside_is_refused(api, jp_fetch, route):
     body = {"mark": "a-mark-of-one-page", "seconds": 60}
     status, error = await api("POST", "kernels", UNKNOWN, route, body=body)

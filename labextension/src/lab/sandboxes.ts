@@ -212,9 +212,9 @@ export class Sandboxes {
     await checkResponse(await this.post(['kernels', kernelId, 'drawing'], { mark, seconds }));
   }
 
-  /** Makes a larger sandbox for a kernel, which it gets at its next restart; says whether the files are in it. */
-  async enlarge(kernelId: string, size: ISandboxSize): Promise<boolean> {
-    const made = await this.post(['kernels', kernelId, 'larger'], size);
+  /** Makes another sandbox for a kernel, which it gets at its next restart; says whether the files are in it. */
+  async replaceSandbox(kernelId: string, size: ISandboxSize): Promise<boolean> {
+    const made = await this.post(['kernels', kernelId, 'sandbox'], size);
     return (await readJson<{ filesKept: boolean }>(made)).filesKept;
   }
 

@@ -46,6 +46,7 @@ export interface ISandboxSize {
   readonly memoryMB?: number;
   /** Seconds from now. */
   readonly timeout?: number;
+  readonly keepFiles?: boolean;
 }
 
 /** A missing part that would make the isolation stronger, and the command that adds it. */

@@ -4,6 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { trans } from '../../components/translation';
+import type { ISandboxSize } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { describeError } from '../errorDescription';
 import type { Sandboxes } from '../sandboxes';
@@ -43,8 +44,8 @@ export const largerSandboxPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
     app.commands.addCommand(CommandIDs.restartLarger, {
-      label: trans.__('Restart Kernel in a Larger Sandbox…'),
-      caption: trans.__('Create the sandbox of the notebook’s kernel again with more memory or time.'),
+      label: trans.__('Restart Kernel in Another Sandbox…'),
+      caption: trans.__('Create the sandbox of the notebook’s kernel again, larger or fresh.'),
       isEnabled: () => inFront() !== undefined,
       describedBy: { args: { type: 'object', properties: {} } },
       execute: async () => {
@@ -79,18 +80,18 @@ async function restart(session: ISessionContext, sandboxes: Sandboxes, former: I
   }
   const done = enlarge(session, sandboxes, kernelId, size);
   Notification.promise(done, {
-    pending: { message: trans.__('The kernel restarts in a larger sandbox …'), options: { autoClose: false } },
+    pending: { message: trans.__('The kernel restarts in another sandbox …'), options: { autoClose: false } },
     success: {
       message: hasFiles =>
         hasFiles === true
-          ? trans.__('The kernel runs in the larger sandbox, with its files and without its variables.')
-          : trans.__('The kernel runs in a new sandbox. The files of the former one were lost with it.'),
+          ? trans.__('The kernel runs in the other sandbox, with its files and without its variables.')
+          : trans.__('The kernel runs in a fresh sandbox, without the files of the former one.'),
       options: { autoClose: 10_000 }
     },
     error: {
       message: error => {
         const { title, message } = describeError(error, sandboxes.info);
-        return trans.__('The kernel was not restarted in a larger sandbox. %1: %2', title, message);
+        return trans.__('The kernel was not restarted in another sandbox. %1: %2', title, message);
       },
       options: { autoClose: false }
     }
@@ -102,9 +103,9 @@ async function enlarge(
   session: ISessionContext,
   sandboxes: Sandboxes,
   kernelId: string,
-  size: Parameters<Sandboxes['enlarge']>[1]
+  size: ISandboxSize
 ): Promise<boolean> {
-  const hasFiles = await sandboxes.enlarge(kernelId, size);
+  const hasFiles = await sandboxes.replaceSandbox(kernelId, size);
   await session.restartKernel();
   await sandboxes.refresh();
   return hasFiles;

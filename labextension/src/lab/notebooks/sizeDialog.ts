@@ -24,7 +24,7 @@ export interface IFormerSize {
 /** Asks how large the next sandbox of a notebook's kernel shall be; `undefined` when the user cancels. */
 export async function askForSize(former: IFormerSize): Promise<ISandboxSize | undefined> {
   const result = await showDialog({
-    title: trans.__('Restart in a larger sandbox'),
+    title: trans.__('Restart in another sandbox'),
     body: new SizeForm(former),
     buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Restart') })],
     focusNodeSelector: 'input'
@@ -58,7 +58,8 @@ class SizeForm extends Widget implements Dialog.IBodyWidget<ISandboxSize> {
     this.node.append(
       formField(trans.__('Memory (MiB)'), this.memory, hint),
       formField(trans.__('Lives for'), this.time),
-      element('p', 'sbx-Form-hint', {}, trans.__('Files are kept where the sandbox still has them. Variables are lost.'))
+      element('label', 'sbx-Form-choice', {}, this.files, trans.__('Keep the files')),
+      element('p', 'sbx-Form-hint', {}, trans.__('A sandbox that has ended has no files to keep. Variables are lost.'))
     );
   }
 
@@ -67,10 +68,12 @@ class SizeForm extends Widget implements Dialog.IBodyWidget<ISandboxSize> {
     const timeout = Number(this.time.value);
     return {
       memoryMB: Math.max(LEAST_MB, Math.min(MOST_MB, Number.isFinite(memory) ? memory : USUAL_MB)),
-      ...(timeout === 0 ? {} : { timeout })
+      ...(timeout === 0 ? {} : { timeout }),
+      keepFiles: this.files.checked
     };
   }
 
+  private readonly files = element('input', '', { type: 'checkbox', checked: '' });
   private readonly memory: HTMLInputElement;
   private readonly time: HTMLSelectElement;
 }
