@@ -9,7 +9,7 @@ from typing import Final
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 # Everything of the C0 range but backspace, tab, line ends and escape, which begins a colour.
-_CONTROLS: Final = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_CONTROLS: Final = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
 # Terminal sequences that are no colour: they move the cursor, set titles or make links.
 _SEQUENCES: Final = re.compile(r"\x1b\[[0-9;?]*[A-LN-Za-ln-z@]|\x1b\][^\x07\x1b]*|\x1b(?!\[)")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -17,7 +17,16 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 def clean(text: str) -> tuple[str, int]:
     """Replace what is not text, except colours; return the text and the number replaced."""
-    cleaned, controls = _CONTROLS.subn(REPLACEMENT, _SEQUENCES.sub("", text))
+    controls = 0
+
+    def replaced(found: re.Match[str]) -> str:
+        nonlocal controls
+        length = found.end() - found.start()
+        controls += length
+        return REPLACEMENT * length
+
+    # Whole runs at once: what prints binary data often prints long ones.
+    cleaned = _CONTROLS.sub(replaced, _SEQUENCES.sub("", text))
     return cleaned, controls
 
 

@@ -52,7 +52,8 @@ class Screen:
     def finish(self) -> None:
         """Show the end of what was cut, and say what was left out."""
         if self._tail:
-            tail = "".join(self._tail)[-MAX_TAIL:]
+            tail, controls = clean("".join(self._tail)[-MAX_TAIL:])
+            self._controls += controls
             left = self._dropped + self._tail_size - len(tail)
             write(f"\n[cut: {size(left)} of output left out; its end follows]\n{tail}")
         if self._undisplayed:
@@ -75,10 +76,8 @@ class Screen:
     def _keep(self, rest: str) -> None:
         text = rest[-MAX_TAIL:]
         self._dropped += len(rest) - len(text)
-        cleaned, controls = clean(text)
-        self._controls += controls
-        self._tail.append(cleaned)
-        self._tail_size += len(cleaned)
+        self._tail.append(text)
+        self._tail_size += len(text)
         while self._tail_size - len(self._tail[0]) > MAX_TAIL:
             removed = len(self._tail.popleft())
             self._tail_size -= removed
