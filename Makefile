@@ -33,6 +33,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
 .PHONY: lab test test-python test-integrations test-second-python test-lowest test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release check lint format bench screenshots docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
@@ -70,6 +71,12 @@ test-programs: $(VENV)/.test
 ## print how long their neighbours' operations took: about 3 minutes. Needs root, and setpriv.
 test-siege: $(VENV)/.test
 	$(BIN)/python -m pytest -s tests/siege --confcutdir=tests/siege $(PYTEST_ARGS)
+
+## Run papermill, jupyter console, nbconvert and the culling of idle kernels with sandboxed kernels, and
+## cells that print a gigabyte: about 5 minutes.
+test-notebook-tools: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet ".[notebook-tools]"
+	$(BIN)/python -m pytest -s tests/notebook_tools --confcutdir=tests/notebook_tools $(PYTEST_ARGS)
 
 ## Run the demo notebooks as Binder does: an ordinary user, no user namespaces. Needs root.
 test-binder: $(VENV)/.test

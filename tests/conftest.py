@@ -22,6 +22,7 @@ collect_ignore = [
     "faults",
     "floods",
     "hub",
+    "notebook_tools",
     "programs",
     "release",
     "siege",

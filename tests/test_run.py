@@ -106,6 +106,7 @@ def test_every_test_belongs_to_one_run() -> None:
         "tests/binder",
         "tests/floods",
         "tests/hub",
+        "tests/notebook_tools",
         "tests/programs",
         "tests/release",
         "tests/siege",
