@@ -12,6 +12,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any, ClassVar, Final
 from ipykernel.kernelbase import Kernel
 
 READ_SIZE: Final = 48 * 1024
+_NUL_RUN: Final = re.compile(rb"\0{256,}")
 _CHECK_TIMEOUT: Final = 120.0
 _PROGRAMS: Final = {"bash": "bash", "javascript": "node", "typescript": "node"}
 
@@ -149,7 +151,8 @@ class ProgramKernel(Kernel):
             return False
         if not chunk:
             asyncio.get_running_loop().remove_reader(output.descriptor)
-        if (text := output.decoder.decode(chunk, final=not chunk)) and not silent:
+        text = output.decoder.decode(name_nul_runs(chunk), final=not chunk)
+        if text and not silent:
             content = {"name": output.name, "text": text}
             self._publish("stream", content)
         return bool(chunk)
@@ -262,6 +265,14 @@ KERNELS: Final[dict[str, type[ProgramKernel]]] = {
     "javascript": JavaScriptKernel,
     "typescript": TypeScriptKernel,
 }
+
+
+def name_nul_runs(chunk: bytes) -> bytes:
+    """The output with its long runs of NUL bytes named instead.
+
+    As JSON, each takes six bytes, so that their messages can fill the memory of the sandbox.
+    """
+    return _NUL_RUN.sub(lambda run: b"[%d NUL bytes]" % len(run[0]), chunk)
 
 
 def _write_all(descriptor: int, raw: bytes) -> None:

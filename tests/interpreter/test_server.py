@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
+from sbx_jupyter.interpreter.program_kernels import name_nul_runs
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from tests.interpreter.conftest import client_of
 from tests.waiting import until, until_equal
@@ -222,6 +223,12 @@ def test_what_javascript_throws_after_its_end_is_not_lost(http):
 
     # An error of the execution that it happened to hit, else a line on stderr.
     assert any(event["type"] in ("stderr", "error") and "late" in str(event) for event in events)
+
+
+def test_long_runs_of_nul_bytes_are_named_and_others_kept():
+    """As JSON they would fill the memory of the sandbox."""
+    said = name_nul_runs(b"a\0b" + bytes(48_000) + b"c" + bytes(255))
+    assert said == b"a\0b[48000 NUL bytes]c" + bytes(255)
 
 
 def test_all_that_bash_prints_belongs_to_the_execution_that_printed_it(http):
