@@ -142,7 +142,7 @@ class ExecuteHandler(_Handler):
             await self._send(events.END)
 
     async def _send(self, event: events.Event) -> None:
-        self.write(_line(event))
+        self.write(_line(event))  # pyright: ignore[reportUnknownMemberType] - tornado's dict
         await self.flush()
 
 

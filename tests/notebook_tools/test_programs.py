@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
-from sbx_jupyter.client import AsyncSandbox
+from sbx_jupyter.client import Sandbox
 from tests.notebook_tools.conftest import KERNEL
-from tests.waiting import async_until
+from tests.waiting import async_until, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +94,7 @@ async def test_a_kernel_that_nobody_uses_is_culled_with_its_sandbox():
         cull_idle_timeout=3, cull_interval=1, cull_connected=True, default_kernel_name=KERNEL
     )
     kernel_id = await manager.start_kernel(kernel_name=KERNEL)
-    busy = manager.get_kernel(kernel_id).client()
+    busy: Any = manager.get_kernel(kernel_id).client()
     busy.start_channels()
     await busy.wait_for_ready(timeout=60)
     reply = await busy.execute_interactive("import time; time.sleep(6)", timeout=60)
@@ -103,6 +103,4 @@ async def test_a_kernel_that_nobody_uses_is_culled_with_its_sandbox():
     busy.stop_channels()
 
     await async_until(lambda: kernel_id not in manager.list_kernel_ids(), timeout=60)
-    await asyncio.to_thread(lambda: None)
-    while await AsyncSandbox.list():
-        await asyncio.sleep(0.1)
+    await asyncio.to_thread(until, lambda: Sandbox.list() == [])

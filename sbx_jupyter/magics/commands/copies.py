@@ -44,6 +44,7 @@ def _restore_arguments(parser: Parser) -> None:
 def _restore(notebook: Notebook, options: argparse.Namespace) -> None:
     known = notebook.session.create(options.name, template=options.snapshot)
     known.last_snapshot = options.snapshot
+    known.remember()
     write(
         f"created {known.label} ({known.box.sandbox_id}) with the files of {options.snapshot}, in "
         "use from now on; it has no variables yet\n"
