@@ -21,7 +21,8 @@ _DELAY: Final = 2.0
 """Seconds from a start until the next is made ready, so that the two do not compete."""
 
 READY_NAME: Final = "ready for a kernel"
-_METADATA: Final = {"name": READY_NAME, "sbx-ready-for": "kernel"}
+_READY_FOR: Final = "sbx-ready-for"
+_METADATA: Final = {"name": READY_NAME, _READY_FOR: "kernel"}
 """The panel does not list what says what it is ready for; ``take`` gives it a name instead."""
 
 
@@ -44,7 +45,8 @@ class ReadySandboxes:
         ready = self._ready.pop(place, None)
         if ready is not None and not ready.zygote.is_lost:
             try:
-                await ready.sandbox.platform.set_metadata(ready.sandbox.sandbox_id, {"name": name})
+                used: dict[str, str | None] = {"name": name, _READY_FOR: None}
+                await ready.sandbox.platform.set_metadata(ready.sandbox.sandbox_id, used)
             except SbxError as error:
                 _LOG.info("a sandbox that was ready has ended: %s", error)
             else:

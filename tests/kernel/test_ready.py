@@ -61,6 +61,9 @@ async def test_each_ready_sandbox_serves_one_kernel(
 
     taken = await on_portal(ready.take(place, "first"))
     assert READY_NAME not in await names(config)
+    # Otherwise the panel would leave it out.
+    info = await on_portal(taken.sandbox.info())
+    assert info.metadata == {"name": "first"}
     assert await on_portal(refill(ready, place)) == 1
     other = await on_portal(ready.take(place, "second"))
     assert taken.sandbox.sandbox_id != other.sandbox.sandbox_id
