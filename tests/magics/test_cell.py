@@ -135,14 +135,16 @@ def test_a_data_frame_is_a_table_and_a_figure_a_picture(kernel):
 
 def test_endless_and_binary_output_is_cut_and_the_notebook_goes_on(kernel):
     endless = kernel.run("%%sbx --timeout 3\nwhile True: print('x' * 1000)")
-    binary = kernel.run("%%sbx bash\nhead -c 4000 /dev/zero; echo end")
+    binary = kernel.run(
+        "%%sbx bash\nhead -c 4000 /dev/zero | tr '\\0' '\\1'; head -c 4000 /dev/zero; echo end"
+    )
 
     assert "longer than 3 s" in endless.error
     assert "[cut: " in endless.stderr
     assert "of output left out" in endless.stdout
     assert len(endless.stdout) < 1_200_000
     assert "4000 characters that are no text" in binary.stderr
-    assert binary.stdout.endswith("end\n")
+    assert binary.stdout.endswith("[4000 NUL bytes]end\n")
 
 
 def test_many_results_are_counted_and_not_drawn(kernel):

@@ -66,7 +66,7 @@ def test_a_cell_of_a_sandbox_floods(cell: str):
         notebook.run("%sbx create")
         try:
             said = notebook.run(cell.replace("%%sbx", "%%sbx --timeout 8m", 1))
-            assert "[cut: " in said
+            assert "[cut: " in said or "NUL bytes]" in said
             assert "the end" in said[-100_000:]
             assert "42" in notebook.run("%%sbx bash\necho 42")
         finally:
