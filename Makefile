@@ -32,8 +32,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-lowest test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
-.PHONY: lab test test-python test-integrations test-second-python test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release check lint format bench screenshots docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-lowest test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
 
 ## Open JupyterLab on the demo notebook, with the engine behind it.
 lab: $(VENV)/.lab
