@@ -7,7 +7,8 @@ await build({
   entryPoints: {
     files: 'src/widget/files.ts',
     terminal: 'src/widget/terminal.ts',
-    metrics: 'src/widget/metrics.ts'
+    metrics: 'src/widget/metrics.ts',
+    sandbox: 'src/widget/sandbox.ts'
   },
   bundle: true,
   format: 'esm',

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Sandbox,
     )
     from sbx_jupyter.errors import SbxError
-    from sbx_jupyter.widgets import FileBrowser, MetricsChart, Terminal
+    from sbx_jupyter.widgets import FileBrowser, MetricsChart, SandboxView, Terminal
 
 _MODULES = {
     "AsyncSandbox": "sbx_jupyter.client",
@@ -31,6 +31,7 @@ _MODULES = {
     "FileBrowser": "sbx_jupyter.widgets",
     "MetricsChart": "sbx_jupyter.widgets",
     "Sandbox": "sbx_jupyter.client",
+    "SandboxView": "sbx_jupyter.widgets",
     "SbxError": "sbx_jupyter.errors",
     "Terminal": "sbx_jupyter.widgets",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "FileBrowser",
     "MetricsChart",
     "Sandbox",
+    "SandboxView",
     "SbxError",
     "Terminal",
 ]

@@ -1,4 +1,4 @@
-import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../src/components/transport';
+import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from '../src/components/transport';
 import type { IUploadOptions } from '../src/components/upload';
 import { SandboxError } from '../src/protocol/errors';
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../src/protocol/runtime';
@@ -103,6 +103,10 @@ export class FakeTransport implements ISandboxTransport {
       : Promise.resolve(this.reading);
   }
 
+  state(): Promise<SandboxState> {
+    return Promise.resolve(this.currentState);
+  }
+
   openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel {
     const terminal = new FakeTerminal(request, listener);
     this.terminals.push(terminal);
@@ -116,6 +120,10 @@ export class FakeTransport implements ISandboxTransport {
       throw new Error('no terminal was opened');
     }
     return terminal;
+  }
+
+  async readBlob(path: string): Promise<Blob> {
+    return new Blob([new Uint8Array(await this.read(path))]);
   }
 
   fileUrl(path: string): string {
@@ -137,6 +145,7 @@ export class FakeTransport implements ISandboxTransport {
     };
   }
 
+  currentState: SandboxState = 'running';
   /** What `metrics` answers; it fails without one. */
   reading: IReading | null = null;
   readonly terminals: FakeTerminal[] = [];

@@ -2,6 +2,7 @@
 
 from sbx_jupyter.widgets.files import FileBrowser
 from sbx_jupyter.widgets.metrics import MetricsChart
+from sbx_jupyter.widgets.sandbox_view import SandboxView
 from sbx_jupyter.widgets.terminal import Terminal
 
-__all__ = ["FileBrowser", "MetricsChart", "Terminal"]
+__all__ = ["FileBrowser", "MetricsChart", "SandboxView", "Terminal"]

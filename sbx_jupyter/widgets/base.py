@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anywidget
-from traitlets import Unicode
+from traitlets import Enum, Unicode
 
 from sbx_jupyter.client import AsyncSandbox, Sandbox
 from sbx_jupyter.client.adoption import ForeignSandbox, adopt, is_sandbox
@@ -15,12 +17,19 @@ from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.display.reports import NOT_ISOLATED
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError, SbxError
 from sbx_jupyter.widgets.comm_handler import CommHandler
+from sbx_jupyter.widgets.still import STILL_TYPE, Still
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Shown = Sandbox | AsyncSandbox | ForeignSandbox
 """What a widget shows."""
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""What a cell shows, by MIME type, and its metadata."""
+
+STILL_PATIENCE: Final = 2.0
+"""Seconds that displaying a widget waits for its still picture."""
 
 STATIC: Final = Path(__file__).resolve().parents[1] / "static"
 
@@ -42,6 +51,11 @@ class SandboxWidget(anywidget.AnyWidget):
     title = Unicode(help="The heading, which screen readers announce too.").tag(sync=True)
     warning = Unicode(read_only=True, help="What is shown in red above the view.").tag(sync=True)
     height = Unicode("360px", help="The height of the view, in CSS units.").tag(sync=True)
+    status = Enum(
+        ("unknown", "running", "paused", "ended"),
+        default_value="unknown",
+        help="The state of the sandbox, as a page that shows the widget sees it.",
+    ).tag(sync=True)
 
     def __init__(
         self,
@@ -78,6 +92,31 @@ class SandboxWidget(anywidget.AnyWidget):
         if hasattr(self, "comm_handler"):
             self.comm_handler.close()
         super().close()
+
+    def still(self) -> Still:
+        """Return what a saved notebook shows of this widget once the kernel is gone."""
+        try:
+            rows, more = self._portal.call(asyncio.wait_for(self._still_rows(), STILL_PATIENCE))
+        except (SbxError, TimeoutError):
+            # The picture is then without rows; the live view says what is wrong.
+            rows, more = [], 0
+        taken = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+        return Still(self.title, self.sandbox_id, taken, rows, more)
+
+    async def _still_rows(self) -> tuple[list[tuple[str, str]], int]:
+        """Return the rows of the still picture, and how many more there are."""
+        return [], 0
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Bundle | None:
+        bundle = cast(
+            "Bundle | None",
+            super()._repr_mimebundle_(**kwargs),  # pyright: ignore[reportUnknownMemberType] - untyped
+        )
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        still = self.still()
+        return data | {STILL_TYPE: still.to_json(), "text/html": still.to_html()}, metadata
 
     def _take_custom(self, _: Any, content: Any, buffers: Sequence[Any]) -> None:
         self.comm_handler.receive(content, buffers)

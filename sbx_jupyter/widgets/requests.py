@@ -82,6 +82,10 @@ async def _metrics(sandbox: AsyncSandbox, _: Request, __: bytes) -> Answer:
     return msgspec.to_builtins(await sandbox.metrics()), ()
 
 
+async def _state(sandbox: AsyncSandbox, _: Request, __: bytes) -> Answer:
+    return {"state": (await sandbox.get_info()).state}, ()
+
+
 OPERATIONS: Final[dict[str, Callable[[AsyncSandbox, Request, bytes], Awaitable[Answer]]]] = {
     "list": _list,
     "read": _read,
@@ -90,4 +94,5 @@ OPERATIONS: Final[dict[str, Callable[[AsyncSandbox, Request, bytes], Awaitable[A
     "move": _move,
     "remove": _remove,
     "metrics": _metrics,
+    "state": _state,
 }

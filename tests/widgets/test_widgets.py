@@ -9,15 +9,21 @@ import sbx_jupyter
 from sbx_jupyter.client import AsyncSandbox
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.widgets import base
+from sbx_jupyter.widgets.still import STILL_TYPE, size_text
 
-WIDGETS = [sbx_jupyter.FileBrowser, sbx_jupyter.Terminal, sbx_jupyter.MetricsChart]
-MEANT = {"close", "__init__"}
+WIDGETS = [
+    sbx_jupyter.FileBrowser,
+    sbx_jupyter.Terminal,
+    sbx_jupyter.MetricsChart,
+    sbx_jupyter.SandboxView,
+]
+MEANT = {"close", "__init__", "_repr_mimebundle_"}
 
 
 @pytest.fixture(autouse=True)
 def front_ends(tmp_path, monkeypatch):
     """Bundles that tell their name: the real ones belong to the browser tests."""
-    for name in ("files.js", "terminal.js", "metrics.js"):
+    for name in ("files.js", "terminal.js", "metrics.js", "sandbox.js"):
         (tmp_path / name).write_text(f"export default {{}}; // {name}")
     monkeypatch.setattr(base, "STATIC", tmp_path)
     return tmp_path
@@ -113,6 +119,57 @@ def test_a_file_browser_starts_where_it_is_told(box):
 
     assert widget.get_state()["path"] == "/etc"
     widget.close()
+
+
+def test_a_saved_notebook_has_a_still_picture_without_anything_that_runs(box):
+    hostile = "<img src=x onerror=alert(1)>.txt"
+    box.files.write(f"/home/user/still/{hostile}", "x" * 1536)
+    widget = sbx_jupyter.FileBrowser(box, path="/home/user/still", title="Files")
+
+    bundle = widget._repr_mimebundle_()
+    assert bundle is not None
+    data, _ = bundle
+
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == widget.model_id
+    still = data[STILL_TYPE]
+    assert (still["title"], still["sandbox"]) == ("Files", box.sandbox_id)
+    assert [list(row) for row in still["rows"]] == [[hostile, "1.5 KiB"]]
+    assert "&lt;img" in data["text/html"]
+    assert "<img" not in data["text/html"]
+    assert "Run the cell to reconnect" in data["text/html"]
+    widget.close()
+
+
+def test_a_directory_that_is_not_there_leaves_the_still_picture_empty(box):
+    widget = sbx_jupyter.FileBrowser(box, path="/no/such")
+
+    assert widget.still().rows == []
+    widget.close()
+
+
+def test_readings_that_pages_show_become_the_history_once(box):
+    widget = sbx_jupyter.MetricsChart(box)
+    seen = []
+    widget.observe(lambda change: seen.append(len(change["new"])), "history")
+    reading = {
+        **{"ts": 7, "cpu_count": 2, "cpu_used_pct": 50.0, "mem_used": 1, "mem_total": 2},
+        **{"mem_cache": 0, "disk_used": 3, "disk_total": 4, "mem_total_mib": 5},
+    }
+
+    for content in (reading, reading, {**reading, "ts": 9}, {"ts": "never"}, None):
+        widget._take_custom(widget, {"reading": content}, [])
+
+    assert [row["ts"] for row in widget.history] == [7, 9]
+    assert widget.history[0].keys() == reading.keys() - {"mem_total_mib"}
+    assert seen == [1, 2]
+    widget.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5 GiB")]
+)
+def test_sizes_are_written_in_the_largest_unit(size, text):
+    assert size_text(size) == text
 
 
 def _pids(box):

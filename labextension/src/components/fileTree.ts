@@ -8,8 +8,8 @@ import * as icons from './icons';
 import { trans } from './translation';
 import type { ISandboxTransport } from './transport';
 
-/** A longer directory is cut, and a row says how many entries are not shown. */
-const MAX_ROWS = 2000;
+/** A longer directory is cut; each time as many more are shown on request. */
+const MAX_ROWS = 500;
 
 /** What the tree's buttons and keys do to an entry. */
 export interface ITreeActions {
@@ -17,6 +17,8 @@ export interface ITreeActions {
   download(entry: IEntryInfo): void;
   rename(entry: IEntryInfo): void;
   remove(entry: IEntryInfo): void;
+  /** An entry was clicked, or reached by a key. */
+  select?(entry: IEntryInfo): void;
 }
 
 interface IBranch {
@@ -41,6 +43,7 @@ export class FileTree {
 
   /** Reads `root` and every directory that is open below it again. */
   async refresh(root: string): Promise<void> {
+    this.root = root;
     const rows = await this.branch(root, 1);
     // The focus moves on while the directories are read.
     const before = document.activeElement as HTMLElement | null;
@@ -78,11 +81,24 @@ export class FileTree {
       return [this.note(trans.__('Empty'), level, 'sbx-mod-empty')];
     }
     const sorted = [...entries].sort(byKindThenName);
-    const items = await Promise.all(sorted.slice(0, this.maxRows).map(entry => this.item(entry, level)));
-    if (sorted.length > this.maxRows) {
-      items.push(this.note(trans.__('%1 more', sorted.length - this.maxRows), level, 'sbx-mod-empty'));
+    const limit = this.limits.get(path) ?? this.maxRows;
+    const items = await Promise.all(sorted.slice(0, limit).map(entry => this.item(entry, level)));
+    if (sorted.length > limit) {
+      items.push(this.moreNote(path, level, sorted.length - limit));
     }
     return items;
+  }
+
+  /** Says how many entries are not shown, with a button that shows the next ones. */
+  private moreNote(path: string, level: number, count: number): HTMLElement {
+    const note = this.note(trans.__('%1 more', count), level, 'sbx-mod-empty');
+    const button = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' }, trans.__('Show more'));
+    button.addEventListener('click', () => {
+      this.limits.set(path, (this.limits.get(path) ?? this.maxRows) + this.maxRows);
+      void this.refresh(this.root);
+    });
+    note.append(button);
+    return note;
   }
 
   private note(text: string, level: number, modifier: string): HTMLElement {
@@ -101,6 +117,9 @@ export class FileTree {
     }
     const shape = isLink(entry) ? icons.link : directory ? icons.folder : icons.file;
     const name = element('span', 'sbx-FileTree-name', {}, visible(entry.name));
+    if (isLink(entry)) {
+      name.append(element('span', 'sbx-FileTree-target', {}, ` → ${visible(entry.symlinkTarget ?? '')}`));
+    }
     const size = element('span', 'sbx-FileTree-size', {}, directory ? '' : formatBytes(sizeOf(entry)));
     row.append(twist, icon(shape), name, size, this.buttons(entry, directory));
     const group = element('div', 'sbx-FileTree-group', { role: 'group' });
@@ -188,6 +207,10 @@ export class FileTree {
         row.tabIndex = row === item ? 0 : -1;
       });
       item.focus();
+      const branch = this.branches.get(item);
+      if (branch !== undefined) {
+        this.actions.select?.(branch.entry);
+      }
     }
   }
 
@@ -227,6 +250,9 @@ export class FileTree {
 
   private readonly branches = new WeakMap<HTMLElement, IBranch>();
   private readonly expanded = new Set<string>();
+  /** How many entries of a directory are shown, where the user asked for more. */
+  private readonly limits = new Map<string, number>();
+  private root = '/';
 }
 
 /** Sorts directories first, then by name with numbers in numeric order. */

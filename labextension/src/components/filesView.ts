@@ -18,12 +18,19 @@ const MAX_OPEN = 1024 * 1024;
 /** Milliseconds between a change in the sandbox and reading the directories again. */
 const REDRAW_DELAY = 300;
 
+/** Learns what the user looks at. */
+export interface IFilesObserver {
+  readonly onPath?: (path: string) => void;
+  readonly onSelect?: (path: string) => void;
+}
+
 /** A file browser for pages without JupyterLab: a tree, a small editor, upload and download. */
 export class FilesView {
   constructor(
     readonly node: HTMLElement,
     private readonly transport: ISandboxTransport,
-    private root: string
+    private root: string,
+    private readonly observer: IFilesObserver = {}
   ) {
     node.classList.add('sbx-Files');
     this.path = element('input', 'sbx-Files-path', { 'aria-label': trans.__('Directory'), spellcheck: 'false', value: root });
@@ -37,7 +44,8 @@ export class FilesView {
       open: entry => void this.attempt(() => this.open(entry)),
       download: entry => void this.attempt(() => this.download(entry)),
       rename: entry => void this.attempt(() => this.rename(entry)),
-      remove: entry => void this.attempt(() => this.remove(entry))
+      remove: entry => void this.attempt(() => this.remove(entry)),
+      select: entry => this.observer.onSelect?.(entry.path)
     });
     this.body = element('div', 'sbx-Files-body', {}, tree);
     this.dialog = new InlineDialog(element('div', ''), before => this.tree.rowOf(before));
@@ -61,6 +69,13 @@ export class FilesView {
   /** Reads the shown directories again. */
   refresh(): void {
     void this.attempt(() => this.tree.refresh(this.root));
+  }
+
+  /** Shows another directory. */
+  show(path: string): void {
+    if (path !== this.root) {
+      this.go(path);
+    }
   }
 
   dispose(): void {
@@ -100,6 +115,7 @@ export class FilesView {
   private go(path: string): void {
     this.root = path.startsWith('/') ? path : `/${path}`;
     this.path.value = this.root;
+    this.observer.onPath?.(this.root);
     void this.attempt(() => this.tree.refresh(this.root));
     this.stopWatch?.();
     this.stopWatch = this.transport.watch(this.root, () => {
@@ -116,7 +132,12 @@ export class FilesView {
       if (isAbort(reason)) {
         return;
       }
-      this.message.textContent = messageOf(reason);
+      this.message.replaceChildren(messageOf(reason));
+      if (reason instanceof NotShownError) {
+        const button = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' }, trans.__('Download'));
+        button.addEventListener('click', () => void this.attempt(() => this.download(reason.entry)));
+        this.message.append(button);
+      }
       this.message.hidden = false;
     }
   }
@@ -126,14 +147,14 @@ export class FilesView {
       return;
     }
     if (sizeOf(entry) > MAX_OPEN) {
-      throw new Error(trans.__('%1 has %2. Download it instead.', entry.name, formatBytes(sizeOf(entry))));
+      throw new NotShownError(entry, trans.__('%1 is too large to open here: %2.', entry.name, formatBytes(sizeOf(entry))));
     }
     const bytes = await this.transport.read(entry.path);
     let text: string;
     try {
       text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     } catch {
-      throw new Error(trans.__('%1 is not text. Download it instead.', entry.name));
+      throw new NotShownError(entry, trans.__('%1 is not text.', entry.name));
     }
     this.editor?.dispose();
     const node = element('div', '');
@@ -212,4 +233,14 @@ export class FilesView {
   private editor: FileEditor | null = null;
   private stopWatch: Dispose | null = null;
   private timer = 0;
+}
+
+/** A file that the editor cannot show; it can be downloaded. */
+class NotShownError extends Error {
+  constructor(
+    readonly entry: IEntryInfo,
+    message: string
+  ) {
+    super(message);
+  }
 }

@@ -20,7 +20,8 @@ export class MetricsView {
   constructor(
     readonly node: HTMLElement,
     source: ISandboxTransport | readonly IMetricsSource[],
-    private readonly interval = INTERVAL
+    private readonly interval = INTERVAL,
+    private readonly onReading: (reading: IReading) => void = () => undefined
   ) {
     this.sources = 'metrics' in source ? [{ name: '', transport: source }] : source;
     node.classList.add('sbx-MetricsView');
@@ -78,6 +79,7 @@ export class MetricsView {
     results.forEach((result, at) => {
       if (result.status === 'fulfilled') {
         this.chart.pushTo(at, [result.value]);
+        this.onReading(result.value);
       } else {
         const name = this.sources[at]?.name ?? '';
         failures.push(name === '' ? messageOf(result.reason) : `${name}: ${messageOf(result.reason)}`);

@@ -1,4 +1,15 @@
-import { errorFrom } from '../protocol/errors';
+import { errorFrom, SandboxError } from '../protocol/errors';
+import { trans } from './translation';
+
+/** Awaits a request; throws a sentence for people where the browser only says that it failed. */
+export async function answered(request: Promise<Response>): Promise<Response> {
+  try {
+    return await request;
+  } catch (reason) {
+    // Browsers tell a server that is down by a TypeError, each with words of its own.
+    throw reason instanceof TypeError ? new SandboxError('network', trans.__('The Jupyter server does not answer.')) : reason;
+  }
+}
 
 /** Returns a successful response; throws the error in the body of any other. */
 export async function checkResponse(response: Response): Promise<Response> {

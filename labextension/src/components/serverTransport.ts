@@ -6,7 +6,8 @@ import { trans } from './translation';
 import type { IJupyterServer } from './jupyterServer';
 import { checkResponse, readJson } from './responses';
 import { openTerminalSocket } from './terminalSocket';
-import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from './transport';
+import { stateFrom } from './sandboxState';
+import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from './transport';
 import type { IUploadOptions } from './upload';
 
 /** Reaches a sandbox through the routes of the Jupyter server, independent of any kernel. */
@@ -28,6 +29,11 @@ export class ServerTransport implements ISandboxTransport {
   async read(path: string): Promise<Uint8Array> {
     const response = await checkResponse(await this.server.request(this.parts('files'), {}, { path }));
     return new Uint8Array(await response.arrayBuffer());
+  }
+
+  /** Like `read`, for contents that the browser may keep on its disk. */
+  async readBlob(path: string, signal: AbortSignal): Promise<Blob> {
+    return (await checkResponse(await this.server.request(this.parts('files'), { signal }, { path }))).blob();
   }
 
   async write(path: string, bytes: Uint8Array): Promise<void> {
@@ -62,6 +68,10 @@ export class ServerTransport implements ISandboxTransport {
 
   async metrics(): Promise<IReading> {
     return readJson(await this.server.request(this.parts('metrics')));
+  }
+
+  async state(): Promise<SandboxState> {
+    return stateFrom(async () => (await readJson<{ state: SandboxState }>(await this.server.request(this.parts()))).state);
   }
 
   /** The stored readings between two Unix times, oldest first. */

@@ -1,6 +1,6 @@
 import type { SandboxError } from '../protocol/errors';
 import { isFinal } from '../protocol/errors';
-import type { ITerminalExit, ITerminalSize } from '../protocol/terminal';
+import type { ITerminalExit, ITerminalRequest, ITerminalSize } from '../protocol/terminal';
 import { trans } from './translation';
 import type { ISandboxTransport, ITerminalChannel } from './transport';
 
@@ -30,6 +30,10 @@ export interface ITerminalSessionOptions {
   readonly pid?: number | null;
   /** How many bytes of output an earlier page had shown; unknown without it. */
   readonly shownBefore?: number;
+  /** The directory in which a new shell starts. */
+  readonly cwd?: string;
+  /** Only shows the terminal: sends no keys, and leaves its size to the other views. */
+  readonly isReadOnly?: boolean;
 }
 
 /** Shows what a session receives. */
@@ -55,7 +59,7 @@ export class TerminalSession {
   constructor(
     private readonly transport: ISandboxTransport,
     private readonly listener: ITerminalSessionListener,
-    options: ITerminalSessionOptions = {}
+    private readonly options: ITerminalSessionOptions = {}
   ) {
     this.currentPid = options.pid ?? undefined;
     this.shownBefore = options.shownBefore ?? 0;
@@ -87,7 +91,7 @@ export class TerminalSession {
       return;
     }
     this.size = { cols, rows };
-    if (this.channel !== null) {
+    if (this.channel !== null && !this.options.isReadOnly) {
       this.channel.resize(cols, rows);
     } else if (this.currentState === 'idle') {
       this.connect();
@@ -103,7 +107,9 @@ export class TerminalSession {
 
   /** Sends bytes; without a connection they are dropped. */
   sendBytes(data: Uint8Array): void {
-    this.channel?.send(data);
+    if (!this.options.isReadOnly) {
+      this.channel?.send(data);
+    }
   }
 
   /** Connects again now, also after a final error; does nothing once the shell has exited. */
@@ -127,9 +133,8 @@ export class TerminalSession {
   private connect(): void {
     window.clearTimeout(this.timer);
     this.change('connecting', this.currentMessage);
-    const attach = this.currentPid === undefined ? {} : { pid: this.currentPid, since: this.nextSequence };
     this.channel = this.transport.openTerminal(
-      { ...this.size, ...attach },
+      this.request(),
       {
         onStart: ({ pid, sequence }) => {
           this.onStart(pid, sequence);
@@ -148,6 +153,14 @@ export class TerminalSession {
         }
       }
     );
+  }
+
+  private request(): ITerminalRequest {
+    const { isReadOnly, cwd } = this.options;
+    const size = isReadOnly ? {} : this.size;
+    return this.currentPid === undefined
+      ? { ...this.size, ...(cwd === undefined ? {} : { cwd }) }
+      : { ...size, pid: this.currentPid, since: this.nextSequence };
   }
 
   private onStart(pid: number, sequence: number): void {

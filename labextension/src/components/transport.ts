@@ -26,6 +26,9 @@ export interface ITerminalChannel {
   dispose(): void;
 }
 
+/** The state of a sandbox; one that is not known any more has ended. */
+export type SandboxState = 'running' | 'paused' | 'ended';
+
 /** Gives a view access to one sandbox, through the Jupyter server or through the widget's kernel. */
 export interface ISandboxTransport {
   list(path: string): Promise<readonly IEntryInfo[]>;
@@ -39,6 +42,7 @@ export interface ISandboxTransport {
   /** Calls `listener` for changes in the directory `path`, and `onEnd` once if the watch ends by itself. */
   watch(path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose;
   metrics(): Promise<IReading>;
+  state(): Promise<SandboxState>;
   openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel;
   dispose(): void;
 }

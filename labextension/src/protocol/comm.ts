@@ -18,6 +18,7 @@ export type CommRequest =
   | { readonly op: 'move'; readonly source: string; readonly destination: string }
   | { readonly op: 'remove'; readonly path: string }
   | { readonly op: 'metrics' }
+  | { readonly op: 'state' }
   /** `id` is from now on the terminal's id in every other terminal message. */
   | ({ readonly op: 'terminal_open' } & ITerminalRequest)
   /** The bytes are buffer 0. */
@@ -30,6 +31,7 @@ export type CommRequest =
 export interface ICommResults {
   readonly list: { readonly entries: readonly IEntryInfo[] };
   readonly metrics: IReading;
+  readonly state: { readonly state: 'running' | 'paused' };
   readonly terminal_open: { readonly pid: number; readonly sequence: number };
 }
 

@@ -21,8 +21,14 @@ export interface ITerminalSize {
   readonly rows: number;
 }
 
-/** Requests a new terminal, or with `pid` a running one, from byte `since` on. */
-export interface ITerminalRequest extends ITerminalSize {
+/**
+ * Requests a new terminal, or with `pid` a running one, from byte `since` on.
+ *
+ * A running terminal keeps its size without one here.
+ */
+export interface ITerminalRequest extends Partial<ITerminalSize> {
   readonly pid?: number;
   readonly since?: number;
+  /** The directory in which a new shell starts. */
+  readonly cwd?: string;
 }

@@ -1,10 +1,7 @@
 import base from '../../style/components.css';
-import { FilesView } from '../components/filesView';
+import { observedFiles } from './filesPart';
 import { renderWith } from './view';
 
-const render = renderWith([base], (node, transport, model) => {
-  const root = (model.get('path') as string | undefined) ?? '/home/user';
-  return new FilesView(node, transport, root);
-});
+const render = renderWith([base], observedFiles);
 
 export default { render };

@@ -1,13 +1,9 @@
 import uplot from 'uplot/dist/uPlot.min.css';
 
 import base from '../../style/components.css';
-import { MetricsView } from '../components/metricsView';
+import { observedMetrics } from './metricsPart';
 import { renderWith } from './view';
 
-const render = renderWith([uplot, base], (node, transport) => {
-  const view = new MetricsView(node, transport);
-  view.start();
-  return view;
-});
+const render = renderWith([uplot, base], observedMetrics);
 
 export default { render };

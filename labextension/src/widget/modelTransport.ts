@@ -1,6 +1,7 @@
 import type { AnyModel } from '@anywidget/types';
 
-import type { Dispose, ISandboxTransport, ITerminalChannel, ITerminalListener } from '../components/transport';
+import { stateFrom } from '../components/sandboxState';
+import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from '../components/transport';
 import type { IUploadOptions } from '../components/upload';
 import type { CommRequest, ICommReply, ICommResults } from '../protocol/comm';
 import { errorFrom, SandboxError } from '../protocol/errors';
@@ -58,6 +59,10 @@ export class ModelTransport implements ISandboxTransport {
 
   async metrics(): Promise<IReading> {
     return (await this.call({ op: 'metrics' })).ok as IReading;
+  }
+
+  async state(): Promise<SandboxState> {
+    return stateFrom(async () => ((await this.call({ op: 'state' })).ok as ICommResults['state']).state);
   }
 
   watch(path: string, listener: (event: IFilesystemEvent) => void): Dispose {

@@ -1,5 +1,6 @@
 import type { IJupyterServer, Query } from '../components/jupyterServer';
 import { apiUrl } from '../components/jupyterServer';
+import { answered } from '../components/responses';
 import type { IUploadOptions } from '../components/upload';
 import { postWithProgress, xsrfCookie } from '../components/upload';
 
@@ -22,7 +23,8 @@ class SameOriginServer implements IJupyterServer {
     if (xsrf !== undefined) {
       headers.set('X-XSRFToken', xsrf);
     }
-    return fetch(this.url(parts, query), { ...init, headers, credentials: 'same-origin', cache: 'no-store' });
+    const whole: RequestInit = { ...init, headers, credentials: 'same-origin', cache: 'no-store' };
+    return answered(fetch(this.url(parts, query), whole));
   }
 
   upload(

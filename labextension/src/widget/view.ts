@@ -1,9 +1,11 @@
 import type { AnyModel, RenderProps } from '@anywidget/types';
 
+import { StateBand } from '../components/sandboxState';
 import { ServerTransport } from '../components/serverTransport';
 import type { ISandboxTransport } from '../components/transport';
 import { ModelTransport } from './modelTransport';
 import { serverFor } from './sameOriginServer';
+import { follow, tell } from './traits';
 
 export interface IView {
   dispose(): void;
@@ -38,7 +40,14 @@ export function renderWith(styles: readonly string[], make: MakeView) {
     ];
     el.append(node);
     const transport = await transportFor(model);
-    const view = make(node, transport, model);
+    const body = document.createElement('div');
+    body.className = 'sbx-Widget-body';
+    const band = new StateBand(document.createElement('div'), transport, state => {
+      node.classList.toggle('sbx-mod-ended', state === 'ended');
+      tell(model, 'status', state);
+    });
+    node.append(band.node, body);
+    const view = make(body, transport, model);
     const onMessage = (message: { readonly event?: string }) => {
       if (message.event === 'refresh') {
         view.refresh?.();
@@ -50,6 +59,7 @@ export function renderWith(styles: readonly string[], make: MakeView) {
       unfollow.forEach(stop => {
         stop();
       });
+      band.dispose();
       view.dispose();
       transport.dispose();
       warning.remove();
@@ -62,21 +72,6 @@ async function transportFor(model: AnyModel): Promise<ISandboxTransport> {
   const sandboxId = (model.get('sandbox_id') as string | undefined) ?? '';
   const server = await serverFor(sandboxId);
   return server === null ? new ModelTransport(model) : new ServerTransport(server, sandboxId);
-}
-
-/** Applies a text trait now and whenever Python changes it; returns a function that stops it. */
-function follow(model: AnyModel, trait: string, apply: (value: string) => void): () => void {
-  const read = () => {
-    const value: unknown = model.get(trait);
-    if (typeof value === 'string' && value !== '') {
-      apply(value);
-    }
-  };
-  model.on(`change:${trait}`, read);
-  read();
-  return () => {
-    model.off(`change:${trait}`, read);
-  };
 }
 
 /** Adds each style sheet once per document or shadow root. */

@@ -179,6 +179,12 @@ describe('the file tree', () => {
     await view.refresh('/home');
     expect(node.querySelectorAll('[role=treeitem]')).toHaveLength(3);
     expect(node.textContent).toContain('1 more');
+
+    node.querySelector<HTMLElement>('.sbx-FileTree-note button')?.click();
+    await vi.waitFor(() => {
+      expect(node.querySelectorAll('[role=treeitem]')).toHaveLength(4);
+    });
+    expect(node.textContent).not.toContain('more');
   });
 
   it('shows a link with another icon than a file', async () => {

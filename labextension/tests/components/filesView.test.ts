@@ -127,7 +127,7 @@ describe('the file browser of the widgets', () => {
     transport.read = () => Promise.resolve(new Uint8Array([0xff, 0xfe]));
     press(row('a.txt'), 'Enter');
     await vi.waitFor(() => {
-      expect(message()?.textContent).toBe('a.txt is not text. Download it instead.');
+      expect(message()?.textContent).toBe('a.txt is not text.Download');
     });
     expect(message()?.hidden).toBe(false);
   });
@@ -136,7 +136,7 @@ describe('the file browser of the widgets', () => {
     const { row, message } = await shown([['/home/c.txt', 'x'.repeat(2 ** 20 + 1)]]);
     press(row('c.txt'), 'Enter');
     await vi.waitFor(() => {
-      expect(message()?.textContent).toBe('c.txt has 1 MiB. Download it instead.');
+      expect(message()?.textContent).toBe('c.txt is too large to open here: 1 MiB.Download');
     });
   });
 

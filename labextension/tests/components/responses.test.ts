@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { checkResponse, readJson } from '../../src/components/responses';
+import { answered, checkResponse, readJson } from '../../src/components/responses';
 
 describe('responses of the server', () => {
   it('throws the sentence of the server', async () => {
@@ -15,5 +15,15 @@ describe('responses of the server', () => {
 
   it('gives the JSON of a success', async () => {
     expect(await readJson(new Response('{"a": 1}'))).toEqual({ a: 1 });
+  });
+
+  it('says that the server does not answer, whatever words the browser has for that', async () => {
+    const failed = Promise.reject(new TypeError('Failed to fetch'));
+    await expect(answered(failed)).rejects.toMatchObject({ code: 'network', message: 'The Jupyter server does not answer.' });
+  });
+
+  it('passes on that a request was cancelled', async () => {
+    const stopped = new DOMException('stopped', 'AbortError');
+    await expect(answered(Promise.reject(stopped))).rejects.toBe(stopped);
   });
 });

@@ -176,6 +176,18 @@ describe('a terminal session', () => {
     expect(transport.terminal().typed).toBe(DEVICE_ATTRIBUTES);
   });
 
+  it('only shows the terminal in a view that is read only', () => {
+    const { transport, session } = connected({ pid: 7, shownBefore: 0, isReadOnly: true });
+    session.sendText('rm -rf /\r');
+    session.resize({ cols: 20, rows: 5 });
+    expect(transport.terminal().request).toEqual({ pid: 7, since: 0 });
+    expect([transport.terminal().typed, transport.terminal().sizes]).toEqual(['', []]);
+  });
+
+  it('starts a new shell in the directory that it is given', () => {
+    expect(connected({ cwd: '/tmp' }).transport.terminal().request).toEqual({ ...SIZE, cwd: '/tmp' });
+  });
+
   it('leaves the process alone when it is disposed', () => {
     const { session, transport, states } = connected();
     const terminal = transport.terminal();

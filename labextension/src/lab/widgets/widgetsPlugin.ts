@@ -3,6 +3,7 @@ import type { ISessionContext } from '@jupyterlab/apputils';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
 import { VIEW_TYPE } from '../../protocol/widgetFrames';
+import { STILL_TYPE, StillRenderer, WIDGET_TYPE } from './stillRenderer';
 import { WidgetBridge } from './widgetBridge';
 import { WidgetRenderer } from './widgetRenderer';
 
@@ -17,6 +18,7 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
         const { content } = widget as object as { content: { rendermime?: IRenderMimeRegistry } };
         if (content.rendermime !== undefined) {
           addRenderer(content.rendermime, context.sessionContext);
+          addStills(content.rendermime);
         }
       }
     });
@@ -33,5 +35,21 @@ function addRenderer(rendermime: IRenderMimeRegistry, session: ISessionContext):
       createRenderer: () => new WidgetRenderer(bridge)
     },
     -10
+  );
+}
+
+/** Shows our own widgets through `ipywidgets`, and their still pictures where their kernel is gone. */
+function addStills(rendermime: IRenderMimeRegistry): void {
+  rendermime.addFactory(
+    {
+      // The picture is text. The live widget is drawn for trusted outputs only.
+      safe: true,
+      mimeTypes: [STILL_TYPE],
+      createRenderer: () => {
+        const isKnown = rendermime.mimeTypes.includes(WIDGET_TYPE);
+        return new StillRenderer(isKnown ? () => rendermime.createRenderer(WIDGET_TYPE) : null);
+      }
+    },
+    -20
   );
 }
