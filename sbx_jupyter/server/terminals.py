@@ -99,7 +99,8 @@ class TerminalSocket(SandboxSocket):
     output bytes shown so far on this socket.
 
     Closing the socket leaves the terminal running. The query arguments ``pid`` and ``since`` (the
-    number of the first byte to send) connect to it again.
+    number of the first byte to send) connect to it again. ``cwd`` is the directory in which a new
+    shell starts.
     """
 
     def initialize(self) -> None:
@@ -134,7 +135,8 @@ class TerminalSocket(SandboxSocket):
         rows = self.number_argument("rows", 24, 1, MAX_SIDE)
         pid = self.number_argument("pid", 0, 0, _MAX_PID)
         if not pid:
-            return await terminals.create(cols, rows, timeout=None, tag=TAG)
+            cwd = self.get_query_argument("cwd", "", strip=False) or None
+            return await terminals.create(cols, rows, cwd=cwd, timeout=None, tag=TAG)
         since = self.number_argument("since", 0, 0, _MAX_SEQUENCE)
         terminal = await terminals.connect(pid, replay_from=since)
         if self.get_query_argument("cols", ""):

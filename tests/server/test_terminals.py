@@ -75,13 +75,14 @@ def terminal(open_socket, sandbox):
 
 
 async def test_a_shell_answers_and_its_end_is_told(terminal):
-    screen = await terminal(cols=90, rows=20)
+    screen = await terminal(cols=90, rows=20, cwd="/usr/bin")
 
-    await screen.type(b"stty size; tty; echo $TERM; exit 7\n")
+    await screen.type(b"stty size; tty; echo $TERM; pwd; exit 7\n")
     closing = await screen.end()
 
     assert b"20 90" in screen.output
     assert b"/dev/pts/" in screen.output
+    assert b"\n/usr/bin\r" in screen.output
     assert b"xterm-256color" in screen.output
     assert closing["exit"]["code"] == 7
     assert "7" in closing["exit"]["status"]

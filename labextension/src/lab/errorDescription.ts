@@ -18,8 +18,7 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
   if (code === 'network') {
     return {
       title: trans.__('The Jupyter server does not answer'),
-      message,
-      advice: trans.__('The list is updated when the server answers again.')
+      message: trans.__('The list is updated when it answers again.')
     };
   }
   if (code === 'unauthenticated') {

@@ -46,3 +46,4 @@ export const followIcon = drawn('follow', 'M11 4h2v9.200l3.600-3.600L18 11l-6 6-
 export const windowIcon = drawn('window', 'M3 4h18v16H3zm2 5v9h14V9zm0-3v1.500h2V6zm3.500 0v1.500h2V6z');
 export const homeIcon = drawn('home', 'M12 3.500 3 11h2.500v9h5v-6h3v6h5v-9H21zm0 2.600 4.500 3.800V18h-1v-6h-7v6h-1V9.900z');
 export const storageIcon = drawn('storage', 'M4 4h16v6H4zm2 2v2h12V6zm-2 6h16v8H4zm2 2v4h12v-4zm2 1h3v2H8z');
+export const splitIcon = drawn('split', 'M4 4h16v16H4zm2 2v12h5V6zm7 0v12h5V6z');

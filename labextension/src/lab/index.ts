@@ -1,6 +1,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { detailsPlugin } from './details/detailsPlugin';
+import { copiesPlugin } from './copies/copiesPlugin';
 import { filesPlugin } from './files/filesPlugin';
 import { metricsPlugin } from './metrics/metricsPlugin';
 import { currentNotebookPlugin } from './notebooks/currentNotebookPlugin';
@@ -9,6 +10,7 @@ import { largerSandboxPlugin } from './notebooks/largerSandboxPlugin';
 import { launcherPlugin } from './notebooks/launcherPlugin';
 import { notebookPlugin } from './notebooks/notebookPlugin';
 import { outputTrustPlugin } from './notebooks/outputTrustPlugin';
+import { onboardingPlugin } from './onboarding/onboardingPlugin';
 import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
 import { runningPlugin } from './panel/runningPlugin';
 import { storagePlugin } from './storage/storagePlugin';
@@ -22,8 +24,10 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   sandboxesPlugin,
   currentNotebookPlugin,
   panelPlugin,
+  onboardingPlugin,
   terminalsPlugin,
   filesPlugin,
+  copiesPlugin,
   metricsPlugin,
   detailsPlugin,
   storagePlugin,

@@ -2,6 +2,7 @@ import { ServerConnection } from '@jupyterlab/services';
 
 import type { IJupyterServer, Query } from '../components/jupyterServer';
 import { apiUrl } from '../components/jupyterServer';
+import { answered } from '../components/responses';
 import type { IUploadOptions } from '../components/upload';
 import { postWithProgress, xsrfCookie } from '../components/upload';
 
@@ -14,7 +15,7 @@ export class LabServer implements IJupyterServer {
   }
 
   request(parts: readonly string[], init: RequestInit = {}, query?: Query): Promise<Response> {
-    return ServerConnection.makeRequest(this.url(parts, query), init, this.settings);
+    return answered(ServerConnection.makeRequest(this.url(parts, query), init, this.settings));
   }
 
   upload(

@@ -13,7 +13,10 @@ import { isDirectory } from '../../protocol/runtime';
 import { bytesFromContent, ChunkedUploads, contentFromBytes } from './driveContent';
 import type { IDescribe } from './driveModel';
 import { entryModel, rootModel, splitPath } from './driveModel';
+import { Listings } from './listings';
 import { NotebookTrust } from './notebookTrust';
+import { planCopy, runCopy } from '../copies/copyTree';
+import { SandboxPlace } from '../copies/places';
 import type { Sandboxes } from '../sandboxes';
 import type { ITrashed } from './trash';
 import { isInTrash, moveToTrash, putBack } from './trash';
@@ -39,6 +42,11 @@ export class SandboxDrive implements Contents.IDrive {
     return this.trashedSignal;
   }
 
+  /** Emitted with the path of a file that JupyterLab cannot show. */
+  get unreadable(): ISignal<this, string> {
+    return this.unreadableSignal;
+  }
+
   get fileChanged(): ISignal<this, Contents.IChangedArgs> {
     return this.changed;
   }
@@ -61,12 +69,12 @@ export class SandboxDrive implements Contents.IDrive {
     }
     if (isDirectory(entry)) {
       this.follow(localPath, transport, path);
-      const entries = await transport.list(path);
+      const entries = this.listings.cut(localPath, await transport.list(path));
       const content = entries.map(child => entryModel(join(localPath, child.name), child, this.describe));
       return { ...model, content, format: 'json' };
     }
     const bytes = await transport.read(path);
-    const read = contentFromBytes(bytes, options.type ?? model.type, options.format ?? null, model.mimetype);
+    const read = this.contentOf(localPath, bytes, model, options);
     const content = read.format === 'json' ? this.trust.opened(localPath, read.content) : (read.content as unknown);
     return { ...model, ...read, content };
   }
@@ -136,14 +144,15 @@ export class SandboxDrive implements Contents.IDrive {
 
   async copy(localPath: string, toLocalDir: string): Promise<Contents.IModel> {
     const [from, to] = [this.entryInside(localPath), this.inside(toLocalDir)];
-    if (isDirectory(await from.transport.stat(from.path))) {
-      throw new SandboxError('unimplemented', trans.__('Folders cannot be copied here; use cp -r in a terminal.'));
-    }
+    const isFolder = isDirectory(await from.transport.stat(from.path));
     const taken = new Set((await to.transport.list(to.path)).map(entry => entry.name));
     const name = freeName(basename(from.path), taken, '-Copy');
-    const bytes = await from.transport.read(from.path);
     const target = this.inside(join(toLocalDir, name));
-    await target.transport.write(target.path, bytes);
+    if (isFolder) {
+      await copyFolder(from, target);
+    } else {
+      await target.transport.write(target.path, await from.transport.read(from.path));
+    }
     const model = entryModel(join(toLocalDir, name), await target.transport.stat(target.path), this.describe);
     return this.created(model);
   }
@@ -204,6 +213,16 @@ export class SandboxDrive implements Contents.IDrive {
     );
   }
 
+  /** The content in the form that is asked for; tells of a file that does not have it. */
+  private contentOf(localPath: string, bytes: Uint8Array, model: Contents.IModel, options: Contents.IFetchOptions) {
+    try {
+      return contentFromBytes(bytes, options.type ?? model.type, options.format ?? null, model.mimetype);
+    } catch (reason) {
+      this.unreadableSignal.emit(localPath);
+      throw reason;
+    }
+  }
+
   private inside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
     const { sandboxId, path } = splitPath(localPath);
     if (sandboxId === '') {
@@ -232,14 +251,34 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   readonly name = DRIVE_NAME;
+  /** How much of each directory is shown. */
+  readonly listings = new Listings();
   private readonly changed = new Signal<this, Contents.IChangedArgs>(this);
   private readonly trashedSignal = new Signal<this, { readonly name: string; readonly putBack: () => Promise<void> }>(this);
+  private readonly unreadableSignal = new Signal<this, string>(this);
   private readonly uploads = new ChunkedUploads();
   private readonly trust = new NotebookTrust();
   private followed: string | null = null;
   private stopFollowing: Dispose | null = null;
   private timer = 0;
   private disposed = false;
+}
+
+interface IInside {
+  readonly path: string;
+  readonly transport: ServerTransport;
+}
+
+/** Copies a folder with all that is below it; throws what the first file that failed says. */
+async function copyFolder(from: IInside, to: IInside): Promise<void> {
+  const [source, target] = [new SandboxPlace(from.transport), new SandboxPlace(to.transport)];
+  const { signal } = new AbortController();
+  const entry = { name: basename(from.path), path: from.path, kind: 'directory', size: 0 } as const;
+  const plan = await planCopy(source, [{ entry, target: to.path }], signal);
+  const [failure] = await runCopy(source, target, plan, { signal });
+  if (failure !== undefined) {
+    throw new SandboxError('unknown', trans.__('%1 was not copied. %2', failure.name, failure.message));
+  }
 }
 
 const rootEntry: IEntryInfo = { name: '', path: '/', type: 'FILE_TYPE_DIRECTORY' };

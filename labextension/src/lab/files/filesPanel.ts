@@ -3,8 +3,7 @@ import { newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-compon
 import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
 import { MessageLoop } from '@lumino/messaging';
-import type { PanelLayout } from '@lumino/widgets';
-import { Widget } from '@lumino/widgets';
+import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
@@ -13,6 +12,9 @@ import { displayName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { filesIcon } from '../icons';
 import type { Sandboxes } from '../sandboxes';
+import { ListingBar } from './listingBar';
+import type { Listings } from './listings';
+import { listingIn, markLinks } from './linkMarks';
 import { uploadButton } from './uploads';
 
 /** JupyterLab's file browser for one sandbox at a time: its name, its buttons, and a notice once it has ended. */
@@ -20,15 +22,18 @@ export class FilesPanel {
   constructor(
     readonly browser: FileBrowser,
     private readonly sandboxes: Sandboxes,
-    private readonly commands: CommandRegistry
+    private readonly commands: CommandRegistry,
+    listings: Listings
   ) {
     browser.title.icon = filesIcon;
     browser.addClass('sbx-FileBrowser');
     this.addToolbar();
     this.notice.addClass('sbx-FileBrowser-ended');
     this.notice.hide();
-    // Below the toolbar and the path, above the list.
+    // Below the toolbar.
     (browser.layout as PanelLayout).insertWidget(1, this.notice);
+    this.addListingBar(listings);
+    markLinks(browser, listings);
     sandboxes.changed.connect(this.onSandboxes);
     const followWhenVisible = (_: unknown, message: Message): boolean => {
       if (message.type === 'after-show' || message.type === 'before-hide') {
@@ -70,6 +75,15 @@ export class FilesPanel {
       'refresh',
       new ToolbarButton({ icon: refreshIcon, tooltip: trans.__('Refresh'), onClick: () => void model.refresh() })
     );
+  }
+
+  /** Between the path and the list, which are in a panel of their own. */
+  private addListingBar(listings: Listings): void {
+    const listing = listingIn(this.browser);
+    const layout = listing?.parent?.layout;
+    if (listing !== undefined && layout instanceof PanelLayout) {
+      layout.insertWidget(layout.widgets.indexOf(listing), new ListingBar(this.browser.model, listings));
+    }
   }
 
   /** Learns of the end of the sandbox while the panel is visible. */

@@ -5,6 +5,8 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 
+import { element } from '../../components/dom';
+import { basename } from '../../components/paths';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { SandboxCommands } from '../panel/commands';
@@ -13,6 +15,7 @@ import { SandboxDrive } from './drive';
 import type { IDescribe } from './driveModel';
 import { splitPath } from './driveModel';
 import { FilesPanel } from './filesPanel';
+import { addFolderCommands } from './folderCommands';
 import type { Sandboxes } from '../sandboxes';
 import { filesIcon } from '../icons';
 import { notifyError } from '../notifications';
@@ -41,6 +44,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
     const drive = new SandboxDrive(sandboxes, app.serviceManager.serverSettings, describeWith(app), hasTrash);
     app.serviceManager.contents.addDrive(drive);
     offerUndo(drive);
+    offerDownload(drive);
     const tracker = new WidgetTracker<FileBrowser>({ namespace: 'sbx-files' });
     let shown: FilesPanel | null = null;
 
@@ -49,7 +53,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
     const open = async (): Promise<FilesPanel> => {
       if (shown === null || shown.browser.isDisposed) {
         const browser = factory.createFileBrowser('sbx-files', { driveName: drive.name, restore: false });
-        shown = new FilesPanel(browser, sandboxes, app.commands);
+        shown = new FilesPanel(browser, sandboxes, app.commands, drive.listings);
         uploadWithoutChunks(browser.model, drive);
         const { model } = browser;
         // The model compares paths with its drive's name in front twice, so it misses these.
@@ -61,6 +65,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
       return shown;
     };
 
+    addFolderCommands(app, () => (shown === null || shown.browser.isDisposed ? null : shown.browser));
     app.commands.addCommand(CommandIDs.browseFiles, {
       label: labelled(trans.__('Browse Files'), trans.__('Browse Sandbox Files')),
       caption: trans.__('Show the files of a sandbox'),
@@ -108,6 +113,20 @@ function offerUndo(drive: SandboxDrive): void {
     Notification.info(trans.__('%1 is in the trash of the sandbox.', name), {
       autoClose: 8000,
       actions: [{ label: trans.__('Undo'), callback: () => void undo() }]
+    });
+  });
+}
+
+/** Offers to download a file that JupyterLab cannot show. */
+function offerDownload(drive: SandboxDrive): void {
+  drive.unreadable.connect((_, path) => {
+    const download = async () => {
+      const link = element('a', '', { href: await drive.getDownloadUrl(path), download: '' });
+      link.click();
+    };
+    Notification.info(trans.__('%1 cannot be shown here.', basename(path)), {
+      autoClose: 8000,
+      actions: [{ label: trans.__('Download'), callback: () => void download() }]
     });
   });
 }

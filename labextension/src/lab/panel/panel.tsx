@@ -65,7 +65,12 @@ export class SandboxPanel extends ReactWidget {
 
   private readonly openMenu = (sandboxId: string, x: number, y: number): void => {
     const menu = sandboxMenu(this.commands, sandboxId);
+    const before = document.activeElement;
     menu.aboutToClose.connect(() => {
+      // Before a command opens a dialog, which gives the focus back to where it finds it.
+      if (before instanceof HTMLElement && this.node.contains(before)) {
+        before.focus();
+      }
       // The command runs after the menu closed, and its submenu goes with it.
       window.setTimeout(() => {
         menu.dispose();

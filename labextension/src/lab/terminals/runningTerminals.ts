@@ -2,15 +2,21 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { WidgetTracker } from '@jupyterlab/apputils';
 import type { IRunningSessions } from '@jupyterlab/running';
 import { terminalIcon } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 
 import { trans } from '../../components/translation';
-import type { ITerminalInfo } from '../../protocol/sandboxes';
+import type { ISandbox, ITerminalInfo } from '../../protocol/sandboxes';
 import { displayName } from '../../protocol/sandboxes';
 import type { Sandboxes } from '../sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from '../commandIds';
 import { endShell } from './endTerminal';
+import { TerminalLists } from './terminalLists';
+
+/** The id of JupyterLab's panel of running sessions. */
+const RUNNING_PANEL = 'jp-running-sessions';
 
 interface ISandboxTerminal {
   readonly sandboxId: string;
@@ -25,10 +31,14 @@ export class RunningTerminals implements IRunningSessions.IManager {
     private readonly sandboxes: Sandboxes,
     private readonly tracker: WidgetTracker<TerminalWidget>
   ) {
-    const refresh = () => void this.list();
-    tracker.widgetAdded.connect((_, widget) => {
-      widget.connection.connectionStatusChanged.connect(refresh);
-      widget.disposed.connect(refresh);
+    this.lists = new TerminalLists(sandboxId => sandboxes.terminals(sandboxId));
+    tracker.widgetAdded.connect((_, { connection, disposed }) => {
+      const refresh = () => void this.listOne(connection.sandboxId);
+      connection.connectionStatusChanged.connect(refresh);
+      disposed.connect(refresh);
+    });
+    void app.restored.then(() => {
+      this.listWhenShown();
     });
   }
 
@@ -46,20 +56,47 @@ export class RunningTerminals implements IRunningSessions.IManager {
     }
   }
 
-  /** Lists the terminals of every running sandbox; one that cannot be asked has none. */
+  /** Lists the terminals when the user looks at the panel of running sessions, not before. */
+  private listWhenShown(): void {
+    const panel = [...this.app.shell.widgets('left'), ...this.app.shell.widgets('right')].find(({ id }) => id === RUNNING_PANEL);
+    if (panel === undefined) {
+      return;
+    }
+    MessageLoop.installMessageHook(panel, (_, message: Message) => {
+      if (message.type === 'after-show') {
+        void this.list();
+      }
+      return true;
+    });
+    if (panel.isVisible) {
+      void this.list();
+    }
+  }
+
+  /** Lists the terminals of every running sandbox. */
   private async list(): Promise<void> {
     if (this.sandboxes.items === null) {
       await this.sandboxes.refresh();
     }
-    const running = (this.sandboxes.items ?? []).filter(({ state }) => state === 'running');
-    const lists = await Promise.allSettled(
-      running.map(async sandbox => {
-        const found = await this.sandboxes.terminals(sandbox.sandboxID);
-        return found.map(info => ({ sandboxId: sandbox.sandboxID, sandboxName: displayName(sandbox), info }));
-      })
-    );
-    this.terminals = lists.flatMap(list => (list.status === 'fulfilled' ? list.value : []));
+    await this.lists.refresh(this.runningSandboxes().map(({ sandboxID }) => sandboxID));
     this.runningChanged.emit();
+  }
+
+  private async listOne(sandboxId: string): Promise<void> {
+    await this.lists.refreshOne(sandboxId);
+    this.runningChanged.emit();
+  }
+
+  private runningSandboxes(): readonly ISandbox[] {
+    return (this.sandboxes.items ?? []).filter(({ state }) => state === 'running');
+  }
+
+  private get terminals(): readonly ISandboxTerminal[] {
+    return this.runningSandboxes().flatMap(sandbox =>
+      this.lists
+        .get(sandbox.sandboxID)
+        .map(info => ({ sandboxId: sandbox.sandboxID, sandboxName: displayName(sandbox), info }))
+    );
   }
 
   private item(terminal: ISandboxTerminal): IRunningSessions.IRunningItem {
@@ -84,7 +121,7 @@ export class RunningTerminals implements IRunningSessions.IManager {
     if (await endShell(this.sandboxes, terminal.sandboxId, terminal.info.pid)) {
       this.shown(terminal)?.closeEnded();
     }
-    await this.list();
+    await this.listOne(terminal.sandboxId);
   }
 
   private shown({ sandboxId, info }: ISandboxTerminal): TerminalWidget | undefined {
@@ -93,7 +130,7 @@ export class RunningTerminals implements IRunningSessions.IManager {
     );
   }
 
-  private terminals: readonly ISandboxTerminal[] = [];
+  private readonly lists: TerminalLists;
   readonly name = trans.__('Sandbox terminals');
   readonly runningChanged = new Signal<this, void>(this);
   readonly shutdownLabel = trans.__('End');

@@ -20,6 +20,9 @@ export interface ITerminalOptions {
   readonly pid?: number;
   /** How many bytes of output the restored page had shown. */
   readonly since?: number;
+  /** The directory in which a new shell starts. */
+  readonly cwd?: string;
+  readonly isReadOnly?: boolean;
 }
 
 /** Presents a terminal session to JupyterLab's terminal widget. */
@@ -50,7 +53,7 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
           }
         }
       },
-      { pid: options.pid, shownBefore: options.since }
+      { pid: options.pid, shownBefore: options.since, cwd: options.cwd, isReadOnly: options.isReadOnly }
     );
   }
 
@@ -103,8 +106,14 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
   }
 
   /** The arguments with which a later page restores this terminal. */
-  get restoreArgs(): { sandbox: string; pid?: number; since: number } {
-    return { sandbox: this.sandboxId, pid: this.pid, since: this.session.sequence };
+  get restoreArgs(): { sandbox: string; pid?: number; since: number; readOnly?: true } {
+    const readOnly = this.isReadOnly ? { readOnly: true as const } : {};
+    return { sandbox: this.sandboxId, pid: this.pid, since: this.session.sequence, ...readOnly };
+  }
+
+  /** Whether this view takes no keys. */
+  get isReadOnly(): boolean {
+    return this.options.isReadOnly === true;
   }
 
   send(message: Terminal.IMessage): void {

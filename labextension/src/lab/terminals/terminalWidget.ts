@@ -8,9 +8,15 @@ import { Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
-import { endIcon } from '../icons';
+import { endIcon, splitIcon } from '../icons';
 import type { TerminalConnection } from './terminalConnection';
 import type { TerminalPreferences } from './terminalPreferences';
+
+/** What the buttons of a terminal do. */
+export interface ITerminalActions {
+  end(widget: TerminalWidget): void;
+  split(widget: TerminalWidget): void;
+}
 
 /** A sandbox terminal in the main area, with a message above it while it is not connected. */
 export class TerminalWidget extends MainAreaWidget<Terminal> {
@@ -18,20 +24,36 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     readonly connection: TerminalConnection,
     readonly sandboxName: string,
     preferences: TerminalPreferences,
-    end: (widget: TerminalWidget) => void
+    actions: ITerminalActions
   ) {
     const content = new Terminal(connection, { ...preferences.options, shutdownOnClose: false });
     super({ content, reveal: content.ready });
     const name = new Widget({ node: element('span', 'sbx-TerminalWidget-name', { title: sandboxName }, sandboxName) });
     this.toolbar.addItem('name', name);
+    if (connection.isReadOnly) {
+      const caption = trans.__('This view takes no keys; the terminal can be used in its other views.');
+      const chip = element('span', 'sbx-Chip', { title: caption }, trans.__('Read only'));
+      this.toolbar.addItem('read-only', new Widget({ node: element('span', 'sbx-TerminalWidget-chip', {}, chip) }));
+    }
+    this.toolbar.addItem(
+      'split',
+      new ToolbarButton({
+        icon: splitIcon,
+        tooltip: trans.__('Open another terminal beside this one'),
+        onClick: () => {
+          actions.split(this);
+        }
+      })
+    );
     this.endButton = new ToolbarButton({
       icon: endIcon,
       label: trans.__('End terminal'),
       tooltip: trans.__('End the shell and close this tab. Closing alone leaves it running.'),
       onClick: () => {
-        end(this);
+        actions.end(this);
       }
     });
+    this.endButton.setHidden(connection.isReadOnly);
     this.toolbar.addItem('end', this.endButton);
     this.toolbar.node.setAttribute('aria-label', trans.__('Terminal'));
     this.addClass('sbx-TerminalWidget');
@@ -67,7 +89,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
 
   protected override onCloseRequest(message: Message): void {
     const { pid, hasEnded } = this.connection;
-    if (!this.isEnded && !hasEnded && pid !== undefined) {
+    if (!this.isEnded && !hasEnded && pid !== undefined && !this.connection.isReadOnly) {
       this.closedWhileRunningSignal.emit();
     }
     super.onCloseRequest(message);
@@ -85,7 +107,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     this.banner.node.textContent = message ?? '';
     this.banner.node.title = message ?? '';
     this.banner.setHidden(message === null);
-    this.endButton.setHidden(this.connection.hasEnded);
+    this.endButton.setHidden(this.connection.hasEnded || this.connection.isReadOnly);
   }
 
   private readonly closedWhileRunningSignal = new Signal<this, void>(this);

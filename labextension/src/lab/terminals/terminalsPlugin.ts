@@ -21,6 +21,7 @@ import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { RunningTerminals } from './runningTerminals';
 import { TerminalConnection } from './terminalConnection';
 import { TerminalPreferences } from './terminalPreferences';
+import { addViewCommands } from './viewCommands';
 import { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from '../commandIds';
 import { ISandboxCommands, ISandboxes } from '../tokens';
@@ -50,6 +51,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     const preferences = new TerminalPreferences(registry, themes);
     const tracker = new WidgetTracker<TerminalWidget>({ namespace: 'sbx-terminal' });
     const end = addEndTerminalCommand(app, sandboxes, tracker, menu);
+    const split = (widget: TerminalWidget) =>
+      void app.commands.execute(CommandIDs.openTerminal, { sandbox: widget.connection.sandboxId, beside: widget.id });
     app.commands.addCommand(CommandIDs.openTerminal, {
       label: args => terminalLabel(args),
       caption: trans.__('Open a terminal in a sandbox'),
@@ -58,6 +61,9 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         sandbox: sandboxArg,
         pid: { type: 'integer', description: 'A terminal that runs already.' },
         since: { type: 'integer', description: 'How many bytes of its output were shown before.' },
+        path: { type: 'string', description: 'The directory in which a new shell starts; else the home directory.' },
+        readOnly: { type: 'boolean', description: 'Shows a terminal that runs already and takes no keys.' },
+        beside: { type: 'string', description: 'The id of the tab beside which this one is opened; else as a tab.' },
         key: { type: 'string', description: 'Names the tab for the layout.' }
       }),
       execute: async args => {
@@ -65,16 +71,26 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         if (target === null) {
           return null;
         }
+        const others = tracker.filter(({ connection: { sandboxId } }) => sandboxId === target.sandboxId).length;
         const connection = new TerminalConnection(
           sandboxes.transport(target.sandboxId),
           app.serviceManager.serverSettings,
-          { ...target, pid: numberOf(args['pid']), since: numberOf(args['since']) }
+          {
+            sandboxId: target.sandboxId,
+            name: others === 0 ? target.name : `${target.name} (${others + 1})`,
+            pid: numberOf(args['pid']),
+            since: numberOf(args['since']),
+            cwd: stringOf(args['path']),
+            isReadOnly: args['readOnly'] === true
+          }
         );
-        const widget = new TerminalWidget(connection, target.name, preferences, end);
+        const widget = new TerminalWidget(connection, target.name, preferences, { end, split });
         // The layout finds a restored tab by the name that it had.
         widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
-        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal') });
+        const beside = stringOf(args['beside']);
+        const place = beside === undefined ? {} : { ref: beside, mode: 'split-right' as const };
+        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal'), ...place });
         await tracker.add(widget);
         saveRestoreArgs(tracker, widget);
         widget.closedWhileRunning.connect(() => {
@@ -99,6 +115,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    addViewCommands(app, tracker);
     managers?.add(new RunningTerminals(app, sandboxes, tracker));
     launcher?.add({
       command: CommandIDs.openTerminal,

@@ -67,6 +67,13 @@ describe('the drive', () => {
     expect(changes).toEqual(['rename', 'new', 'delete']);
   });
 
+  it('copies a folder with what is in it', async () => {
+    const { drive: made, transport } = drive();
+    const copy = await made.copy('id1/home', 'id1');
+    expect(copy.name).toBe('home-Copy1');
+    expect(transport.files.get('/home-Copy1/a.txt')).toBe('one');
+  });
+
   it('refuses to move a file to another sandbox', async () => {
     await expect(drive().drive.rename('id1/home/a.txt', 'id2/a.txt')).rejects.toThrow('another sandbox');
   });

@@ -1,0 +1,158 @@
+import { Notification } from '@jupyterlab/apputils';
+import type { Contents, ServerConnection } from '@jupyterlab/services';
+
+import { formatBytes } from '../../components/format';
+import { basename } from '../../components/paths';
+import { trans } from '../../components/translation';
+import { isAbort } from '../../components/upload';
+import { messageOf } from '../../protocol/errors';
+import { displayName } from '../../protocol/sandboxes';
+import { notifyError } from '../notifications';
+import type { Sandboxes } from '../sandboxes';
+import { addressOf } from './addresses';
+import type { Ask } from './conflicts';
+import { resolveConflicts } from './conflicts';
+import type { ICopyFailure, ICopyProgress } from './copyTree';
+import { checkedName, planCopy, runCopy } from './copyTree';
+import type { ICopyEntry, ICopyPlace } from './places';
+import { ContentsPlace, SandboxPlace } from './places';
+
+/** Milliseconds before a copy is shown, and between two updates. */
+const SHOW_DELAY = 600;
+const UPDATE_INTERVAL = 250;
+
+/** Copies files and folders between JupyterLab's files and sandboxes, and between sandboxes. */
+export class Copies {
+  constructor(
+    private readonly contents: Contents.IManager,
+    private readonly settings: ServerConnection.ISettings,
+    private readonly sandboxes: Sandboxes,
+    private readonly ask: Ask,
+    private readonly onCopied: (directory: string) => void
+  ) {}
+
+  /** Whether JupyterLab itself cannot bring something from one path to the other. */
+  isForeign(path: string, directory: string): boolean {
+    return addressOf(path).place !== addressOf(directory).place;
+  }
+
+  /** Copies into a directory, with progress and a button that cancels; tells the user how it ended. */
+  async copyInto(paths: readonly string[], directory: string): Promise<void> {
+    const shown = new CopyNotification(paths.length === 1 ? basename(paths[0] ?? '') : trans.__('%1 items', paths.length));
+    try {
+      const target = addressOf(directory);
+      const targetPlace = this.placeOf(directory);
+      const sourcePlace = this.placeOf(paths[0] ?? '');
+      const entries = await found(sourcePlace, paths);
+      const jobs = await resolveConflicts(entries, targetPlace, target.path, this.ask);
+      if (jobs === null || jobs.length === 0) {
+        return;
+      }
+      const plan = await planCopy(sourcePlace, jobs, shown.signal);
+      const failures = await runCopy(sourcePlace, targetPlace, plan, { signal: shown.signal, onProgress: shown.update });
+      this.tell(jobs.map(({ entry }) => entry.name), directory, failures, plan.links.length);
+    } catch (reason) {
+      if (!isAbort(reason)) {
+        notifyError(trans.__('Nothing more was copied. %1', messageOf(reason)));
+      }
+    } finally {
+      shown.end();
+      this.onCopied(directory);
+    }
+  }
+
+  private placeOf(path: string): ICopyPlace {
+    const { sandboxId } = addressOf(path);
+    return sandboxId === null
+      ? new ContentsPlace(this.contents, this.settings)
+      : new SandboxPlace(this.sandboxes.transport(sandboxId));
+  }
+
+  private tell(names: readonly string[], directory: string, failures: readonly ICopyFailure[], links: number): void {
+    const [first] = failures;
+    const what = names.length === 1 ? (names[0] ?? '') : trans.__('%1 items', names.length);
+    if (first !== undefined) {
+      const count = failures.length;
+      notifyError(
+        count === 1
+          ? trans.__('%1 was not copied. %2', first.name, first.message)
+          : trans.__('%1 files were not copied. The first is %2: %3', count, first.name, first.message)
+      );
+      return;
+    }
+    const left = links === 0 ? '' : ` ${trans.__('Links to folders were left out: %1.', links)}`;
+    Notification.success(trans.__('%1 copied to %2.', what, this.nameOf(directory)) + left, { autoClose: 4000 });
+  }
+
+  private nameOf(directory: string): string {
+    const { sandboxId } = addressOf(directory);
+    if (sandboxId === null) {
+      return directory === '' ? trans.__('the notebook files') : basename(directory);
+    }
+    const sandbox = this.sandboxes.find(sandboxId);
+    return sandbox === undefined ? sandboxId : displayName(sandbox);
+  }
+}
+
+async function found(place: ICopyPlace, paths: readonly string[]): Promise<readonly ICopyEntry[]> {
+  const entries: ICopyEntry[] = [];
+  for (const path of paths) {
+    const entry = await place.find(addressOf(path).path);
+    if (entry === null) {
+      throw new Error(trans.__('%1 is not there any more.', basename(path)));
+    }
+    // A link that the user chose is followed; the name is that of the link.
+    const kind = entry.kind === 'file' ? 'file' : 'directory';
+    entries.push({ ...entry, kind, name: checkedName(basename(path)) });
+  }
+  return entries;
+}
+
+/** Shows the progress of one copy in a notification with a Cancel button. */
+class CopyNotification {
+  constructor(private readonly what: string) {}
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  readonly update = ({ files, allFiles, bytes, allBytes }: ICopyProgress): void => {
+    const now = Date.now();
+    if (now - this.started < SHOW_DELAY || now - this.lastUpdate < UPDATE_INTERVAL) {
+      return;
+    }
+    this.lastUpdate = now;
+    const size = trans.__('%1 of %2', formatBytes(bytes), formatBytes(allBytes));
+    const count = allFiles > 1 ? `, ${trans.__('%1 of %2 files', files, allFiles)}` : '';
+    const message = `${trans.__('Copying %1', this.what)}: ${size}${count}`;
+    const progress = allBytes > 0 ? bytes / allBytes : allFiles > 0 ? files / allFiles : 0;
+    if (this.id === null) {
+      this.id = Notification.emit(message, 'in-progress', {
+        autoClose: false,
+        progress,
+        actions: [
+          {
+            label: trans.__('Cancel'),
+            callback: () => {
+              this.controller.abort();
+            }
+          }
+        ]
+      });
+    } else {
+      Notification.update({ id: this.id, message, progress });
+    }
+  };
+
+  end(): void {
+    if (this.id !== null) {
+      Notification.dismiss(this.id);
+      this.id = null;
+    }
+  }
+
+  private readonly controller = new AbortController();
+  private readonly started = Date.now();
+  private lastUpdate = 0;
+  private id: string | null = null;
+}

@@ -1,0 +1,52 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { FileBrowser } from '@jupyterlab/filebrowser';
+import { terminalIcon } from '@jupyterlab/ui-components';
+
+import { trans } from '../../components/translation';
+import { CommandIDs } from '../commandIds';
+import { describedBy } from '../panel/commands';
+import { splitPath } from './driveModel';
+
+/** The list of a sandbox's files. */
+const LISTING = '.sbx-FileBrowser .jp-DirListing-content';
+/** Opens a terminal of the Jupyter server, which is another machine than the sandbox. */
+const LAB_TERMINAL = 'terminal:open-folder-in-terminal';
+
+/** Adds the commands on a folder of a sandbox, with their menu items. */
+export function addFolderCommands(app: JupyterFrontEnd, browser: () => FileBrowser | null): void {
+  app.commands.addCommand(CommandIDs.openTerminalHere, {
+    label: trans.__('Open Sandbox Terminal Here'),
+    caption: trans.__('Open a terminal of the sandbox in the folder that is chosen or shown'),
+    icon: terminalIcon,
+    isEnabled: () => browser() !== null,
+    describedBy: describedBy({}),
+    execute: () => {
+      const shown = browser();
+      if (shown === null) {
+        return null;
+      }
+      const { sandboxId, path } = splitPath(app.serviceManager.contents.localPath(chosenFolder(shown)));
+      return app.commands.execute(CommandIDs.openTerminal, { sandbox: sandboxId, path });
+    }
+  });
+  app.contextMenu.addItem({ command: CommandIDs.openTerminalHere, selector: LISTING, rank: 60 });
+  withoutLabTerminal(app);
+}
+
+/** The folder that is chosen in a browser, else the one that it shows. */
+export function chosenFolder(browser: FileBrowser): string {
+  const [first, second] = [...browser.selectedItems()];
+  return first?.type === 'directory' && second === undefined ? first.path : browser.model.path;
+}
+
+/** Takes JupyterLab's item out of the menu of a sandbox's folder: its terminal would not be in the sandbox. */
+function withoutLabTerminal(app: JupyterFrontEnd): void {
+  app.contextMenu.opened.connect(({ menu }) => {
+    if (app.contextMenuHitTest(node => node.matches(LISTING)) === undefined) {
+      return;
+    }
+    for (const item of [...menu.items].filter(({ command }) => command === LAB_TERMINAL)) {
+      menu.removeItem(item);
+    }
+  });
+}
