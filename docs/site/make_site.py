@@ -35,7 +35,8 @@ def stage(folder: Path) -> None:
     folder.mkdir(parents=True)
     sources = [*(ROOT / "docs").glob("*.md"), *(ROOT / name for name in OF_THE_REPOSITORY)]
     written = generated.pages()
-    known = {page.name for page in sources} | set(written)
+    pictures = list((ROOT / "docs" / "pictures").glob("*.png"))
+    known = {file.name for file in (*sources, *pictures)} | set(written)
     listed = "\n".join(f"- [{title_of(text)}]({name})" for name, text in written.items())
     texts = {
         page.name: with_known_links(page.read_text().replace(MARK, listed), known)
@@ -43,12 +44,14 @@ def stage(folder: Path) -> None:
     }
     contents = {name: linked_from(texts[name]) for name in SECTIONS}
     found = {"index", *(page for pages in contents.values() for page in pages)}
-    contents["reference.md"] += sorted({Path(name).stem for name in known} - found)
+    pages = {Path(name).stem for name in known if name.endswith(".md")}
+    contents["reference.md"] += sorted(pages - found)
     for name, text in texts.items():
         (folder / name).write_text(text + navigation(contents.get(name, [])))
     for name, text in written.items():
         (folder / name).write_text(text)
-    shutil.copy(ROOT / "docs" / "site" / "conf.py", folder)
+    for file in (ROOT / "docs" / "site" / "conf.py", *pictures):
+        shutil.copy(file, folder)
 
 
 def with_known_links(text: str, known: set[str]) -> str:
