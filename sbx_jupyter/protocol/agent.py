@@ -124,6 +124,10 @@ LISTEN_OUTSIDE: Final = "listen_outside"
 and a pipe as for ``connect``. Only where ``hello`` says ``loopback``; there is no ``listen``
 then."""
 
+LISTENING: Final = "listening"
+"""``{}`` -> ``{}``, a stream socket with two bytes, the higher first, for each port on which a
+program inside listens, and a pipe as for ``connect``. Only where ``hello`` says ``loopback``."""
+
 USAGE: Final = "usage"
 """-> ``{"cpu_ns", "memory_bytes", "processes", "disk_used", "disk_total"}`` summed over the
 sandbox's ``/proc``: for machines without cgroups."""

@@ -8,7 +8,7 @@ import msgspec
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from sbx_jupyter.errors import NotFoundError
+from sbx_jupyter.errors import NotFoundError, UnimplementedError
 from sbx_jupyter.protocol.volumes import Volume
 from sbx_jupyter.server.answers import SandboxRoute
 
@@ -39,7 +39,10 @@ class SecretValueBody(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class VolumesHandler(SandboxRoute):
-    """Lists the volumes; ``POST`` makes one."""
+    """Lists the volumes, with where they are mounted; ``POST`` makes one.
+
+    With ``sizes=true`` also measures them, which may take a while.
+    """
 
     bodies: ClassVar = {"post": VolumeBody}
 
@@ -49,8 +52,16 @@ class VolumesHandler(SandboxRoute):
     @authorized
     async def get(self) -> None:
         self.connection.require("volumes")
-        found = await self.connection.call(lambda platform: platform.volumes())
-        self.answer({"volumes": found})
+        try:
+            self.connection.require("catalogue")
+            sizes = self.get_query_argument("sizes", "") == "true"
+            described = await self.connection.call(
+                lambda platform: platform.volume_details(sizes=sizes)
+            )
+            self.answer({"volumes": described})
+        except (NotFoundError, UnimplementedError):
+            found = await self.connection.call(lambda platform: platform.volumes())
+            self.answer({"volumes": found})
 
     @web.authenticated
     @authorized

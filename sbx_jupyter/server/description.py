@@ -55,9 +55,9 @@ def describe(routes: Sequence[tuple[str, type[Any]]], version: str) -> dict[str,
     )
     of_body = dict(zip(bodies, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for path, verb, summary, body in operations:
+    for path, verb, action, summary, body in operations:
         paths.setdefault(path, {})[verb] = _operation(
-            path, verb, summary, None if body is None else of_body[body]
+            path, verb, action, summary, None if body is None else of_body[body]
         )
     return {
         "openapi": "3.1.0",
@@ -74,15 +74,17 @@ def describe(routes: Sequence[tuple[str, type[Any]]], version: str) -> dict[str,
     }
 
 
-def _of(kind: type[Any]) -> Iterator[tuple[str, str, Any]]:
-    """The verbs of a handler, each with a sentence and the type of its body."""
+def _of(kind: type[Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """The verbs of a handler, each with its action, a sentence and the type of its body."""
     bodies: dict[str, Any] = getattr(kind, "bodies", {})
+    actions: dict[str, str] = getattr(kind, "actions", {})
     for verb in VERBS:
         method = kind.__dict__.get(verb) or ((verb == "get" and hasattr(kind, "serve")) or None)
         if method is None:
             continue
         text = inspect.getdoc(method) if inspect.isfunction(method) else None
-        yield verb, _sentence(text or inspect.getdoc(kind) or ""), bodies.get(verb)
+        action = actions.get(verb, _OF_VERB[verb])
+        yield verb, action, _sentence(text or inspect.getdoc(kind) or ""), bodies.get(verb)
 
 
 def _sentence(text: str) -> str:
@@ -95,13 +97,15 @@ def _path(pattern: str) -> str:
     return _GROUP.sub(r"{\g<name>}", pattern.removeprefix(_PREFIX)).replace("\\", "")
 
 
-def _operation(path: str, verb: str, summary: str, body: dict[str, Any] | None) -> dict[str, Any]:
+def _operation(
+    path: str, verb: str, action: str, summary: str, body: dict[str, Any] | None
+) -> dict[str, Any]:
     names = re.findall(r"{(\w+)}", path)
     operation: dict[str, Any] = {
         "summary": summary,
         "operationId": f"{verb} {path}",
         "x-jupyter-resource": RESOURCE,
-        "x-jupyter-action": _OF_VERB[verb],
+        "x-jupyter-action": action,
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in names

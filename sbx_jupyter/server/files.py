@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import httpx
+
+    from sbx_jupyter.client.api.transport import Transport
 
 MAX_UPLOAD: Final = 1024 * 1024 * 1024 * 1024
 """Larger than any disk: the sandbox's own limit applies, since uploads are not kept here."""
@@ -39,9 +42,20 @@ RANGE_NOT_SATISFIABLE: Final = 416
 _BODYLESS: Final = (204, 304)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a deployment reads and writes a file."""
+
+    transport: Transport
+    url: str
+    headers: dict[str, str]
+    params: dict[str, str]
+    upload_method: str = "POST"
+
+
 @web.stream_request_body
-class FilesHandler(SandboxRoute):
-    """``GET`` and ``POST`` of one file; ``path`` is that of the runtime API.
+class StreamedFile(SandboxRoute):
+    """Base of the routes that read and write one file, whose ``path`` is in the query.
 
     Files of a sandbox may be hostile, and pages of this origin may use Jupyter. So every answer is
     a download of opaque bytes, which browsers neither run nor display.
@@ -50,6 +64,10 @@ class FilesHandler(SandboxRoute):
     _upload: asyncio.Task[httpx.Response] | None = None
     _refusal: SbxError | None = None
     _chunks: asyncio.Queue[bytes | None]
+
+    async def place(self) -> Place:
+        """Where the file is; raises ``SbxError``."""
+        raise NotImplementedError
 
     async def prepare(self) -> None:
         """Check the user's permission before any byte of an upload is passed on.
@@ -73,9 +91,8 @@ class FilesHandler(SandboxRoute):
         if self._refusal is None:
             await self._put(chunk)
 
-    @web.authenticated
-    @authorized
-    async def post(self, sandbox_id: str) -> None:
+    async def receive_upload(self) -> None:
+        """Answer a ``POST`` whose body has been passed on."""
         if self._refusal is not None:
             raise self._refusal
         await self._put(None)
@@ -88,17 +105,16 @@ class FilesHandler(SandboxRoute):
             await response.aclose()
         self.answer_raw(body)
 
-    @web.authenticated
-    @authorized
-    async def get(self, sandbox_id: str) -> None:
-        runtime = await self.connection.runtime(sandbox_id)
-        headers = runtime.headers() | {"Accept-Encoding": "identity"}
+    async def send_download(self) -> None:
+        """Answer a ``GET``."""
+        place = await self.place()
+        headers = place.headers | {"Accept-Encoding": "identity"}
         headers |= {name: self.request.headers[name] for name in self._present(_PASSED_REQUEST)}
-        response = await runtime.transport.open(
+        response = await place.transport.open(
             "GET",
-            runtime.url("/files"),
+            place.url,
             headers=headers,
-            params=self._params(),
+            params=place.params,
             timeout=TRANSFER_SILENCE,
         )
         if response.status_code == RANGE_NOT_SATISFIABLE:
@@ -125,18 +141,17 @@ class FilesHandler(SandboxRoute):
             self._upload.cancel()
 
     async def _begin_upload(self) -> None:
-        """Open the request to the sandbox whose body is the upload."""
-        params = self._params()
-        runtime = await self.connection.runtime(self.path_kwargs["sandbox_id"])
+        """Open the request to the deployment whose body is the upload."""
+        place = await self.place()
         connection: Any = self.request.connection
         connection.set_max_body_size(MAX_UPLOAD)
         self._chunks = asyncio.Queue(QUEUED_CHUNKS)
         self._upload = asyncio.create_task(
-            runtime.transport.open(
-                "POST",
-                runtime.url("/files"),
-                headers=self._upload_headers(runtime.headers()),
-                params=params,
+            place.transport.open(
+                place.upload_method,
+                place.url,
+                headers=self._upload_headers(dict(place.headers)),
+                params=place.params,
                 content=self._body(),
                 timeout=TRANSFER_SILENCE,
             )
@@ -169,11 +184,12 @@ class FilesHandler(SandboxRoute):
         while (chunk := await self._chunks.get()) is not None:
             yield chunk
 
-    def _params(self) -> dict[str, str]:
+    def path_in_query(self) -> str:
+        """The path that the request is about; raises ``InvalidArgumentError``."""
         path = self.get_query_argument("path", "", strip=False)
         if not path:
             raise InvalidArgumentError("the query must name a path")
-        return {"path": path}
+        return path
 
     def _present(self, names: tuple[str, ...]) -> list[str]:
         return [name for name in names if name in self.request.headers]
@@ -215,3 +231,22 @@ class FilesHandler(SandboxRoute):
             self.connection.recheck_engine()
         connection: Any = self.request.connection
         connection.stream.close()
+
+
+class FilesHandler(StreamedFile):
+    """``GET`` and ``POST`` of one file; ``path`` is that of the runtime API."""
+
+    async def place(self) -> Place:
+        path = self.path_in_query()
+        runtime = await self.connection.runtime(self.path_kwargs["sandbox_id"])
+        return Place(runtime.transport, runtime.url("/files"), runtime.headers(), {"path": path})
+
+    @web.authenticated
+    @authorized
+    async def get(self, sandbox_id: str) -> None:
+        await self.send_download()
+
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        await self.receive_upload()

@@ -1,19 +1,15 @@
-"""Routes that look into one sandbox: its log, changes and processes."""
+"""Routes that look into one sandbox: its log and changes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.server.answers import SandboxRoute
-
-if TYPE_CHECKING:
-    from sbx_jupyter.protocol.runtime import ProcessInfo
 
 MAX_LOG: Final = 1000
 
@@ -73,26 +69,3 @@ class EarlierFileHandler(SandboxRoute):
         self.set_header("Content-Disposition", "attachment")
         self.set_header("X-Content-Type-Options", "nosniff")
         await self.finish(content)
-
-
-class ProcessesHandler(SandboxRoute):
-    """The processes that clients started; without their variables, which may hold secrets."""
-
-    _track_activity = False
-
-    @web.authenticated
-    @authorized
-    async def get(self, sandbox_id: str) -> None:
-        runtime = await self.connection.runtime(sandbox_id)
-        found = await Commands(runtime).list()
-        self.answer({"processes": [_shown(process) for process in found]})
-
-
-def _shown(process: ProcessInfo) -> dict[str, object]:
-    return {
-        "pid": process.pid,
-        "tag": process.tag,
-        "cmd": process.config.cmd,
-        "args": process.config.args,
-        "cwd": process.config.cwd,
-    }

@@ -9,14 +9,11 @@ from sbx_jupyter.server.attachments import (
     VolumesHandler,
 )
 from sbx_jupyter.server.description import DescriptionHandler
+from sbx_jupyter.server.events import EventsHandler
 from sbx_jupyter.server.files import FilesHandler
 from sbx_jupyter.server.kernels import DrawingHandler, KernelSandboxHandler, KernelsHandler
-from sbx_jupyter.server.observations import (
-    DiffHandler,
-    EarlierFileHandler,
-    LogsHandler,
-    ProcessesHandler,
-)
+from sbx_jupyter.server.observations import DiffHandler, EarlierFileHandler, LogsHandler
+from sbx_jupyter.server.processes import PortsHandler, ProcessesHandler, SignalHandler
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
 from sbx_jupyter.server.sandboxes import (
     ConnectHandler,
@@ -28,11 +25,16 @@ from sbx_jupyter.server.sandboxes import (
     SandboxHandler,
     TimeoutHandler,
 )
-from sbx_jupyter.server.templates_and_forks import (
+from sbx_jupyter.server.snapshots import (
     ForkHandler,
     OperationHandler,
     OperationsHandler,
     SnapshotHandler,
+)
+from sbx_jupyter.server.templates import (
+    BuildHandler,
+    BuildLogHandler,
+    SnapshotsHandler,
     TemplateHandler,
     TemplatesHandler,
 )
@@ -42,6 +44,7 @@ from sbx_jupyter.server.terminals import (
     TerminalSocket,
 )
 from sbx_jupyter.server.usage import UsageHandler
+from sbx_jupyter.server.volume_content import VolumeDirHandler, VolumeFileHandler
 from sbx_jupyter.server.watch import WatchSocket
 
 _API = r"sbx/api"
@@ -52,6 +55,7 @@ HANDLERS = [
     (rf"{_API}/info", InfoHandler),
     (rf"{_API}/openapi\.json", DescriptionHandler),
     (rf"{_API}/connections", ConnectionsHandler),
+    (rf"{_API}/events", EventsHandler),
     (rf"{_API}/kernels", KernelsHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/drawing", DrawingHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/sandbox", KernelSandboxHandler),
@@ -67,14 +71,24 @@ HANDLERS = [
     (rf"{_API}/metrics", UsageHandler),
     (rf"{_API}/templates", TemplatesHandler),
     (rf"{_API}/templates/(?P<template_id>[^/]+)", TemplateHandler),
+    (rf"{_API}/templates/(?P<template_id>[^/]+)/builds/(?P<build_id>[^/]+)", BuildHandler),
+    (
+        rf"{_API}/templates/(?P<template_id>[^/]+)/builds/(?P<build_id>[^/]+)/logs",
+        BuildLogHandler,
+    ),
+    (rf"{_API}/snapshots", SnapshotsHandler),
     (rf"{_API}/volumes", VolumesHandler),
     (rf"{_API}/volumes/(?P<volume_id>[^/]+)", VolumeHandler),
+    (rf"{_API}/volumes/(?P<volume_id>[^/]+)/dir", VolumeDirHandler),
+    (rf"{_API}/volumes/(?P<volume_id>[^/]+)/files", VolumeFileHandler),
     (rf"{_API}/secrets", SecretsHandler),
     (rf"{_API}/secrets/(?P<name>[^/]+)", SecretHandler),
     (rf"{_SANDBOX}/logs", LogsHandler),
     (rf"{_SANDBOX}/diff", DiffHandler),
     (rf"{_SANDBOX}/diff/before", EarlierFileHandler),
     (rf"{_SANDBOX}/processes", ProcessesHandler),
+    (rf"{_SANDBOX}/processes/(?P<pid>[0-9]{{1,10}})/signal", SignalHandler),
+    (rf"{_SANDBOX}/ports", PortsHandler),
     (rf"{_SANDBOX}/metrics", MetricsHandler),
     (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
     (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),

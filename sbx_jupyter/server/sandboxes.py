@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -12,6 +12,11 @@ from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import OnTimeout, VolumeMount  # noqa: TC001 - msgspec reads it
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.kernels import kernel_places
+
+if TYPE_CHECKING:
+    from sbx_jupyter.server.deployments.connection import Connection
+    from sbx_jupyter.server.deployments.connections import Connections
+    from sbx_jupyter.server.ports.access import PortAccess
 
 
 class CreateBody(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
@@ -51,6 +56,21 @@ class ConnectBody(msgspec.Struct, kw_only=True, frozen=True):
     timeout: int | None = None
 
 
+def describe_server(
+    ports: PortAccess, connections: Connections, connection: Connection
+) -> dict[str, Any]:
+    """The extension, one of its connections and the engine of that; waits for nothing."""
+    from sbx_jupyter import __version__
+
+    return {
+        "version": __version__,
+        **connection.describe_engine(),
+        "connection": connection.describe(),
+        "connections": connections.names(),
+        "ports": ports.describe(),
+    }
+
+
 class InfoHandler(SandboxRoute):
     """Describes the extension and the state of its engine; never waits for the engine."""
 
@@ -59,18 +79,8 @@ class InfoHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        from sbx_jupyter import __version__
-
-        connection = self.connection
-        self.answer(
-            {
-                "version": __version__,
-                **connection.describe_engine(),
-                "connection": connection.describe(),
-                "connections": self.connections.names(),
-                "ports": self.settings["sbx_jupyter"].ports.describe(),
-            }
-        )
+        ports = self.settings["sbx_jupyter"].ports
+        self.answer(describe_server(ports, self.connections, self.connection))
 
 
 class ConnectionsHandler(SandboxRoute):

@@ -10,6 +10,7 @@ import tornado.web
 from tornado.httputil import HTTPServerRequest
 
 from sbx_jupyter.engine.tasks import BackgroundTasks
+from sbx_jupyter.service.changes import ChangeStreams
 from sbx_jupyter.service.counters import ConnectionLimits, Counters
 from sbx_jupyter.service.open_call_limits import OpenCallLimits
 
@@ -50,8 +51,13 @@ class Service:
     open_calls: OpenCallLimits = field(default_factory=OpenCallLimits)
     changing_keys: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the keys of owners change."""
+    changes: ChangeStreams = field(init=False)
+    """Tells clients which rows and ports have changed."""
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Work that outlives the handler that began it; cancelled when the service stops."""
+
+    def __post_init__(self) -> None:
+        self.changes = ChangeStreams(self.engine)
 
     def note_runtime_call(self, request: RoutedRequest, action: str, what: str) -> None:
         """Write a call to a sandbox to the audit log, if there is one."""

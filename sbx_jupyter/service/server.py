@@ -16,11 +16,14 @@ from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.owner_keys import OwnerKeys
 from sbx_jupyter.service.platform import (
     builds,
+    catalogue,
     diffs,
     disk,
+    events,
     keys,
     sandbox_changes,
     sandbox_observations,
+    sandbox_processes,
     sandboxes,
     secrets,
     snapshots,
@@ -103,6 +106,13 @@ PLATFORM_ROUTES: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
     (f"/engine/sandboxes/{_SEGMENT}/diff\\.tar", diffs.DiffArchiveHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations", disk.OperationsHandler),
     (f"/engine/sandboxes/{_SEGMENT}/operations/{_SEGMENT}", disk.OperationHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/processes", sandbox_processes.ProcessesHandler),
+    (f"/engine/sandboxes/{_SEGMENT}/ports", sandbox_processes.PortsHandler),
+    ("/engine/templates", catalogue.TemplateDetailsHandler),
+    (f"/engine/templates/{_SEGMENT}", catalogue.TemplateNameHandler),
+    (f"/engine/templates/{_SEGMENT}/builds/{_SEGMENT}", catalogue.BuildCancelHandler),
+    ("/engine/volumes", catalogue.VolumeDetailsHandler),
+    ("/engine/events", events.EventsHandler),
     ("/engine/keys", keys.KeysHandler),
     (f"/engine/keys/{_SEGMENT}", keys.KeyHandler),
     ("/engine/disk", disk.DiskHandler),
@@ -163,8 +173,11 @@ class Server:
 
     @property
     def open_connections(self) -> int:
-        """How many connections of clients are open, with a request in progress or without."""
-        return self._http.open_connections
+        """How many connections of clients are open, with a request in progress or without.
+
+        Those that only follow changes are not counted.
+        """
+        return self._http.open_connections - self.service.changes.open
 
     @property
     def requests(self) -> int:
@@ -180,6 +193,7 @@ class Server:
         """Accept no new connections and close the open ones."""
         self._http.stop()
         self._loop_delay.stop()
+        self.service.changes.close()
         await self.service.tasks.aclose()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):

@@ -55,6 +55,21 @@ HTTP_ROUTES = [
     ("GET", "sandboxes/i1/diff/before"),
     ("GET", "metrics"),
     ("GET", "sandboxes/i1/processes"),
+    ("POST", "sandboxes/i1/processes/7/signal"),
+    ("GET", "sandboxes/i1/ports"),
+    ("POST", "templates"),
+    ("GET", "templates/t1"),
+    ("PATCH", "templates/t1"),
+    ("GET", "templates/t1/builds/b1"),
+    ("DELETE", "templates/t1/builds/b1"),
+    ("GET", "templates/t1/builds/b1/logs"),
+    ("GET", "snapshots"),
+    ("GET", "volumes/v1/dir"),
+    ("POST", "volumes/v1/dir"),
+    ("GET", "volumes/v1/files"),
+    ("POST", "volumes/v1/files"),
+    ("DELETE", "volumes/v1/files"),
+    ("GET", "events"),
 ]
 SOCKETS = ["sandboxes/i1/terminal", "sandboxes/i1/watch"]
 
@@ -73,18 +88,12 @@ def test_the_lists_of_routes_here_are_complete():
     assert len([h for _, h in HANDLERS if issubclass(h, WebSocketHandler)]) == len(SOCKETS)
 
 
-@pytest.mark.parametrize(("method", "path"), HTTP_ROUTES)
-async def test_a_wrong_token_is_refused(api, method, path):
-    status, _ = await api(method, *path.split("/"), headers={"Authorization": "token wrong"})
+@pytest.mark.parametrize("credential", ["token wrong", ""])
+async def test_a_wrong_token_or_none_is_refused(api, credential):
+    for method, path in HTTP_ROUTES:
+        status, _ = await api(method, *path.split("/"), headers={"Authorization": credential})
 
-    assert status == 403
-
-
-@pytest.mark.parametrize(("method", "path"), HTTP_ROUTES)
-async def test_no_token_is_refused(api, method, path):
-    status, _ = await api(method, *path.split("/"), headers={"Authorization": ""})
-
-    assert status == 403
+        assert status == 403, (method, path)
 
 
 @pytest.mark.parametrize("path", SOCKETS)
@@ -122,14 +131,14 @@ async def test_a_socket_from_the_own_origin_is_accepted(
     assert socket.close_code == 4503
 
 
-@pytest.mark.parametrize(("method", "path"), [r for r in HTTP_ROUTES if r[0] != "GET"])
-async def test_a_cookie_without_the_xsrf_token_changes_nothing(api, login_cookie, method, path):
+async def test_a_cookie_without_the_xsrf_token_changes_nothing(api, login_cookie):
     headers = {"Authorization": "", "Cookie": login_cookie}
 
-    status, body = await api(method, *path.split("/"), headers=headers)
+    for method, path in [route for route in HTTP_ROUTES if route[0] != "GET"]:
+        status, body = await api(method, *path.split("/"), headers=headers)
 
-    assert status == 403
-    assert "XSRF" in body["message"] or "_xsrf" in body["message"]
+        assert status == 403, (method, path)
+        assert "XSRF" in body["message"] or "_xsrf" in body["message"]
 
 
 async def test_a_page_of_another_origin_cannot_read_the_list(api, login_cookie):
@@ -158,14 +167,15 @@ def refusing(jp_server_config):
     jp_server_config["ServerApp"]["authorizer_class"] = Refusing
 
 
-@pytest.mark.parametrize(("method", "path"), HTTP_ROUTES)
-async def test_the_authorizer_decides_about_every_route(refusing, api, jp_serverapp, method, path):
-    status, _ = await api(method, *path.split("/"))
+async def test_the_authorizer_decides_about_every_route(refusing, api, jp_serverapp):
+    for method, path in HTTP_ROUTES:
+        jp_serverapp.authorizer.asked = []
+        status, _ = await api(method, *path.split("/"))
 
-    assert status == 403
-    [(action, resource)] = jp_serverapp.authorizer.asked[:1]
-    assert resource == "sandboxes"
-    assert action in ("read", "write", "execute")
+        assert status == 403, (method, path)
+        [(action, resource)] = jp_serverapp.authorizer.asked[:1]
+        assert resource == "sandboxes"
+        assert action in ("read", "write", "execute")
 
 
 @pytest.mark.parametrize("path", SOCKETS)
@@ -194,7 +204,7 @@ LOOKING = {
     ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/ListDir"),
     ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/Stat"),
     ("POST", "sandboxes/i1/rpc/process.Process/List"),
-    *((method, path) for method, path in HTTP_ROUTES if method == "GET"),
+    *((method, path) for method, path in HTTP_ROUTES if method == "GET" and path != "events"),
 }
 TOUCHING = {
     ("POST", "sandboxes/i1/rpc/filesystem.Filesystem/MakeDir"),
@@ -205,15 +215,15 @@ TOUCHING = {
 } - LOOKING
 
 
-@pytest.mark.parametrize(("method", "path"), sorted(LOOKING))
-async def test_a_guest_who_may_only_read_can_look(read_only, api, method, path):
-    status, _ = await api(method, *path.split("/"), params={"path": "/x"})
+async def test_a_guest_who_may_only_read_can_look(read_only, api):
+    for method, path in sorted(LOOKING):
+        status, _ = await api(method, *path.split("/"), params={"path": "/x"})
 
-    assert status in (200, 503)  # allowed; there is no engine behind this server
+        assert status in (200, 503), (method, path)  # there is no engine behind this server
 
 
-@pytest.mark.parametrize(("method", "path"), sorted(TOUCHING))
-async def test_a_guest_who_may_only_read_changes_nothing(read_only, api, method, path):
-    status, _ = await api(method, *path.split("/"), params={"path": "/x"})
+async def test_a_guest_who_may_only_read_changes_nothing(read_only, api):
+    for method, path in sorted(TOUCHING):
+        status, _ = await api(method, *path.split("/"), params={"path": "/x"})
 
-    assert status == 403
+        assert status == 403, (method, path)

@@ -8,8 +8,11 @@ import pytest
 
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.server.routes import HANDLERS
+from tests.waiting import async_until
 
 OF_BYTES = {
+    "/volumes/{volume_id}/dir",
+    "/volumes/{volume_id}/files",
     "/sandboxes/{sandbox_id}/pause",
     "/sandboxes/{sandbox_id}/files",
     "/sandboxes/{sandbox_id}/rpc/{service}/{method}",
@@ -85,9 +88,32 @@ async def test_processes_are_listed_without_variables(sandbox, api, jp_serverapp
     _, body = await api("GET", "sandboxes", sandbox, "processes")
     await started.kill()
 
-    assert [process["pid"] for process in body["processes"]] == [started.pid]
-    assert set(body["processes"][0]) == {"pid", "tag", "cmd", "args", "cwd"}
+    [shown] = [each for each in body["processes"] if each["pid"] == started.pid]
+    assert shown["started"]
+    assert shown["name"] == "sleep"
+    assert shown["memoryBytes"] > 0
     assert "hush" not in json.dumps(body)
+
+
+async def test_any_process_gets_a_signal(sandbox, api, jp_serverapp):
+    app = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
+    commands = Commands(await app.deployments.default.runtime(sandbox))
+    started = await commands.run("sleep 600; true", background=True)
+
+    async def children():
+        _, body = await api("GET", "sandboxes", sandbox, "processes")
+        return [each for each in body["processes"] if each.get("parent") == started.pid]
+
+    [child] = await async_until(children)
+    assert (child["started"], child["args"]) == (False, ["sleep", "600"])
+    path = ("sandboxes", sandbox, "processes", str(child["pid"]), "signal")
+    sent, _ = await api("POST", *path, body={"signal": "KILL"})
+    wrong, _ = await api("POST", *path, body={"signal": "PWR"})
+    gone, refused = await api("POST", *path[:3], "999999", "signal", body={})
+    await started.wait()
+
+    assert (sent, wrong) == (204, 400)
+    assert (gone, refused["code"]) == (404, "not_found")
 
 
 async def test_volumes_are_made_listed_and_removed_without_tokens(with_engine, api):
@@ -98,9 +124,31 @@ async def test_volumes_are_made_listed_and_removed_without_tokens(with_engine, a
 
     assert status == 201
     assert set(made) == {"volumeID", "name"}
-    assert made in listed["volumes"]
+    [shown] = [each for each in listed["volumes"] if each["volumeID"] == made["volumeID"]]
+    assert (shown["name"], shown["sandboxes"]) == ("through-jupyter", [])
     assert removed == 204
     assert (again, body["code"]) == (404, "not_found")
+
+
+async def test_files_of_a_volume_are_written_listed_read_and_removed(with_engine, api):
+    _, made = await api("POST", "volumes", body={"name": "with-files"})
+    files, folder = ("volumes", made["volumeID"], "files"), ("volumes", made["volumeID"], "dir")
+    at = {"params": {"path": "/data/a b.txt"}}
+
+    await api("POST", *folder, params={"path": "/data"})
+    written, entry = await api("POST", *files, body=b"x" * 100_000, **at)
+    _, listed = await api("GET", *folder, params={"path": "/data"})
+    read, content = await api("GET", *files, **at)
+    removed, _ = await api("DELETE", *files, **at)
+    gone, _ = await api("GET", *files, **at)
+    root, _ = await api("DELETE", *files, params={"path": "/"})
+    outside, _ = await api("GET", *files, params={"path": "/../../engine.db"})
+    await api("DELETE", "volumes", made["volumeID"])
+
+    assert (written, entry["size"]) == (200, 100_000)
+    assert [(each["name"], each["type"]) for each in listed["entries"]] == [("a b.txt", "file")]
+    assert (read, content) == (200, b"x" * 100_000)
+    assert (removed, gone, root, outside) == (204, 404, 400, 404)
 
 
 async def test_secrets_are_written_and_never_read(with_engine, api):

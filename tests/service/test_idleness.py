@@ -51,12 +51,15 @@ def test_a_sandbox_keeps_the_engine_and_its_end_lets_it_go(engine):
     assert time.monotonic() - made_at > SANDBOX_SECONDS - 1
 
 
-def test_an_open_connection_keeps_the_engine(engine):
+def test_an_open_connection_keeps_the_engine_unless_it_only_follows_changes(engine):
     with httpx.Client(base_url=engine.url) as client:
         assert client.get("/health").status_code == 204
         with pytest.raises(AssertionError, match="did not come about"):
             until(lambda: has_ended(engine), timeout=4)
-    until(lambda: has_ended(engine))
+    headers = {API_KEY_HEADER: engine.key}
+    with httpx.stream("GET", f"{engine.url}/engine/events", headers=headers) as stream:
+        assert next(stream.iter_lines()) == "event: changed"
+        until(lambda: has_ended(engine))
 
 
 def test_only_an_engine_that_a_client_started_ends_by_default():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,6 +75,17 @@ def test_each_owner_sees_their_own_sandboxes_and_the_operator_all(operator, clie
     assert ids(bob) == {of_bob}
     assert ids(operator) == {of_alice, of_bob}
     assert ids(client_of("auditor", seesAll=True)) == {of_alice, of_bob}
+
+
+def test_each_owner_is_told_only_of_their_own_changes(operator, client_of) -> None:
+    alice, bob = client_of("alice"), client_of("bob")
+    with alice.stream("GET", "/engine/events") as stream:
+        told = (json.loads(line[6:]) for line in stream.iter_lines() if line[:6] == "data: ")
+        assert next(told) == {}
+        create_sandbox(bob)
+        made = create_sandbox(alice).id
+
+        assert next(told) == {"sandboxes": [made]}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,63 @@
-"""The calls of the platform API for volumes and secrets (interface 1.6 and 1.7)."""
+"""The calls of the platform API for what sandboxes are made from and hold.
+
+Volumes and secrets are in the interface (1.6 and 1.7); processes, ports and details are additions.
+"""
 
 from __future__ import annotations
 
-from sbx_jupyter.client.api.platform import PlatformClient, decoded, segment
-from sbx_jupyter.protocol import secrets, volumes
+from typing import Any
+
+from sbx_jupyter.client.api.platform import DISK_TIMEOUT, PlatformClient, decoded, segment
+from sbx_jupyter.protocol import catalogue, processes, secrets, volumes
 
 
 class AttachmentsClient(PlatformClient):
-    """Adds the calls for volumes and secrets to ``PlatformClient``."""
+    """Adds the calls for volumes, secrets and processes to ``PlatformClient``."""
+
+    async def processes(self, sandbox_id: str) -> list[processes.SandboxProcess]:
+        """All processes of a running sandbox; only the engine of sbx-jupyter has this route."""
+        path = f"/engine/sandboxes/{segment(sandbox_id)}/processes"
+        return decoded(await self._send("GET", path), list[processes.SandboxProcess])
+
+    async def ports(self, sandbox_id: str) -> list[processes.ListeningPort]:
+        """The ports on which programs listen; only the engine of sbx-jupyter has this route."""
+        path = f"/engine/sandboxes/{segment(sandbox_id)}/ports"
+        return decoded(await self._send("GET", path), list[processes.ListeningPort])
+
+    async def template(self, reference: str) -> dict[str, Any]:
+        """Describe a template with its newest builds (T15); raises ``NotFoundError``."""
+        return decoded(await self._send("GET", f"/templates/{segment(reference)}"), dict[str, Any])
+
+    async def template_details(self, *, sizes: bool = False) -> list[catalogue.TemplateDetail]:
+        """Describe templates and snapshots; only the engine of sbx-jupyter has this route."""
+        response = await self._send(
+            "GET",
+            "/engine/templates",
+            params={"sizes": "true"} if sizes else None,
+            timeout=DISK_TIMEOUT,
+        )
+        return decoded(response, list[catalogue.TemplateDetail])
+
+    async def rename_template(self, reference: str, name: str) -> catalogue.TemplateDetail:
+        """Rename a template or snapshot; only the engine of sbx-jupyter has this route."""
+        path = f"/engine/templates/{segment(reference)}"
+        body = catalogue.TemplateRename(name=name)
+        return decoded(await self._send("PATCH", path, body=body), catalogue.TemplateDetail)
+
+    async def volume_details(self, *, sizes: bool = False) -> list[catalogue.VolumeDetail]:
+        """Describe the volumes; only the engine of sbx-jupyter has this route."""
+        response = await self._send(
+            "GET",
+            "/engine/volumes",
+            params={"sizes": "true"} if sizes else None,
+            timeout=DISK_TIMEOUT,
+        )
+        return decoded(response, list[catalogue.VolumeDetail])
+
+    async def volume(self, volume_id: str) -> volumes.VolumeAndToken:
+        """A volume with a fresh token for its content; raises ``NotFoundError``."""
+        path = f"/volumes/{segment(volume_id)}"
+        return decoded(await self._send("GET", path), volumes.VolumeAndToken)
 
     async def volumes(self) -> list[volumes.Volume]:
         """List the volumes, oldest first."""

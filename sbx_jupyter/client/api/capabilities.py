@@ -21,7 +21,15 @@ PROBE_TIMEOUT: Final = 10.0
 _NOBODY: Final = "i" + "0" * 20
 """A sandbox id that no deployment gives out."""
 
-_ENGINE_ONLY: Final[tuple[str, ...]] = ("rename", "operations", "diff", "disk")
+_ENGINE_ONLY: Final[tuple[str, ...]] = (
+    "rename",
+    "operations",
+    "diff",
+    "disk",
+    "processes",
+    "ports",
+    "catalogue",
+)
 _PROBES: Final[Mapping[str, tuple[str, str]]] = {
     "snapshots": ("GET", "/snapshots?limit=1"),
     "fork": ("POST", f"/sandboxes/{_NOBODY}/fork"),

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.client.api.platform import PlatformClient, decoded, segment
 from sbx_jupyter.client.api.transport import create_client, raise_for_status
 from sbx_jupyter.errors import FailedPreconditionError, UnavailableError
 from sbx_jupyter.protocol import templates as records
@@ -43,12 +43,38 @@ class TemplateClient(PlatformClient):
         Uploads the files of ``context`` that COPY steps need. Raises ``FailedPreconditionError``
         with the reason when the build fails.
         """
+        asked = await self.begin(request, start, context)
+        await self._follow(asked, say)
+        return asked
+
+    async def begin(
+        self, request: records.TemplateRequest, start: records.BuildStart, context: BuildContext
+    ) -> records.TemplateAnswer:
+        """Begin a build as ``build`` does, and do not wait for its end."""
         asked = await self._call("POST", "/v3/templates", records.TemplateAnswer, request)
         steps = [await self._prepare(asked, step, context) for step in start.steps or []]
-        where = f"{quote(asked.template_id)}/builds/{quote(asked.build_id)}"
+        where = f"{segment(asked.template_id)}/builds/{segment(asked.build_id)}"
         await self._send("POST", f"/v2/templates/{where}", body=replace(start, steps=steps))
-        await self._follow(f"/templates/{where}/status", say)
         return asked
+
+    async def build_status(
+        self, template_id: str, build_id: str, offset: int = 0
+    ) -> records.BuildInfo:
+        """The status of a build, and a page of its log from ``offset`` on.
+
+        Raises ``NotFoundError``.
+        """
+        path = f"/templates/{segment(template_id)}/builds/{segment(build_id)}/status"
+        response = await self._send("GET", path, params={"logsOffset": str(offset)})
+        return decoded(response, records.BuildInfo)
+
+    async def cancel_build(self, template_id: str, build_id: str) -> bool:
+        """Cancel a build; false when there is none, or for other deployments than the engine.
+
+        Raises ``AbortedError`` when it does not run.
+        """
+        path = f"/engine/templates/{segment(template_id)}/builds/{segment(build_id)}"
+        return await self._done("DELETE", path)
 
     async def remove_template(self, reference: str) -> bool:
         """Remove a template by id or name; false when there is no such template."""
@@ -79,11 +105,12 @@ class TemplateClient(PlatformClient):
                 await self._put(link.url, file, {})
         return replace(step, files_hash=files_hash)
 
-    async def _follow(self, path: str, say: Callable[[records.BuildLogEntry], None]) -> None:
+    async def _follow(
+        self, asked: records.TemplateAnswer, say: Callable[[records.BuildLogEntry], None]
+    ) -> None:
         seen = 0
         while True:
-            response = await self._send("GET", path, params={"logsOffset": str(seen)})
-            info = msgspec.json.decode(response.content, type=records.BuildInfo)
+            info = await self.build_status(asked.template_id, asked.build_id, seen)
             seen += len(info.log_entries)
             for entry in info.log_entries:
                 say(entry)

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import socket
+import struct
 import weakref
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _POOL_SIZE: Final = 16
 _POOL_SIZE_V6: Final = 4
 _CONNECT_TIMEOUT: Final = 10.0
+_MOST_TOLD: Final = 4096
+"""Bytes of the numbers of ports."""
+
 _LONGEST_ANSWER: Final = 16
 _HOSTS: Final = {4: "127.0.0.1", 6: "::1"}
 
@@ -87,6 +91,20 @@ class Ports:
             raise InternalError("the sandbox answered with a socket that does not listen")
         return TcpListener(sock)
 
+    async def listening(self) -> set[int]:
+        """The ports on which programs listen, where the keeper is the loopback interface.
+
+        Raises ``UnavailableError``.
+        """
+        try:
+            with await self._ask_keeper(ops.LISTENING, 1) as sock:
+                async with asyncio.timeout(_CONNECT_TIMEOUT):
+                    told = await _read_end(sock)
+        except OSError as error:
+            raise UnavailableError(f"the ports are not known: {error}") from error
+        count = len(told) // 2
+        return set(struct.unpack(f"!{count}H", told[: 2 * count]))
+
     async def take(self) -> socket.socket:
         """An unconnected TCP socket of the sandbox's network namespace; the caller owns it."""
         return await self._take(4)
@@ -133,7 +151,9 @@ class Ports:
     async def _ask_keeper(self, op: str, port: int) -> socket.socket:
         """Raises ``OSError`` when the keeper refuses."""
         reply = await self._agent.call(op, port=port)
-        is_kind = descriptors.is_unix_stream if op == ops.CONNECT else descriptors.is_unix_packets
+        is_kind = (
+            descriptors.is_unix_packets if op == ops.LISTEN_OUTSIDE else descriptors.is_unix_stream
+        )
         fd, answer = descriptors.take(reply.fds, is_kind, descriptors.is_pipe)
         sock = _socket(fd)
         try:
@@ -165,6 +185,15 @@ class Ports:
             descriptors.close_all(fds)
             raise UnavailableError("the sandbox is not running any more")
         self._pools[family].extend(_socket(fd) for fd in fds)
+
+
+async def _read_end(sock: socket.socket) -> bytes:
+    """What can be read up to the end, at most ``_MOST_TOLD`` bytes. Raises ``OSError``."""
+    told = bytearray()
+    loop = asyncio.get_running_loop()
+    while len(told) < _MOST_TOLD and (chunk := await loop.sock_recv(sock, _MOST_TOLD)):
+        told += chunk
+    return bytes(told[:_MOST_TOLD])
 
 
 def _socket(fd: int) -> socket.socket:

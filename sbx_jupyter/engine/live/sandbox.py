@@ -160,6 +160,18 @@ class Sandbox:
         """
         return await self._ports.listen(port)
 
+    @property
+    def has_kept_ports(self) -> bool:
+        """Whether its loopback interface is its keeper, and not one of the kernel."""
+        return self._ports.are_kept
+
+    async def kept_ports(self) -> set[int]:
+        """The ports on which programs listen, where ``has_kept_ports``.
+
+        Raises ``UnavailableError``.
+        """
+        return await self._ports.listening()
+
     async def network_socket(self) -> socket.socket:
         """An unconnected socket of the sandbox's network namespace."""
         return await self._ports.take()

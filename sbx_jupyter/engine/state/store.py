@@ -11,6 +11,7 @@ import logging
 import queue
 import sqlite3
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -34,7 +35,7 @@ from sbx_jupyter.errors import SbxError, UnavailableError
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sbx_jupyter.engine.state.manifests import Manifests
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Store", "Table"]
 
 R = TypeVar("R", bound=Row)
+
+Listener = Callable[[Row | None, Row | None], None]
+"""Gets a row before and after a change; there is none before it is made and after it is removed."""
 
 _log = logging.getLogger(__name__)
 _MAX_GROUP: Final = 256
@@ -128,6 +132,8 @@ class Store:
         self._inbox: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
         self._is_checkpoint_due = False
+        self.listeners: set[Listener] = set()
+        """Called on the event loop for each committed change of a row."""
 
     @property
     def store_id(self) -> bytes:
@@ -263,14 +269,24 @@ class Store:
 
     def _settle(self, pending: _Pending, error: SbxError | None) -> None:
         """Update the mirror and end the caller's wait; runs on the event loop."""
-        if error is None:
-            for row in pending.batch.puts:
-                self._tables[type(row)].set(key_of(row), row)
-            for kind, key in pending.batch.removals:
-                self._tables[kind].discard(key)
-        if pending.done.cancelled():
-            return
-        if error is None:
-            pending.done.set_result(None)
-        else:
-            pending.done.set_exception(error)
+        changes = [] if error is not None else self._mirror(pending.batch)
+        if not pending.done.cancelled():
+            if error is None:
+                pending.done.set_result(None)
+            else:
+                pending.done.set_exception(error)
+        for listener in list(self.listeners):
+            for before, after in changes:
+                listener(before, after)
+
+    def _mirror(self, batch: Batch) -> list[tuple[Row | None, Row | None]]:
+        """Take a committed batch into the tables; gives each row before and after."""
+        changes: list[tuple[Row | None, Row | None]] = []
+        for row in batch.puts:
+            table = self._tables[type(row)]
+            changes.append((table.get(key_of(row)), row))
+            table.set(key_of(row), row)
+        for kind, key in batch.removals:
+            changes.append((self._tables[kind].get(key), None))
+            self._tables[kind].discard(key)
+        return changes

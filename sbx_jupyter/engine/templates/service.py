@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.engine.templates.builds.build import BuildServices
 from sbx_jupyter.engine.templates.builds.builder import Builder
 from sbx_jupyter.engine.templates.builds.step_cache import StepCache
+from sbx_jupyter.engine.templates.details import TemplateDetails
 from sbx_jupyter.engine.templates.images.blobs import Blobs
 from sbx_jupyter.engine.templates.images.image_store import ImageStore
 from sbx_jupyter.engine.templates.tags import Tags
@@ -34,6 +35,7 @@ class Templates:
     listing: TemplateListing
     uploads: Uploads
     images: ImageStore
+    details: TemplateDetails
 
     @classmethod
     async def open(
@@ -70,4 +72,5 @@ class Templates:
         await builder.open()
         await services.cache.trim()
         tags, listing = Tags(context.store, catalog), TemplateListing(context.store, catalog)
-        return cls(builder, tags, listing, uploads, images)
+        details = TemplateDetails(context.store, catalog)
+        return cls(builder, tags, listing, uploads, images, details)

@@ -27,10 +27,11 @@ from sbx_jupyter.errors import (
     SbxError,
     UnauthenticatedError,
 )
+from sbx_jupyter.protocol.catalogue import VolumeDetail
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from sbx_jupyter.engine.state.store import Store
@@ -130,6 +131,25 @@ class Volumes:
         usable = (row for row in self._store.volumes if may_use(row.owner))
         rows = sorted(usable, key=lambda row: row.created_at)
         return [Volume(volume_id=row.volume_id, name=row.name) for row in rows]
+
+    def details(self, sizes: Mapping[str, int]) -> Sequence[VolumeDetail]:
+        """As ``list``, with where each is mounted; ``sizes`` by id, as far as measured."""
+        usable = (row for row in self._store.volumes if may_use(row.owner))
+        return [
+            VolumeDetail(
+                volume_id=row.volume_id,
+                name=row.name,
+                created_at=row.created_at,
+                own_bytes=sizes.get(row.volume_id),
+                sandboxes=[
+                    sandbox.sandbox_id
+                    for sandbox in self._store.sandboxes
+                    if sandbox.owner == row.owner
+                    and any(mount.name == row.name for mount in sandbox.volume_mounts)
+                ],
+            )
+            for row in sorted(usable, key=lambda row: row.created_at)
+        ]
 
     def get(self, volume_id: str) -> VolumeAndToken:
         """A volume and a fresh token; raises ``InvalidArgumentError``, ``NotFoundError``."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.api.capabilities import Capabilities
     from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.client.connection.named_connections import NamedConnection
+    from sbx_jupyter.server.deployments.changes import Changes
     from sbx_jupyter.server.deployments.local_engine import LocalEngine
     from sbx_jupyter.server.deployments.session_key import SessionKey
 
@@ -93,6 +94,8 @@ class Connection:
         """What the deployment can do; ``None`` until it was asked."""
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._runtimes: OrderedDict[str, RuntimeClient] = OrderedDict()
+        self.changes: Changes | None = None
+        """Tells pages what changes; ``None`` until one asks."""
 
     def describe(self) -> dict[str, Any]:
         """The entry of this connection in the answers of the server; does not wait.
@@ -298,8 +301,14 @@ class Connection:
         """Check before the next call that the engine still runs at the same address."""
         self._must_recheck = True
 
+    def is_awake(self) -> bool:
+        """Whether a call would not start an engine that has ended or was stopped."""
+        return self._engine is None or not self._engine.is_stopped()
+
     async def aclose(self) -> None:
         """Close every connection; the engine keeps running."""
+        if self.changes is not None:
+            await self.changes.aclose()
         waiting: list[asyncio.Task[Any]] = [
             task for task in (self._checking, self._starting) if task is not None
         ]

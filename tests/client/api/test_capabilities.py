@@ -72,7 +72,15 @@ async def test_a_deployment_without_the_optional_routes_is_told_apart(unknown):
 async def test_a_deployment_with_every_route_lacks_only_what_is_ours(unknown):
     found = await ask(Deployment(*WHOLE, unknown=unknown))
 
-    assert set(found.missing) == {"rename", "operations", "diff", "disk"}
+    assert set(found.missing) == {
+        "rename",
+        "operations",
+        "diff",
+        "disk",
+        "processes",
+        "ports",
+        "catalogue",
+    }
 
 
 async def test_our_engine_lacks_nothing_and_has_a_version(platform):

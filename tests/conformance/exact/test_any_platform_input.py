@@ -26,6 +26,9 @@ EXAMPLES = settings(
     phases=[Phase.generate],
     suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
 )
+ROUTES = [route for route in PLATFORM_ROUTES if route[0] != "/engine/events"]
+"""All but the one whose answer has no end."""
+
 SEGMENT = "([^/]+)"
 FILE = {"path": "/file"}
 
@@ -178,7 +181,7 @@ headers = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize(("pattern", "handler"), PLATFORM_ROUTES)
+@pytest.mark.parametrize(("pattern", "handler"), ROUTES)
 def test_no_request_makes_a_route_of_the_platform_fail(
     platform: Platform, pattern: str, handler: Any
 ) -> None:

@@ -24,6 +24,7 @@ from sbx_jupyter.engine.templates.request_checks import check_start, check_templ
 from sbx_jupyter.engine.templates.tags import with_tags
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import (
+    AbortedError,
     AlreadyExistsError,
     InvalidArgumentError,
     NoSpaceError,
@@ -217,6 +218,18 @@ class Builder:
         work = self._run(job, template, build, request)
         job.task = asyncio.create_task(work, name=f"sbx-build-{build_id}")
         await self._cancel(others, "cancelled: a newer build of this tag was started")
+
+    async def cancel(self, template_id: str, build_id: str) -> None:
+        """Cancel a build that runs or waits for its turn; it ends as failed.
+
+        Raises ``NotFoundError``, ``PermissionDeniedError``, ``AbortedError`` if it does not run.
+        """
+        template, _ = self.logs.find(template_id, build_id)
+        check_changeable(template)
+        job = self._jobs.get(build_id)
+        if job is None:
+            raise AbortedError("the build does not run")
+        await self._cancel([job], "cancelled")
 
     async def remove(self, reference: str) -> None:
         """Cancel the builds of a template and remove it (T16); see ``Catalog.remove``.

@@ -1,8 +1,8 @@
-"""Routes for templates, snapshots and forks, and for the progress of making them."""
+"""Routes that make snapshots and forks, and show the progress of that."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import ClassVar
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -11,12 +11,6 @@ from tornado import web
 from sbx_jupyter.errors import NotFoundError, UnavailableError, UnimplementedError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.server.answers import SandboxRoute
-
-if TYPE_CHECKING:
-    from sbx_jupyter.client.api.platform import PlatformClient
-
-MAX_SNAPSHOTS: Final = 200
-"""The list has the newest snapshots only; the others can still be used by name."""
 
 
 class SnapshotBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -101,56 +95,3 @@ class OperationHandler(SandboxRoute):
             lambda platform: platform.cancel_operation(sandbox_id, operation_id)
         )
         self.answer_empty()
-
-
-class TemplatesHandler(SandboxRoute):
-    """``GET templates``: lists the templates and snapshots, snapshots last."""
-
-    _track_activity = False
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        platform = await self.connection.platform()
-        listed = [*await platform.default_templates(), *await platform.templates()]
-        templates = {item["templateID"]: item for item in map(_template_view, listed)}
-        snapshots = await _list_snapshots(platform)
-        known = {snapshot["templateID"].partition(":")[0] for snapshot in snapshots}
-        shown = [item for template_id, item in templates.items() if template_id not in known]
-        self.answer({"templates": [*shown, *snapshots]})
-
-
-class TemplateHandler(SandboxRoute):
-    """``DELETE templates/{id}``: removes a template or snapshot with all its builds."""
-
-    @web.authenticated
-    @authorized
-    async def delete(self, template_id: str) -> None:
-        if not await self.connection.call(lambda platform: platform.remove_snapshot(template_id)):
-            raise NotFoundError(f"there is no template or snapshot {template_id}")
-        self.answer_empty()
-
-
-async def _list_snapshots(platform: PlatformClient) -> list[dict[str, Any]]:
-    """List the newest snapshots; empty if the deployment has no such route."""
-    snapshots: list[dict[str, Any]] = []
-    try:
-        async for snapshot in platform.snapshots():
-            snapshots.append(
-                {"templateID": snapshot.snapshot_id, "names": snapshot.names, "kind": "snapshot"}
-            )
-            if len(snapshots) >= MAX_SNAPSHOTS:
-                break
-    except (NotFoundError, UnimplementedError):
-        return []
-    return snapshots
-
-
-def _template_view(item: dict[str, Any]) -> dict[str, Any]:
-    names: list[str] = item.get("names") or item.get("aliases") or []
-    return {
-        "templateID": item.get("templateID", ""),
-        "names": names,
-        "kind": "template",
-        "buildStatus": item.get("buildStatus"),
-    }
