@@ -54,6 +54,7 @@ def test_screenshot_of_a_failure(lab: Lab, theme: str, shots: Path):
     answer = json.dumps(
         {"code": "unavailable", "message": "The engine did not start within 30 s; see its log."}
     )
+    lab.page.route("**/sbx/api/events?*", lambda route: route.fulfill(status=503, body=answer))
     lab.page.route("**/sbx/api/sandboxes?*", lambda route: route.fulfill(status=503, body=answer))
     lab.page.goto(f"{lab.address}?reset")
     lab.page.wait_for_selector("#sbx-panel", state="attached", timeout=40_000)

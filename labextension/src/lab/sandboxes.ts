@@ -17,10 +17,13 @@ import type {
   ITerminalInfo,
   ITerminalState
 } from '../protocol/sandboxes';
+import { errorFrom } from '../protocol/errors';
 import { isReserve } from '../protocol/sandboxes';
 import type { IVolume } from '../protocol/storage';
 import type { IErrorDescription } from './errorDescription';
 import { describeError } from './errorDescription';
+import type { IServerEvent } from './serverEvents';
+import { ServerEvents } from './serverEvents';
 
 const JSON_BODY = { 'Content-Type': 'application/json' };
 const DEFAULT_INTERVAL = 5000;
@@ -53,7 +56,19 @@ const OPERATION_KINDS: Readonly<Partial<Record<ActivityKind, string>>> = {
   pausing: 'pause'
 };
 
-/** The model of the sandboxes of this server; lists them and changes them. */
+/** The state of everything, as the route `events` sends it first. */
+interface IServerState {
+  readonly sandboxes: readonly ISandbox[];
+  readonly kernels: readonly IKernelPlace[];
+  readonly info: IServerInfo;
+  readonly problem?: unknown;
+}
+
+/**
+ * The model of the sandboxes of this server; lists them and changes them.
+ *
+ * While somebody watches, the server tells what changes; the list is polled while it does not.
+ */
 export class Sandboxes {
   constructor(readonly server: IJupyterServer) {
     this.poll = new Poll({
@@ -61,13 +76,22 @@ export class Sandboxes {
       name: 'sbx-jupyter:sandboxes',
       factory: () => this.readOnce(),
       frequency: { interval: DEFAULT_INTERVAL, backoff: true, max: MAX_INTERVAL },
-      standby: () => (this.watchers === 0 ? true : 'when-hidden')
+      standby: () => (this.watchers === 0 || this.events.isLive ? true : 'when-hidden')
     });
+    this.events = new ServerEvents(server, event => this.take(event));
   }
 
   /** Emitted after the list, the server's information or an activity changed. */
   get changed(): ISignal<this, void> {
     return this.changedSignal;
+  }
+
+  /**
+   * Emitted for the events `ports` and `changed` of the server, which name what to read again: the
+   * ports of a sandbox; templates, snapshots, volumes, secrets.
+   */
+  get told(): ISignal<this, IServerEvent> {
+    return this.toldSignal;
   }
 
   /** `null` until the first answer. */
@@ -115,15 +139,19 @@ export class Sandboxes {
     this.poll.frequency = { ...this.poll.frequency, interval: milliseconds };
   }
 
-  /** Polls while there is at least one watcher; returns a function that removes this one. */
+  /** Follows changes while there is at least one watcher; returns a function that removes this one. */
   watch(): () => void {
     this.watchers += 1;
+    this.events.start();
     void this.poll.refresh();
     let looking = true;
     return () => {
       if (looking) {
         looking = false;
         this.watchers -= 1;
+        if (this.watchers === 0) {
+          this.events.stop();
+        }
       }
     };
   }
@@ -256,6 +284,7 @@ export class Sandboxes {
 
   dispose(): void {
     this.poll.dispose();
+    this.events.dispose();
     Signal.clearData(this);
   }
 
@@ -282,8 +311,7 @@ export class Sandboxes {
       const { sandboxes, kernels } = await readJson<{ sandboxes: ISandbox[]; kernels?: IKernelPlace[] }>(list);
       this.kernels = kernels ?? [];
       if (changes === this.changes) {
-        const shown = sandboxes.filter(sandbox => !isReserve(sandbox));
-        this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
+        this.show(sandboxes);
       }
       this.failure = null;
     } catch (reason) {
@@ -292,6 +320,52 @@ export class Sandboxes {
     } finally {
       this.changedSignal.emit();
     }
+  }
+
+  /** Takes over what the server tells. */
+  private take(event: IServerEvent): void {
+    this.changes += 1;
+    switch (event.name) {
+      case 'state':
+        this.takeState(event.data as IServerState);
+        break;
+      case 'sandbox':
+        this.show([event.data as ISandbox, ...this.without((event.data as ISandbox).sandboxID)]);
+        break;
+      case 'ended':
+        this.show(this.without((event.data as { sandboxID: string }).sandboxID));
+        break;
+      case 'kernels':
+        this.kernels = event.data as readonly IKernelPlace[];
+        break;
+      case 'info':
+        this.serverInfo = event.data as IServerInfo;
+        break;
+      case 'problem':
+        this.failure = event.data === null ? null : errorFrom(event.data, '');
+        break;
+      default:
+        this.toldSignal.emit(event);
+        return;
+    }
+    this.changedSignal.emit();
+  }
+
+  private takeState(state: IServerState): void {
+    this.show(state.sandboxes);
+    this.kernels = state.kernels;
+    this.serverInfo = state.info;
+    this.failure = state.problem === undefined ? null : errorFrom(state.problem, '');
+  }
+
+  private without(sandboxId: string): readonly ISandbox[] {
+    return this.known?.filter(item => item.sandboxID !== sandboxId) ?? [];
+  }
+
+  /** Shows these sandboxes, newest first, without those that are only kept ready. */
+  private show(listed: readonly ISandbox[]): void {
+    const shown = listed.filter(sandbox => !isReserve(sandbox));
+    this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
   }
 
   private post(parts: readonly string[], body: object): Promise<Response> {
@@ -335,6 +409,8 @@ export class Sandboxes {
   }
 
   private readonly poll: Poll;
+  private readonly events: ServerEvents;
+  private readonly toldSignal = new Signal<this, IServerEvent>(this);
   private readonly changedSignal = new Signal<this, void>(this);
   private readonly activities = new Map<string, IActivity>();
   private known: readonly ISandbox[] | null = null;
