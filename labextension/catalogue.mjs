@@ -5,6 +5,7 @@
  */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
+import process from 'node:process';
 
 import typescript from 'typescript';
 
@@ -56,7 +57,7 @@ export async function main() {
   }
   await mkdir(dirname(TARGET), { recursive: true });
   await writeFile(TARGET, catalogue(texts));
-  console.log(`${new Set(texts.map(({ text }) => text)).size} texts are in ${TARGET}.`);
+  process.stdout.write(`${new Set(texts.map(({ text }) => text)).size} texts are in ${TARGET}.\n`);
 }
 
 if (process.argv[1]?.endsWith('catalogue.mjs')) {

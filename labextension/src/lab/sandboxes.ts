@@ -78,7 +78,7 @@ export class Sandboxes {
       frequency: { interval: DEFAULT_INTERVAL, backoff: true, max: MAX_INTERVAL },
       standby: () => (this.watchers === 0 || this.events.isLive ? true : 'when-hidden')
     });
-    this.events = new ServerEvents(server, event => this.take(event));
+    this.events = new ServerEvents(server, event => { this.take(event); });
   }
 
   /** Emitted after the list, the server's information or an activity changed. */

@@ -77,7 +77,7 @@ export class ServerEvents {
   /** Reads events until the stream ends; rejects when there is none or it breaks. */
   private async read(connection: AbortController): Promise<void> {
     const broken = new AbortController();
-    const abort = () => broken.abort();
+    const abort = () => { broken.abort(); };
     connection.signal.addEventListener('abort', abort);
     let timer = window.setTimeout(abort, SILENCE);
     try {
@@ -99,7 +99,7 @@ export class ServerEvents {
         if (connection.signal.aborted) {
           return;
         }
-        blocks.forEach(block => this.take(block));
+        blocks.forEach(block => { this.take(block); });
       }
     } finally {
       window.clearTimeout(timer);
