@@ -1,6 +1,6 @@
 import type { IJupyterServer, Query } from '../src/components/jupyterServer';
 import { apiUrl } from '../src/components/jupyterServer';
-import type { IUploadOptions } from '../src/components/upload';
+import type { IUploadOptions } from '../src/components/files/upload';
 
 /** One request, as the server sees it. */
 export interface IRequest {

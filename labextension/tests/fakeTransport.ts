@@ -1,5 +1,5 @@
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from '../src/components/transport';
-import type { IUploadOptions } from '../src/components/upload';
+import type { IUploadOptions } from '../src/components/files/upload';
 import { SandboxError } from '../src/protocol/errors';
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../src/protocol/runtime';
 import type { ITerminalRequest } from '../src/protocol/terminal';

@@ -43,7 +43,7 @@ function findCycle(name: string, path: readonly string[], done: Set<string>): re
 
 describe('imports', () => {
   it('are found', () => {
-    expect(graph.get('components/terminalView')).toContain('components/terminalSession');
+    expect(graph.get('components/terminals/terminalView')).toContain('components/terminals/terminalSession');
   });
 
   it('go from a folder only to those below it', () => {

@@ -1,4 +1,4 @@
-import type { IUploadOptions } from './upload';
+import type { IUploadOptions } from './files/upload';
 
 /** Sends requests and opens sockets to the `sbx/api` routes of a Jupyter server. */
 export interface IJupyterServer {

@@ -5,10 +5,10 @@ import type { ITerminalRequest } from '../protocol/terminal';
 import { trans } from './translation';
 import type { IJupyterServer } from './jupyterServer';
 import { checkResponse, readJson } from './responses';
-import { openTerminalSocket } from './terminalSocket';
+import { openTerminalSocket } from './terminals/terminalSocket';
 import { stateFrom } from './sandboxState';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from './transport';
-import type { IUploadOptions } from './upload';
+import type { IUploadOptions } from './files/upload';
 
 /** Reaches a sandbox through the routes of the Jupyter server, independent of any kernel. */
 export class ServerTransport implements ISandboxTransport {

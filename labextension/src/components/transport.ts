@@ -1,6 +1,6 @@
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
 import type { SandboxError } from '../protocol/errors';
-import type { IUploadOptions } from './upload';
+import type { IUploadOptions } from './files/upload';
 import type { ITerminalExit, ITerminalRequest, ITerminalStarted } from '../protocol/terminal';
 
 /** Ends a subscription. */

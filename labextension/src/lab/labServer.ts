@@ -3,8 +3,8 @@ import { ServerConnection } from '@jupyterlab/services';
 import type { IJupyterServer, Query } from '../components/jupyterServer';
 import { apiUrl } from '../components/jupyterServer';
 import { answered } from '../components/responses';
-import type { IUploadOptions } from '../components/upload';
-import { postWithProgress, xsrfCookie } from '../components/upload';
+import type { IUploadOptions } from '../components/files/upload';
+import { postWithProgress, xsrfCookie } from '../components/files/upload';
 
 /** Reaches the Jupyter server with JupyterLab's connection settings and cookies. */
 export class LabServer implements IJupyterServer {

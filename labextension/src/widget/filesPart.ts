@@ -1,4 +1,4 @@
-import { FilesView } from '../components/filesView';
+import { FilesView } from '../components/files/filesView';
 import { follow, tell } from './traits';
 import type { MakeView } from './view';
 

@@ -1,4 +1,4 @@
-import { MetricsView } from '../components/metricsView';
+import { MetricsView } from '../components/metrics/metricsView';
 import type { MakeView } from './view';
 
 /** Creates a chart that tells Python each reading it draws. */

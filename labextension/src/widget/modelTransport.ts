@@ -2,7 +2,7 @@ import type { AnyModel } from '@anywidget/types';
 
 import { stateFrom } from '../components/sandboxState';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from '../components/transport';
-import type { IUploadOptions } from '../components/upload';
+import type { IUploadOptions } from '../components/files/upload';
 import type { CommRequest, ICommReply, ICommResults } from '../protocol/comm';
 import { errorFrom, SandboxError } from '../protocol/errors';
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';

@@ -1,8 +1,8 @@
 import type { IJupyterServer, Query } from '../components/jupyterServer';
 import { apiUrl } from '../components/jupyterServer';
 import { answered } from '../components/responses';
-import type { IUploadOptions } from '../components/upload';
-import { postWithProgress, xsrfCookie } from '../components/upload';
+import type { IUploadOptions } from '../components/files/upload';
+import { postWithProgress, xsrfCookie } from '../components/files/upload';
 
 interface IPageConfig {
   readonly baseUrl?: string;

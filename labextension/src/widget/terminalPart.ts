@@ -1,4 +1,4 @@
-import { TerminalView } from '../components/terminalView';
+import { TerminalView } from '../components/terminals/terminalView';
 import type { MakeView } from './view';
 
 /** Creates a view of the terminal that the trait `pid` names. */

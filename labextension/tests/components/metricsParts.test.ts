@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 
-import { ceiling, measures } from '../../src/components/measures';
-import { MetricsChart } from '../../src/components/metricsChart';
-import { metricsCsv } from '../../src/components/metricsCsv';
-import { markerLabel, markersOf } from '../../src/components/metricsMarkers';
-import { sparkline } from '../../src/components/sparkline';
+import { ceiling, measures } from '../../src/components/metrics/measures';
+import { MetricsChart } from '../../src/components/metrics/metricsChart';
+import { metricsCsv } from '../../src/components/metrics/metricsCsv';
+import { markerLabel, markersOf } from '../../src/components/metrics/metricsMarkers';
+import { sparkline } from '../../src/components/metrics/sparkline';
 import type { IReading } from '../../src/protocol/runtime';
 import { installCanvas } from '../fakeCanvas';
 

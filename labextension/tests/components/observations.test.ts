@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
-import { changeTree, directoriesOf, visibleNodes } from '../../src/components/changeTree';
-import { MAX_TEXT, textOf } from '../../src/components/fileText';
-import { lineChanges } from '../../src/components/lineChanges';
+import { changeTree, directoriesOf, visibleNodes } from '../../src/components/files/changeTree';
+import { MAX_TEXT, textOf } from '../../src/components/files/fileText';
+import { lineChanges } from '../../src/components/files/lineChanges';
 import { entriesText, entryTime, matchingEntries } from '../../src/components/logText';
 import { commandLine, processTree } from '../../src/components/processTree';
 import type { IChange, ILogEntry, IProcess } from '../../src/protocol/observations';

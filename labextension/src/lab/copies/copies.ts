@@ -2,9 +2,9 @@ import { Notification } from '@jupyterlab/apputils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 
 import { formatBytes } from '../../components/format';
-import { basename } from '../../components/paths';
+import { basename } from '../../components/files/paths';
 import { trans } from '../../components/translation';
-import { isAbort } from '../../components/upload';
+import { isAbort } from '../../components/files/upload';
 import { messageOf } from '../../protocol/errors';
 import { displayName } from '../../protocol/sandboxes';
 import { notifyError } from '../notifications';

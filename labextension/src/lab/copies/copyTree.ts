@@ -1,5 +1,5 @@
 import { trans } from '../../components/translation';
-import { isAbort } from '../../components/upload';
+import { isAbort } from '../../components/files/upload';
 import { messageOf, SandboxError } from '../../protocol/errors';
 import type { ICopyEntry, ICopyPlace } from './places';
 

@@ -1,10 +1,10 @@
 import type { Contents, ServerConnection as Connection } from '@jupyterlab/services';
 import { ServerConnection } from '@jupyterlab/services';
 
-import { joinPath } from '../../components/paths';
+import { joinPath } from '../../components/files/paths';
 import { answered, checkResponse } from '../../components/responses';
 import type { ServerTransport } from '../../components/serverTransport';
-import type { IUploadOptions } from '../../components/upload';
+import type { IUploadOptions } from '../../components/files/upload';
 import { SandboxError } from '../../protocol/errors';
 import { isDirectory, isLink, sizeOf } from '../../protocol/runtime';
 import { toBase64 } from '../files/driveContent';

@@ -1,8 +1,8 @@
 import { caretDownIcon, caretRightIcon, collapseAllIcon, expandAllIcon, refreshIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import type { IChangeNode } from '../../components/changeTree';
-import { changeTree, directoriesOf, visibleNodes } from '../../components/changeTree';
+import type { IChangeNode } from '../../components/files/changeTree';
+import { changeTree, directoriesOf, visibleNodes } from '../../components/files/changeTree';
 import { formatBytes } from '../../components/format';
 import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';

@@ -2,10 +2,10 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { downloadIcon, folderIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { MAX_TEXT, textOf } from '../../components/fileText';
+import { MAX_TEXT, textOf } from '../../components/files/fileText';
 import { formatBytes } from '../../components/format';
-import type { ILine } from '../../components/lineChanges';
-import { lineChanges, MAX_LINES } from '../../components/lineChanges';
+import type { ILine } from '../../components/files/lineChanges';
+import { lineChanges, MAX_LINES } from '../../components/files/lineChanges';
 import { checkResponse } from '../../components/responses';
 import { trans } from '../../components/translation';
 import type { IChange } from '../../protocol/observations';

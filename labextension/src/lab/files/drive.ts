@@ -3,10 +3,10 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import { trans } from '../../components/translation';
-import { basename } from '../../components/paths';
+import { basename } from '../../components/files/paths';
 import type { ServerTransport } from '../../components/serverTransport';
 import type { Dispose } from '../../components/transport';
-import type { IUploadOptions } from '../../components/upload';
+import type { IUploadOptions } from '../../components/files/upload';
 import { SandboxError } from '../../protocol/errors';
 import type { IEntryInfo } from '../../protocol/runtime';
 import { isDirectory } from '../../protocol/runtime';

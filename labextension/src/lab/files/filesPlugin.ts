@@ -6,7 +6,7 @@ import type { FileBrowser } from '@jupyterlab/filebrowser';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 
 import { element } from '../../components/dom';
-import { basename } from '../../components/paths';
+import { basename } from '../../components/files/paths';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { SandboxCommands } from '../panel/commands';

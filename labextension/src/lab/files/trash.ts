@@ -1,4 +1,4 @@
-import { basename } from '../../components/paths';
+import { basename } from '../../components/files/paths';
 import type { ServerTransport } from '../../components/serverTransport';
 import { SandboxError } from '../../protocol/errors';
 

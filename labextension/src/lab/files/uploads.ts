@@ -6,7 +6,7 @@ import { fileUploadIcon, ToolbarButton } from '@jupyterlab/ui-components';
 import { element } from '../../components/dom';
 import { formatBytes } from '../../components/format';
 import { trans } from '../../components/translation';
-import { isAbort } from '../../components/upload';
+import { isAbort } from '../../components/files/upload';
 import { messageOf } from '../../protocol/errors';
 import type { SandboxDrive } from './drive';
 import { notifyError } from '../notifications';

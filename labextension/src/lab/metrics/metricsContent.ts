@@ -1,9 +1,9 @@
 import { element } from '../../components/dom';
 import { formatAge, formatBytes, formatCountdown, formatDuration } from '../../components/format';
-import { metricsCsv } from '../../components/metricsCsv';
-import type { IMarker } from '../../components/metricsMarkers';
-import { markersOf } from '../../components/metricsMarkers';
-import { MetricsView } from '../../components/metricsView';
+import { metricsCsv } from '../../components/metrics/metricsCsv';
+import type { IMarker } from '../../components/metrics/metricsMarkers';
+import { markersOf } from '../../components/metrics/metricsMarkers';
+import { MetricsView } from '../../components/metrics/metricsView';
 import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
 import type { ILogEntry } from '../../protocol/observations';

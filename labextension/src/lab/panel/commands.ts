@@ -10,7 +10,7 @@ import type { INewSandbox, ISandbox } from '../../protocol/sandboxes';
 import { displayName } from '../../protocol/sandboxes';
 import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation } from './dialogs';
 import { killIcon, pauseIcon, resumeIcon, sandboxIcon, shieldIcon, timeIcon } from '../icons';
-import { freeSandboxName } from './sandboxOrder';
+import { freeSandboxName } from './list/sandboxOrder';
 import type { Sandboxes } from '../sandboxes';
 import type { Settings } from '../settings';
 import { CommandIDs } from '../commandIds';

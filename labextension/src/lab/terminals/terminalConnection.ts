@@ -2,8 +2,8 @@ import type { ServerConnection, Terminal } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import type { TerminalState } from '../../components/terminalSession';
-import { TerminalSession } from '../../components/terminalSession';
+import type { TerminalState } from '../../components/terminals/terminalSession';
+import { TerminalSession } from '../../components/terminals/terminalSession';
 import type { ISandboxTransport } from '../../components/transport';
 
 const STATUS: Readonly<Record<TerminalState, Terminal.ConnectionStatus>> = {

@@ -1,10 +1,10 @@
 import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { EndedSandboxes } from '../../../src/lab/panel/endedSandboxes';
-import { grouped, sorted, steady } from '../../../src/lab/panel/sandboxOrder';
-import { NOTHING, picked, remaining } from '../../../src/lab/panel/selection';
-import { KEPT, Usage } from '../../../src/lab/panel/usage';
+import { EndedSandboxes } from '../../../src/lab/panel/list/endedSandboxes';
+import { grouped, sorted, steady } from '../../../src/lab/panel/list/sandboxOrder';
+import { NOTHING, picked, remaining } from '../../../src/lab/panel/list/selection';
+import { KEPT, Usage } from '../../../src/lab/panel/list/usage';
 import { Sandboxes } from '../../../src/lab/sandboxes';
 import type { ISandbox } from '../../../src/protocol/sandboxes';
 import { FakeServer } from '../../fakeServer';

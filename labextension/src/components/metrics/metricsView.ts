@@ -1,0 +1,97 @@
+import { messageOf } from '../../protocol/errors';
+import type { IReading } from '../../protocol/runtime';
+import { element } from '../dom';
+import { trans } from '../translation';
+import { MetricsChart } from './metricsChart';
+import type { ISandboxTransport } from '../transport';
+
+/** Milliseconds between two readings. */
+const INTERVAL = 2000;
+
+/** A sandbox whose metrics are shown, and its name. */
+export interface IMetricsSource {
+  readonly name: string;
+  readonly transport: Pick<ISandboxTransport, 'metrics'>;
+}
+
+/** Reads metrics while the page is visible and shows them in a chart, or why they cannot be read. */
+export class MetricsView {
+  /** `source` has several sandboxes to compare them. */
+  constructor(
+    readonly node: HTMLElement,
+    source: ISandboxTransport | readonly IMetricsSource[],
+    private readonly interval = INTERVAL,
+    private readonly onReading: (reading: IReading) => void = () => undefined
+  ) {
+    this.sources = 'metrics' in source ? [{ name: '', transport: source }] : source;
+    node.classList.add('sbx-MetricsView');
+    this.message = element('p', 'sbx-MetricsView-message', { role: 'status' }, trans.__('Waiting for the first reading…'));
+    const area = element('div', 'sbx-MetricsView-chart');
+    node.append(this.message, area);
+    this.chart = new MetricsChart(
+      area,
+      this.sources.map(({ name }) => name)
+    );
+  }
+
+  /** Shows stored readings of a sandbox before the live ones. */
+  prefill(readings: readonly IReading[], at = 0): void {
+    this.chart.prepend(at, readings);
+  }
+
+  start(): void {
+    if (this.timer === null && !this.disposed) {
+      this.timer = window.setTimeout(this.tick, 0);
+    }
+  }
+
+  stop(): void {
+    if (this.timer !== null) {
+      window.clearTimeout(this.timer);
+      this.timer = null;
+    }
+  }
+
+  dispose(): void {
+    this.disposed = true;
+    this.stop();
+    this.chart.dispose();
+    this.node.replaceChildren();
+  }
+
+  private readonly tick = (): void => {
+    void this.read().finally(() => {
+      if (this.timer !== null) {
+        this.timer = window.setTimeout(this.tick, this.interval);
+      }
+    });
+  };
+
+  private async read(): Promise<void> {
+    if (document.visibilityState === 'hidden') {
+      return;
+    }
+    const results = await Promise.allSettled(this.sources.map(({ transport }) => transport.metrics()));
+    if (this.disposed) {
+      return;
+    }
+    const failures: string[] = [];
+    results.forEach((result, at) => {
+      if (result.status === 'fulfilled') {
+        this.chart.pushTo(at, [result.value]);
+        this.onReading(result.value);
+      } else {
+        const name = this.sources[at]?.name ?? '';
+        failures.push(name === '' ? messageOf(result.reason) : `${name}: ${messageOf(result.reason)}`);
+      }
+    });
+    this.message.textContent = failures.join(' ');
+    this.message.hidden = failures.length === 0;
+  }
+
+  private readonly message: HTMLElement;
+  readonly chart: MetricsChart;
+  private readonly sources: readonly IMetricsSource[];
+  private timer: number | null = null;
+  private disposed = false;
+}

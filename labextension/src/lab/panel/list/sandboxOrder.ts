@@ -1,0 +1,86 @@
+import { trans } from '../../../components/translation';
+import type { IReading } from '../../../protocol/runtime';
+import type { ISandbox } from '../../../protocol/sandboxes';
+import { displayName, shortTemplate, templateName } from '../../../protocol/sandboxes';
+
+/** What the list can be sorted by. */
+export type SortKey = 'newest' | 'name' | 'left' | 'cpu' | 'memory';
+
+/** What the list can be grouped by. */
+export type GroupKey = 'none' | 'template' | 'state';
+
+/** The sandboxes below one heading. */
+export interface IGroup {
+  /** Empty where the list has no groups. */
+  readonly title: string;
+  readonly items: readonly ISandbox[];
+}
+
+/** Gives the newest reading of a sandbox, if there is one. */
+export type Latest = (sandboxId: string) => IReading | undefined;
+
+/** The sandboxes whose name, id or template contains every word of `search`. */
+export function matching(items: readonly ISandbox[], search: string): readonly ISandbox[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return items.filter(sandbox => {
+    const text = `${displayName(sandbox)} ${sandbox.sandboxID} ${templateName(sandbox)}`.toLowerCase();
+    return words.every(word => text.includes(word));
+  });
+}
+
+/** The sandboxes in another order: newest first, by name, those that end first, or what uses most before the others. */
+export function sorted(items: readonly ISandbox[], key: SortKey, latest: Latest = () => undefined): readonly ISandbox[] {
+  const time = (text: string): number => Date.parse(text);
+  const left = (sandbox: ISandbox): number => (sandbox.state === 'paused' ? Infinity : time(sandbox.endAt));
+  const cpu = ({ sandboxID }: ISandbox): number => latest(sandboxID)?.cpu_used_pct ?? -1;
+  const memory = ({ sandboxID }: ISandbox): number => latest(sandboxID)?.mem_used ?? -1;
+  const orders: Record<SortKey, (one: ISandbox, other: ISandbox) => number> = {
+    newest: (one, other) => time(other.startedAt) - time(one.startedAt),
+    name: (one, other) => displayName(one).localeCompare(displayName(other), undefined, { numeric: true }),
+    // Two that do not end compare as equal, not as `Infinity - Infinity`.
+    left: (one, other) => (left(one) === left(other) ? 0 : left(one) - left(other)),
+    cpu: (one, other) => cpu(other) - cpu(one),
+    memory: (one, other) => memory(other) - memory(one)
+  };
+  return [...items].sort(orders[key]);
+}
+
+/** The sandboxes with one of them before all others. */
+export function withFirst(items: readonly ISandbox[], first: string | undefined): readonly ISandbox[] {
+  const isFirst = (sandbox: ISandbox) => sandbox.sandboxID === first;
+  return first === undefined ? items : [...items.filter(isFirst), ...items.filter(item => !isFirst(item))];
+}
+
+/** The sandboxes in the order that they had before; those that are new come last. */
+export function steady(items: readonly ISandbox[], before: readonly string[]): readonly ISandbox[] {
+  const places = new Map(before.map((id, at) => [id, at]));
+  const place = ({ sandboxID }: ISandbox): number => places.get(sandboxID) ?? before.length;
+  return [...items].sort((one, other) => place(one) - place(other));
+}
+
+/** The sandboxes below headings, the heading of the first one first. */
+export function grouped(items: readonly ISandbox[], key: GroupKey): readonly IGroup[] {
+  const titles: Record<GroupKey, (sandbox: ISandbox) => string> = {
+    none: () => '',
+    template: sandbox => shortTemplate(templateName(sandbox)),
+    state: ({ state }) => (state === 'paused' ? trans.__('Paused') : trans.__('Running'))
+  };
+  const groups = new Map<string, ISandbox[]>();
+  for (const sandbox of items) {
+    const title = titles[key](sandbox);
+    groups.set(title, [...(groups.get(title) ?? []), sandbox]);
+  }
+  return [...groups].map(([title, members]) => ({ title, items: members }));
+}
+
+/** A name for a new sandbox: its template's and the lowest number that is free. */
+export function freeSandboxName(template: string, items: readonly ISandbox[]): string {
+  const stem = shortTemplate(template).split(':')[0] ?? template;
+  const taken = new Set(items.map(displayName));
+  for (let number = 1; ; number += 1) {
+    const name = `${stem}-${number}`;
+    if (!taken.has(name)) {
+      return name;
+    }
+  }
+}

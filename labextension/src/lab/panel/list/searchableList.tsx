@@ -1,0 +1,167 @@
+import { closeIcon } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import * as React from 'react';
+
+import { trans } from '../../../components/translation';
+import type { ISandbox } from '../../../protocol/sandboxes';
+import { CommandIDs } from '../../commandIds';
+import { killIcon, metricsIcon, pauseIcon } from '../../icons';
+import type { CurrentNotebook } from '../../notebooks/currentNotebook';
+import type { Sandboxes } from '../../sandboxes';
+import { IconAction } from '../../states';
+import { SandboxList } from './sandboxList';
+import type { GroupKey, IGroup, SortKey } from './sandboxOrder';
+import { grouped, matching, sorted, steady, withFirst } from './sandboxOrder';
+import type { ISelection } from './selection';
+import { NOTHING, remaining } from './selection';
+import type { Usage } from './usage';
+
+/** Up to this many sandboxes are seen at a glance, without a search. */
+const FEW = 5;
+
+interface ISearchableListProps {
+  readonly sandboxes: Sandboxes;
+  readonly usage: Usage;
+  readonly items: readonly ISandbox[];
+  readonly commands: CommandRegistry;
+  readonly notebook: CurrentNotebook;
+  readonly openMenu: (sandboxId: string, x: number, y: number) => void;
+}
+
+/** The list; with more than a few sandboxes, with a search, a choice of the order and of groups. */
+export function SearchableList(props: ISearchableListProps): React.JSX.Element {
+  const [search, setSearch] = React.useState('');
+  const [order, setOrder] = React.useState<SortKey>('newest');
+  const [group, setGroup] = React.useState<GroupKey>('none');
+  const [selection, select] = React.useState<ISelection>(NOTHING);
+  const { sandboxes, usage, items, commands, notebook } = props;
+  const isLong = items.length > FEW;
+  const matched = isLong ? matching(items, search) : items;
+  const wanted = isLong ? withFirst(sorted(matched, order, id => usage.of(id).at(-1)), notebook.sandboxId) : matched;
+  const { shown, hold } = useSteady(wanted, `${isLong ? order : ''} ${search}`);
+  const groups: readonly IGroup[] = grouped(shown, isLong ? group : 'none');
+  const chosen = remaining(selection, shown.map(({ sandboxID }) => sandboxID));
+  return (
+    <>
+      {isLong && <ListControls {...{ search, setSearch, order, setOrder, group, setGroup }} />}
+      <div
+        className={sandboxes.error === null ? 'sbx-Panel-list' : 'sbx-Panel-list sbx-mod-stale'}
+        onPointerMove={hold}
+        onKeyDown={event => {
+          if (event.key === 'Escape' && chosen.ids.size > 0) {
+            event.preventDefault();
+            select(NOTHING);
+          }
+        }}
+      >
+        {shown.length === 0 && items.length > 0 ? (
+          <p className="sbx-Panel-none">{trans.__('No sandbox matches “%1”.', search)}</p>
+        ) : (
+          <SandboxList {...props} groups={groups} selection={chosen} select={select} />
+        )}
+      </div>
+      {chosen.ids.size > 0 && <SelectionBar sandboxes={sandboxes} ids={[...chosen.ids]} commands={commands} clear={() => { select(NOTHING); }} />}
+    </>
+  );
+}
+
+/** How long rows keep their places after the pointer moved over them, in milliseconds. */
+const HOLD = 3000;
+
+/** Keeps the rows in their places while somebody is about to click one, unless they chose another order. */
+function useSteady(wanted: readonly ISandbox[], choice: string): { shown: readonly ISandbox[]; hold: () => void } {
+  const before = React.useRef<{ ids: readonly string[]; choice: string }>({ ids: [], choice });
+  const until = React.useRef(0);
+  const timer = React.useRef(0);
+  const [, draw] = React.useReducer((count: number) => count + 1, 0);
+  const isHeld = performance.now() < until.current && before.current.choice === choice;
+  const shown = isHeld ? steady(wanted, before.current.ids) : wanted;
+  before.current = { ids: shown.map(({ sandboxID }) => sandboxID), choice };
+  const hold = React.useCallback(() => {
+    until.current = performance.now() + HOLD;
+    window.clearTimeout(timer.current);
+    timer.current = window.setTimeout(draw, HOLD + 10);
+  }, []);
+  React.useEffect(
+    () => () => {
+      window.clearTimeout(timer.current);
+    },
+    []
+  );
+  return { shown, hold };
+}
+
+interface IControlsProps {
+  readonly search: string;
+  readonly setSearch: (search: string) => void;
+  readonly order: SortKey;
+  readonly setOrder: (order: SortKey) => void;
+  readonly group: GroupKey;
+  readonly setGroup: (group: GroupKey) => void;
+}
+
+function ListControls({ search, setSearch, order, setOrder, group, setGroup }: IControlsProps): React.JSX.Element {
+  return (
+    <div className="sbx-Panel-controls">
+      <input
+        type="search"
+        className="sbx-Input"
+        placeholder={trans.__('Filter')}
+        title={trans.__('Filter by name, id or template')}
+        aria-label={trans.__('Filter the sandboxes')}
+        value={search}
+        onChange={event => {
+          setSearch(event.target.value);
+        }}
+      />
+      <select
+        className="sbx-Input"
+        aria-label={trans.__('Order of the sandboxes')}
+        value={order}
+        onChange={event => {
+          setOrder(event.target.value as SortKey);
+        }}
+      >
+        <option value="newest">{trans.__('Newest')}</option>
+        <option value="name">{trans.__('Name')}</option>
+        <option value="left">{trans.__('Time left')}</option>
+        <option value="cpu">{trans.__('CPU')}</option>
+        <option value="memory">{trans.__('Memory')}</option>
+      </select>
+      <select
+        className="sbx-Input"
+        aria-label={trans.__('Groups of the sandboxes')}
+        value={group}
+        onChange={event => {
+          setGroup(event.target.value as GroupKey);
+        }}
+      >
+        <option value="none">{trans.__('No groups')}</option>
+        <option value="template">{trans.__('By template')}</option>
+        <option value="state">{trans.__('By state')}</option>
+      </select>
+    </div>
+  );
+}
+
+interface IBarProps {
+  readonly sandboxes: Sandboxes;
+  readonly ids: readonly string[];
+  readonly commands: CommandRegistry;
+  readonly clear: () => void;
+}
+
+/** What can be done with the sandboxes that are chosen together. */
+function SelectionBar({ sandboxes, ids, commands, clear }: IBarProps): React.JSX.Element {
+  const canPause = ids.some(id => sandboxes.find(id)?.state === 'running');
+  const run = (command: string) => () => void commands.execute(command, { sandboxes: [...ids] });
+  return (
+    <div className="sbx-Selection" role="toolbar" aria-label={trans.__('Chosen sandboxes')}>
+      <span className="sbx-Selection-count">{trans.__('%1 chosen', ids.length)}</span>
+      {ids.length > 1 && <IconAction icon={metricsIcon} label={trans.__('Compare their metrics')} onClick={run(CommandIDs.compareMetrics)} />}
+      {canPause && <IconAction icon={pauseIcon} label={trans.__('Pause them…')} onClick={run(CommandIDs.pauseSeveral)} />}
+      <IconAction icon={killIcon} label={trans.__('Kill them…')} onClick={run(CommandIDs.killSeveral)} />
+      <IconAction icon={closeIcon} label={trans.__('Choose none')} onClick={clear} />
+    </div>
+  );
+}

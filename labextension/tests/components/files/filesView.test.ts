@@ -1,0 +1,285 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { FilesView } from '../../../src/components/files/filesView';
+import { SandboxError } from '../../../src/protocol/errors';
+import { FakeTransport } from '../../fakeTransport';
+import { button, enter, press } from '../../userEvents';
+
+async function shown(extra: [string, string | null][] = []) {
+  const transport = new FakeTransport(
+    new Map<string, string | null>([['/home', null], ['/home/a.txt', 'one'], ['/home/b.txt', 'two'], ...extra])
+  );
+  const node = document.createElement('div');
+  document.body.append(node);
+  const view = new FilesView(node, transport, '/home');
+  const names = () => [...node.querySelectorAll('.sbx-FileTree-name')].map(name => name.textContent);
+  const row = (name: string) => node.querySelector<HTMLElement>(`[role=treeitem][aria-label="${name}"]`);
+  const message = () => node.querySelector<HTMLElement>('.sbx-Files-message');
+  const dialog = () => node.querySelector<HTMLFormElement>('.sbx-InlineDialog-form');
+  const open = async (name: string) => {
+    row(name)?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
+    return vi.waitFor(() => {
+      const text = node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text');
+      expect(text?.getAttribute('aria-label')).toBe(`/home/${name}`);
+      return text as HTMLTextAreaElement;
+    });
+  };
+  const answer = async (text?: string) => {
+    const form = await vi.waitFor(() => {
+      const found = dialog();
+      expect(found).not.toBeNull();
+      return found as HTMLFormElement;
+    });
+    const field = form.querySelector('input');
+    if (text !== undefined && field) {
+      enter(field, text);
+    }
+    form.requestSubmit();
+  };
+  await vi.waitFor(() => {
+    expect(names()).toContain('b.txt');
+  });
+  return { transport, node, view, names, row, message, dialog, open, answer };
+}
+
+/** A file list as a picker or a drop gives it. */
+function choose(node: Element, ...files: File[]): void {
+  const picker = node.querySelector<HTMLInputElement>('.sbx-Files-picker');
+  if (picker) {
+    Object.defineProperty(picker, 'files', { value: files, configurable: true });
+    picker.dispatchEvent(new Event('change'));
+  }
+}
+
+describe('the file browser of the widgets', () => {
+  beforeEach(() => {
+    document.body.replaceChildren();
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  it('gives the focus back to a row that was drawn again while it asked', async () => {
+    const { transport, view, row } = await shown();
+    const before = row('b.txt');
+    before?.focus();
+    press(before, 'Delete');
+    view.refresh();
+    await vi.waitFor(() => {
+      expect(row('b.txt')).not.toBe(before);
+    });
+    press(document.activeElement, 'Escape');
+
+    expect(document.activeElement).toBe(row('b.txt'));
+    expect(transport.files.has('/home/b.txt')).toBe(true);
+    view.dispose();
+  });
+
+  it('opens a text file and saves what is changed in it', async () => {
+    const { transport, node, open } = await shown();
+    const text = await open('a.txt');
+    expect(text.value).toBe('one');
+
+    enter(text, 'three');
+    button(node, 'Save').click();
+
+    await vi.waitFor(() => {
+      expect(transport.files.get('/home/a.txt')).toBe('three');
+    });
+  });
+
+  it('asks before changes are lost by opening another file', async () => {
+    const { node, open, row, answer } = await shown();
+    enter(await open('a.txt'), 'changed');
+    row('b.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
+    await vi.waitFor(() => {
+      expect(node.textContent).toContain('a.txt has changes that are not saved.');
+    });
+    await answer();
+
+    expect((await open('b.txt')).value).toBe('two');
+  });
+
+  it('keeps the changes when the user cancels', async () => {
+    const { node, open, row } = await shown();
+    const text = await open('a.txt');
+    enter(text, 'changed');
+    row('b.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
+    await vi.waitFor(() => {
+      button(node, 'Cancel').click();
+    });
+    expect(node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text')?.value).toBe('changed');
+  });
+
+  it('closes the editor', async () => {
+    const { node, open } = await shown();
+    await open('a.txt');
+    button(node, 'Close a.txt').click();
+    await vi.waitFor(() => {
+      expect(node.querySelector('.sbx-FileEditor-text')).toBeNull();
+    });
+  });
+
+  it('offers a file that is no text for download', async () => {
+    const { transport, row, message } = await shown();
+    transport.read = () => Promise.resolve(new Uint8Array([0xff, 0xfe]));
+    press(row('a.txt'), 'Enter');
+    await vi.waitFor(() => {
+      expect(message()?.textContent).toBe('a.txt is not text.Download');
+    });
+    expect(message()?.hidden).toBe(false);
+  });
+
+  it('does not open a file that is too large', async () => {
+    const { row, message } = await shown([['/home/c.txt', 'x'.repeat(2 ** 20 + 1)]]);
+    press(row('c.txt'), 'Enter');
+    await vi.waitFor(() => {
+      expect(message()?.textContent).toBe('c.txt is too large to open here: 1 MiB.Download');
+    });
+  });
+
+  it('downloads a file under its name', async () => {
+    const { node } = await shown();
+    let saved = '';
+    vi.spyOn(URL, 'createObjectURL').mockReturnValue('blob:one');
+    const revoked = vi.spyOn(URL, 'revokeObjectURL').mockReturnValue();
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(function (this: HTMLAnchorElement) {
+      saved = `${this.download} ${this.href}`;
+    });
+    button(node, 'Download a.txt').click();
+    await vi.waitFor(() => {
+      expect(revoked).toHaveBeenCalledWith('blob:one');
+    });
+    expect(saved).toBe('a.txt blob:one');
+  });
+
+  it('renames a file', async () => {
+    const { row, names, answer } = await shown();
+    press(row('a.txt'), 'F2');
+    await answer('z.txt');
+    await vi.waitFor(() => {
+      expect(names()).toEqual(['b.txt', 'z.txt']);
+    });
+  });
+
+  it('deletes a file once the user agrees', async () => {
+    const { row, names, answer, node } = await shown();
+    press(row('a.txt'), 'Delete');
+    await vi.waitFor(() => {
+      expect(node.textContent).toContain('Delete /home/a.txt? This cannot be undone.');
+    });
+    await answer();
+    await vi.waitFor(() => {
+      expect(names()).toEqual(['b.txt']);
+    });
+  });
+
+  it('makes a folder', async () => {
+    const { node, names, answer } = await shown();
+    button(node, 'New folder').click();
+    await answer('made');
+    await vi.waitFor(() => {
+      expect(names()).toEqual(['made', 'a.txt', 'b.txt']);
+    });
+  });
+
+  it('shows another directory when its path is typed', async () => {
+    const { node, names } = await shown([['/other', null], ['/other/c.txt', '']]);
+    const path = node.querySelector<HTMLInputElement>('.sbx-Files-path') as HTMLInputElement;
+    path.value = 'other';
+    path.dispatchEvent(new Event('change'));
+    await vi.waitFor(() => {
+      expect(names()).toEqual(['c.txt']);
+    });
+    expect(path.value).toBe('/other');
+  });
+
+  it('reads again soon after a change in the sandbox', async () => {
+    const { transport, names } = await shown();
+    vi.useFakeTimers();
+    transport.files.set('/home/new.txt', '');
+    transport.change('new.txt');
+    transport.change('new.txt');
+    await vi.advanceTimersByTimeAsync(400);
+    expect(names()).toContain('new.txt');
+  });
+
+  it('reads again when asked to', async () => {
+    const { transport, node, names } = await shown();
+    transport.files.set('/home/new.txt', '');
+    button(node, 'Refresh').click();
+    await vi.waitFor(() => {
+      expect(names()).toContain('new.txt');
+    });
+  });
+
+  it('uploads what was picked', async () => {
+    const { node, names, transport } = await shown();
+    choose(node, new File(['up'], 'up.txt'));
+    await vi.waitFor(() => {
+      expect(names()).toContain('up.txt');
+    });
+    expect(transport.files.get('/home/up.txt')).toBe('up');
+  });
+
+  it('uploads what was dropped on it', async () => {
+    const { node, names } = await shown();
+    node.dispatchEvent(new Event('dragover', { cancelable: true }));
+    expect(node.classList.contains('sbx-mod-drop')).toBe(true);
+    node.dispatchEvent(Object.assign(new Event('drop'), { dataTransfer: { files: [new File(['up'], 'up.txt')] } }));
+    expect(node.classList.contains('sbx-mod-drop')).toBe(false);
+    await vi.waitFor(() => {
+      expect(names()).toContain('up.txt');
+    });
+  });
+
+  it('asks before an upload replaces a file', async () => {
+    const { node, transport, answer } = await shown();
+    choose(node, new File(['new'], 'a.txt'));
+    await vi.waitFor(() => {
+      expect(node.textContent).toContain('Replace a.txt?');
+    });
+    expect(transport.files.get('/home/a.txt')).toBe('one');
+    await answer();
+    await vi.waitFor(() => {
+      expect(transport.files.get('/home/a.txt')).toBe('new');
+    });
+  });
+
+  it('says why something failed, and nothing once it works again', async () => {
+    const { transport, view, message, node, answer } = await shown();
+    transport.makeDir = () => Promise.reject(new SandboxError('resource_exhausted', 'The disk is full.'));
+    button(node, 'New folder').click();
+    await answer('made');
+    await vi.waitFor(() => {
+      expect(message()?.textContent).toBe('The disk is full.');
+    });
+    view.refresh();
+    await vi.waitFor(() => {
+      expect(message()?.hidden).toBe(true);
+    });
+  });
+
+  it('does not report an upload that the user stopped', async () => {
+    const { transport, node, message, names } = await shown();
+    transport.upload = () => {
+      transport.files.set('/home/part', '');
+      return Promise.reject(new DOMException('stopped', 'AbortError'));
+    };
+    choose(node, new File(['up'], 'up.txt'));
+    await vi.waitFor(() => {
+      expect(names()).toContain('part');
+    });
+    expect(message()?.hidden).toBe(true);
+  });
+
+  it('stops watching when it is disposed', async () => {
+    const { transport, view, node } = await shown();
+    expect(transport.watches).toBe(1);
+    view.dispose();
+    expect(transport.watches).toBe(0);
+    expect(node.childElementCount).toBe(0);
+  });
+});

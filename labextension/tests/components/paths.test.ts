@@ -1,9 +1,0 @@
-import { expect, it } from 'vitest';
-
-import { basename, dirname, joinPath } from '../../src/components/paths';
-
-it('takes a path apart and puts it together', () => {
-  expect(['/', '/a', '/a/b.txt'].map(basename)).toEqual(['', 'a', 'b.txt']);
-  expect(['/', '/a', '/a/b.txt'].map(dirname)).toEqual(['/', '/', '/a']);
-  expect([joinPath('/', 'a'), joinPath('/a', 'b')]).toEqual(['/a', '/a/b']);
-});
