@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from sbx_jupyter.server.attachments import (
-    SecretHandler,
-    SecretsHandler,
-    VolumeHandler,
-    VolumesHandler,
-)
 from sbx_jupyter.server.description import DescriptionHandler
 from sbx_jupyter.server.events import EventsHandler
 from sbx_jupyter.server.files import FilesHandler
@@ -25,26 +19,32 @@ from sbx_jupyter.server.sandboxes import (
     SandboxHandler,
     TimeoutHandler,
 )
-from sbx_jupyter.server.snapshots import (
+from sbx_jupyter.server.storage.attachments import (
+    SecretHandler,
+    SecretsHandler,
+    VolumeHandler,
+    VolumesHandler,
+)
+from sbx_jupyter.server.storage.snapshots import (
     ForkHandler,
     OperationHandler,
     OperationsHandler,
     SnapshotHandler,
 )
-from sbx_jupyter.server.templates import (
+from sbx_jupyter.server.storage.templates import (
     BuildHandler,
     BuildLogHandler,
     SnapshotsHandler,
     TemplateHandler,
     TemplatesHandler,
 )
+from sbx_jupyter.server.storage.volume_content import VolumeDirHandler, VolumeFileHandler
 from sbx_jupyter.server.terminals import (
     TerminalHandler,
     TerminalsHandler,
     TerminalSocket,
 )
 from sbx_jupyter.server.usage import UsageHandler
-from sbx_jupyter.server.volume_content import VolumeDirHandler, VolumeFileHandler
 from sbx_jupyter.server.watch import WatchSocket
 
 _API = r"sbx/api"

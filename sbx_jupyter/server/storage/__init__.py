@@ -1,0 +1,1 @@
+"""The routes about what is stored: volumes, secrets, snapshots, templates and builds."""
