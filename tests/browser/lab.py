@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import expect
 
 from tests.browser.server import TOKEN
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +30,8 @@ class Lab:
         self.page = page
         self.server = server
         # With a layout of its own: a page that was closed may have one on its way to the server.
-        self.address = f"{server.url}lab/workspaces/{uuid.uuid4().hex}"
+        self._workspace = uuid.uuid4().hex
+        self.address = f"{server.url}lab/workspaces/{self._workspace}"
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -39,6 +42,15 @@ class Lab:
         self.page.goto(f"{self.address}?token={TOKEN}")
         self._wait_started()
         self.show_panel()
+
+    def wait_saved(self, widget: str) -> None:
+        """Wait until the saved layout names a widget: it is saved a moment after it changed."""
+        address = f"{self.server.url}lab/api/workspaces/{self._workspace}"
+        until(lambda: widget in self._saved_layout(address))
+
+    def _saved_layout(self, address: str) -> str:
+        saved = self.page.request.get(address)
+        return json.dumps(saved.json()["data"].get("layout-restorer:data")) if saved.ok else ""
 
     def reload(self) -> None:
         """Load the page again as a user does, layout and all."""

@@ -35,6 +35,7 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
     expect(page.get_by_text("is in the notebook files")).to_be_visible()
     assert (server.root / "result.txt").read_bytes() == b"42\n"
 
+    lab.wait_saved(f"sbx-details:{sandbox}")
     lab.reload()
 
     expect(page.get_by_role("tree", name="Changed files")).to_contain_text(".bashrc")

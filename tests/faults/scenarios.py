@@ -286,11 +286,11 @@ def with_snapshot(world: World) -> Ids:
 
 
 def act_remove_template(world: World, ids: Ids) -> None:
-    ask(world, "DELETE", f"/templates/s{ids['process']}")
+    ask(world, "DELETE", f"/templates/{_name(ids)}")
 
 
 def check_template_is_gone(world: World, ids: Ids, point: str) -> None:
-    assert world.ask("DELETE", f"/templates/s{ids['process']}").status_code == 404
+    assert world.ask("DELETE", f"/templates/{_name(ids)}").status_code == 404
     assert_works(world, ids, process=True)
 
 

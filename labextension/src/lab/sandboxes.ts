@@ -352,7 +352,10 @@ export class Sandboxes {
   }
 
   private takeState(state: IServerState): void {
-    this.show(state.sandboxes);
+    // With a problem the list is what was known before, which may be nothing.
+    if (state.problem === undefined) {
+      this.show(state.sandboxes);
+    }
     this.kernels = state.kernels;
     this.serverInfo = state.info;
     this.failure = state.problem === undefined ? null : errorFrom(state.problem, '');
