@@ -34,8 +34,13 @@ class Lab:
         self.address = f"{server.url}lab/workspaces/{self._workspace}"
         self.errors: list[str] = []
         self.requests: list[str] = []
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", lambda error: self._note_error(str(error)))
         page.on("request", lambda request: self._note(request.url))
+
+    def _note_error(self, error: str) -> None:
+        # JupyterLab does not handle the requests of its own that it cancels when a kernel ends.
+        if "Canceled future for" not in error:
+            self.errors.append(error)
 
     def open(self) -> None:
         """Start with an empty layout: a restored one would make checks pass on old widgets."""

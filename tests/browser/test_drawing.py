@@ -96,6 +96,4 @@ def test_a_kernel_that_died_of_memory_restarts_in_a_larger_sandbox(
     kernels = server.http.get("sandboxes").json()
     found = [each["memoryMB"] for each in kernels["sandboxes"] if "dies" in str(each["metadata"])]
     assert found == [1536]
-    # JupyterLab cancels what it had asked of the kernel that died.
-    lab.errors[:] = [each for each in lab.errors if not each.startswith("Canceled future for")]
     notebook.close()

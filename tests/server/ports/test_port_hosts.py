@@ -110,6 +110,7 @@ async def test_a_cookie_that_a_neighbour_set_does_not_lock_the_user_out(program,
 
 
 async def test_pages_of_other_origins_are_refused(program, page, host):
+    assert (await page.get("/")).status_code == 200  # waits until the program listens
     for origin in ("https://elsewhere.invalid", "null", "http://localhost"):
         assert (await page.post("/", headers={"Origin": origin})).status_code == 403
     assert (await page.post("/", headers={"Origin": f"http://{host}"})).status_code == 200
