@@ -16,8 +16,6 @@ CONNECT: Final = b"c"
 """The descriptor is the far end of a connection to a port inside."""
 LISTEN: Final = b"l"
 """The descriptor takes the connections to a port, each as a descriptor."""
-PORTS: Final = b"p"
-"""The descriptor takes the numbers of the ports on which programs inside listen, two bytes each."""
 DONE: Final = b"1"
 
 _LAYOUT: Final = "!cH"

@@ -33,10 +33,6 @@ class KeptSockets:
         """What brings the connections to a port, and the answer to that."""
         return self._ask(door.LISTEN, body["port"], socket.SOCK_SEQPACKET)
 
-    def ports(self, body: Body) -> Answer:
-        """What the numbers of the listening ports can be read from, and the answer to that."""
-        return self._ask(door.PORTS, 1, socket.SOCK_STREAM)
-
     def _ask(self, kind: bytes, port: int, way: int) -> Answer:
         if not 0 < port <= 0xFFFF:
             raise InvalidArgumentError(f"not a port: {port}")

@@ -104,11 +104,7 @@ class Agent:
         if self._supervision is None or not self._has_loopback:
             return {protocol.SOCKETS: sockets.open_sockets, protocol.LISTEN: sockets.listen}
         kept = KeptSockets(self._supervision.door)
-        return {
-            protocol.CONNECT: kept.connect,
-            protocol.LISTEN_OUTSIDE: kept.listen,
-            protocol.LISTENING: kept.ports,
-        }
+        return {protocol.CONNECT: kept.connect, protocol.LISTEN_OUTSIDE: kept.listen}
 
     def serve(self) -> NoReturn:
         """Answer until the sandbox is killed."""

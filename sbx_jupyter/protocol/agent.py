@@ -23,6 +23,9 @@ LISTING_PIECE: Final = 4096
 bytes of the text of ``entries``, so that it can be decoded piece by piece."""
 MAX_DESCRIPTORS: Final = 64
 
+OWN_PROGRAMS: Final = ("/home/", "/root/", "/usr/local/", "/opt/")
+"""Where sandboxes without a root file system of their own have programs of their own."""
+
 EVENT_EXIT: Final = "exit"
 """``{"event": "exit", "pid": n, "status": n}``: a started process ended; ``status`` is the exit
 code, or minus the signal. Repeated to each new channel until ``release``."""
@@ -123,10 +126,6 @@ LISTEN_OUTSIDE: Final = "listen_outside"
 """``{"port"}`` -> ``{}``, a SEQPACKET socket that brings the connections to a port as descriptors,
 and a pipe as for ``connect``. Only where ``hello`` says ``loopback``; there is no ``listen``
 then."""
-
-LISTENING: Final = "listening"
-"""``{}`` -> ``{}``, a stream socket with two bytes, the higher first, for each port on which a
-program inside listens, and a pipe as for ``connect``. Only where ``hello`` says ``loopback``."""
 
 USAGE: Final = "usage"
 """-> ``{"cpu_ns", "memory_bytes", "processes", "disk_used", "disk_total"}`` summed over the

@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
+from sbx_jupyter.client.api.attachments import AttachmentsClient
 from sbx_jupyter.client.connection.bundled import find_engine
 from sbx_jupyter.isolation.kernel import landlock
 from sbx_jupyter.protocol.platform import NetworkConfig
@@ -192,6 +193,14 @@ async def test_the_gateway_reaches_a_port_and_no_other_sandbox_does(sandbox, con
 async def _answered(sandbox: AsyncSandbox) -> httpx.Response | None:
     answer = await ask(sandbox, 8000)
     return answer if answer.status_code == 200 else None
+
+
+async def test_the_engine_lists_the_ports_on_which_programs_listen(sandbox, config):
+    async with AttachmentsClient(config) as client:
+        assert await client.ports(sandbox.sandbox_id) == []
+        await sandbox.commands.start("cd; exec python3 -m http.server 8000")
+        found = await async_until(lambda: client.ports(sandbox.sandbox_id))
+        assert [each.port for each in found] == [8000]
 
 
 async def test_asyncio_and_node_serve_and_connect(sandbox):

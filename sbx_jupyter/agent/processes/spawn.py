@@ -15,6 +15,7 @@ from sbx_jupyter.agent.processes import stdio
 from sbx_jupyter.agent.processes.launch import Launcher
 from sbx_jupyter.agent.processes.program import DEFAULT_PATH, Launch
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
+from sbx_jupyter.protocol.agent import OWN_PROGRAMS
 
 if TYPE_CHECKING:
     from sbx_jupyter.agent.files.files import Files
@@ -28,8 +29,6 @@ _MAX_TEXT: Final = 32 * resource.getpagesize()
 _MAX_TEXTS: Final = 6 << 20
 """Bytes of all of them, where the stack has no limit; otherwise a quarter of the stack."""
 _POINTER: Final = 8
-_OWN_PROGRAMS: Final = ("/home/", "/root/", "/usr/local/", "/opt/")
-"""Where sandboxes have programs of their own."""
 
 
 @dataclass(slots=True)
@@ -223,7 +222,7 @@ class Spawner:
         """A search path in which the sandbox's own directories come before the machine's."""
         found: list[str] = []
         for folder in search_path.split(":"):
-            if folder.startswith(_OWN_PROGRAMS) and not folder.startswith(f"{self._root}/"):
+            if folder.startswith(OWN_PROGRAMS) and not folder.startswith(f"{self._root}/"):
                 found.append(self._root + folder)
             if not folder.startswith("/home/"):
                 found.append(folder)

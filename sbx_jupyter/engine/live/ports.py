@@ -13,7 +13,6 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 import weakref
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.engine.live.listeners import KeptListener, TcpListener, wait_readable
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError
 from sbx_jupyter.protocol import agent as ops
+from sbx_jupyter.protocol.sockets import TABLE_PORT, listening_ports
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.agent import AgentCaller
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 _POOL_SIZE: Final = 16
 _POOL_SIZE_V6: Final = 4
 _CONNECT_TIMEOUT: Final = 10.0
-_MOST_TOLD: Final = 4096
-"""Bytes of the numbers of ports."""
+_LONGEST_TABLE: Final = 1 << 20
+"""Bytes of the list of ports with a listener; the keeper sends what a socket holds at once."""
 
+_CHUNK: Final = 1 << 16
 _LONGEST_ANSWER: Final = 16
 _HOSTS: Final = {4: "127.0.0.1", 6: "::1"}
 
@@ -97,13 +98,12 @@ class Ports:
         Raises ``UnavailableError``.
         """
         try:
-            with await self._ask_keeper(ops.LISTENING, 1) as sock:
+            with await self._connect_kept(TABLE_PORT) as sock:
                 async with asyncio.timeout(_CONNECT_TIMEOUT):
-                    told = await _read_end(sock)
+                    table = await _read_end(sock)
         except OSError as error:
             raise UnavailableError(f"the ports are not known: {error}") from error
-        count = len(told) // 2
-        return set(struct.unpack(f"!{count}H", told[: 2 * count]))
+        return listening_ports(table.decode("ascii", "replace"))
 
     async def take(self) -> socket.socket:
         """An unconnected TCP socket of the sandbox's network namespace; the caller owns it."""
@@ -151,9 +151,7 @@ class Ports:
     async def _ask_keeper(self, op: str, port: int) -> socket.socket:
         """Raises ``OSError`` when the keeper refuses."""
         reply = await self._agent.call(op, port=port)
-        is_kind = (
-            descriptors.is_unix_packets if op == ops.LISTEN_OUTSIDE else descriptors.is_unix_stream
-        )
+        is_kind = descriptors.is_unix_stream if op == ops.CONNECT else descriptors.is_unix_packets
         fd, answer = descriptors.take(reply.fds, is_kind, descriptors.is_pipe)
         sock = _socket(fd)
         try:
@@ -188,12 +186,12 @@ class Ports:
 
 
 async def _read_end(sock: socket.socket) -> bytes:
-    """What can be read up to the end, at most ``_MOST_TOLD`` bytes. Raises ``OSError``."""
-    told = bytearray()
+    """What can be read up to the end, or to ``_LONGEST_TABLE``. Raises ``OSError``."""
+    read = bytearray()
     loop = asyncio.get_running_loop()
-    while len(told) < _MOST_TOLD and (chunk := await loop.sock_recv(sock, _MOST_TOLD)):
-        told += chunk
-    return bytes(told[:_MOST_TOLD])
+    while len(read) < _LONGEST_TABLE and (chunk := await loop.sock_recv(sock, _CHUNK)):
+        read += chunk
+    return bytes(read)
 
 
 def _socket(fd: int) -> socket.socket:

@@ -131,8 +131,6 @@ class Keeper:
         try:
             if kind == door.CONNECT:
                 self._broker.dial(port, given)
-            elif kind == door.PORTS:
-                self._broker.tell_ports(given)
             else:
                 self._broker.serve_outside(port, given)
         except OSError as error:

@@ -178,13 +178,6 @@ class Broker:
             raise
         self._names.give(entry, keys)
 
-    def tell_ports(self, end: socket.socket) -> None:
-        """Write the ports on which programs listen to ``end``, and close it. Raises ``OSError``."""
-        with end:
-            numbers = self._names.listening_ports()
-            told = struct.pack(f"!{len(numbers)}H", *numbers)
-            end.send(told, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-
     def _make_room(self) -> None:
         """Raise ``OSError`` if as many ends are held as may be, without those closed meanwhile."""
         if self.held >= self._most:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 Key = tuple[int, int] | tuple[str, bytes] | tuple[str, int, int]
 """A port of a family; an abstract name; device and inode of a path."""
 
-MAX_PORTS: Final = 512
-"""That are told of; more would not fit into the buffer of a socket."""
-
 _EPHEMERAL: Final = range(32768, 61000)
 _TRIES: Final = 1000
 _ANY: Final = (bytes(4), bytes(16))
@@ -130,19 +127,10 @@ class Names:
         """The ports with a listener, as ``/proc/net/tcp`` would have them."""
         lines = ["  sl  local_address rem_address   st"]
         for key, entry in self._bound.items():
-            if key[0] in (socket.AF_INET, socket.AF_INET6) and entry.is_listening:
+            is_port = key[0] in (socket.AF_INET, socket.AF_INET6)
+            if is_port and entry.is_listening and not is_closed(entry.end):
                 lines.append(f"{len(lines) - 1:4}: 0100007F:{key[1]:04X} 00000000:0000 0A 0:0 0")
         return "".join(f"{line}\n" for line in lines).encode()
-
-    def listening_ports(self) -> list[int]:
-        """The ports on which programs inside listen, sorted; at most ``MAX_PORTS``."""
-        ports = {
-            key[1]
-            for key, entry in self._bound.items()
-            if isinstance(key[0], int) and isinstance(key[1], int)
-            if entry.is_listening and not entry.is_outside and not is_closed(entry.end)
-        }
-        return sorted(ports)[:MAX_PORTS]
 
     def take_port(self, label: Label, host: bytes, port: int) -> list[Key]:
         """Find a free port and write it into the label. Raises ``OSError``."""

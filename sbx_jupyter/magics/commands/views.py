@@ -18,13 +18,12 @@ from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import show_html, write
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, PROXY_PORT, RUNTIME_PORT
-from sbx_jupyter.protocol.sockets import READ_SOCKETS
+from sbx_jupyter.protocol.sockets import READ_SOCKETS, listening_ports
 
 if TYPE_CHECKING:
     import argparse
 
 _OURS: Final = frozenset({RUNTIME_PORT, INTERPRETER_PORT, PROXY_PORT})
-_LISTENING: Final = "0A"
 
 
 def _terminal(notebook: Notebook, options: argparse.Namespace) -> None:
@@ -42,23 +41,10 @@ def _metrics(notebook: Notebook, options: argparse.Namespace) -> None:
 def _ports(notebook: Notebook, options: argparse.Namespace) -> None:
     box = notebook.find(options).box
     listed = box.commands.run(READ_SOCKETS, timeout=10)
-    ports = sorted(_listening(listed.stdout) - _OURS)
+    ports = sorted(listening_ports(listed.stdout) - _OURS)
     rows = [(str(port), box.get_host(port)) for port in ports]
     plain = "\n".join(" ".join(row) for row in rows) or "nothing listens"
     show_html(table(["port", "address"], rows) if rows else plain, plain)
-
-
-def _listening(sockets: str) -> set[int]:
-    """The ports of the lines of ``/proc/net/tcp`` that listen."""
-    found: set[int] = set()
-    for line in sockets.splitlines():
-        fields = line.split()
-        if len(fields) > 3 and fields[3] == _LISTENING:
-            try:
-                found.add(int(fields[1].rpartition(":")[2], 16))
-            except ValueError:
-                continue
-    return found
 
 
 def _env(notebook: Notebook, _options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from sbx_jupyter.engine.templates.uploads import stored_hash
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig
-from sbx_jupyter.protocol.sockets import READ_SOCKETS
+from sbx_jupyter.protocol.sockets import READ_SOCKETS, listening_ports
 from sbx_jupyter.protocol.templates import BuildStart, Step
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class BuildRun:
         said: list[str] = []
         command = ProcessConfig(cmd="/bin/bash", args=["-c", READ_SOCKETS])
         await sandbox.run(command, user="root", timeout=60, say=lambda line, _: said.append(line))
-        return readiness.listening("\n".join(said))
+        return listening_ports("\n".join(said))
 
 
 def _shown(layers: tuple[str, ...]) -> str:

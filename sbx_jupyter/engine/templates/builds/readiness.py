@@ -17,7 +17,6 @@ DEFAULT_SECONDS: Final = 20
 """Seconds that a start command without a ready command is given."""
 
 _SLEEP: Final = re.compile(r"\s*sleep\s+(\d{1,4})(?:\.\d+)?s?\s*\Z")
-_LISTENING: Final = re.compile(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ")
 _EPHEMERAL: Final = 32768
 """The first port that the kernel may choose at random."""
 
@@ -30,11 +29,6 @@ def seconds_of(ready: str | None) -> int | None:
         return DEFAULT_SECONDS
     found = _SLEEP.match(ready)
     return None if found is None else int(found[1])
-
-
-def listening(sockets: str) -> set[int]:
-    """The ports with a listener, from the text of ``/proc/net/tcp``."""
-    return {int(port, 16) for port in _LISTENING.findall(sockets)}
 
 
 def opened_ports(before: set[int], after: set[int]) -> list[int]:

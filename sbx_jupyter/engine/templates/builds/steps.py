@@ -11,6 +11,7 @@ from sbx_jupyter.engine.templates.builds import scripts
 from sbx_jupyter.engine.templates.builds.build_sandbox import CommandError
 from sbx_jupyter.engine.templates.uploaded_archives import check_archive, is_gzip
 from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.agent import OWN_PROGRAMS
 from sbx_jupyter.protocol.runtime import ProcessConfig
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ _OWNER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9
 _MODE: Final = re.compile(r"[0-7]{1,5}\Z")
 _GLOB: Final = re.compile(r"[*?\[]")
 _ROOT: Final = "root"
-_OWN: Final = ("/home/", "/root/", "/usr/local/", "/opt/")
-"""Where sandboxes have programs of their own."""
 
 TYPES: Final = ("RUN", "COPY", "ENV", "WORKDIR", "USER")
 
@@ -231,7 +230,9 @@ def search_path_line(path: str, *, has_root: bool) -> str:
 
     Where a sandbox has no root file system of its own, its own folders come before the machine's.
     """
-    folders = [] if has_root else [name for name in path.split(":") if name.startswith(_OWN)]
+    folders = (
+        [] if has_root else [name for name in path.split(":") if name.startswith(OWN_PROGRAMS)]
+    )
     own = "".join(f'"$SBX_ROOT"{shlex.quote(name)}:' for name in folders)
     return f"export PATH={own}{shlex.quote(path)}"
 
