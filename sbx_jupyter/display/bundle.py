@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.display import frames, tables
+from sbx_jupyter.display import formulas, frames, tables
 from sbx_jupyter.display.text import clean, escaped, size
 
 if TYPE_CHECKING:
@@ -19,11 +18,6 @@ MAX_PICTURE: Final = 16 * 1024 * 1024
 MAX_TEXT: Final = 1024 * 1024
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
-
-# Macros of MathJax that make links, styles, ids or load something.
-_ACTIVE_LATEX: Final = re.compile(
-    r"\\(href|url|style|class|cssId|data|html\w*|require|includegraphics|unicode)\b"
-)
 
 Bundle = dict[str, Any]
 
@@ -77,7 +71,8 @@ def _rich(fields: Mapping[str, Any]) -> Bundle | None:
 def _html(value: str) -> Bundle:
     if len(value) > frames.MAX_SIZE:
         return _too_large("HTML", len(value), frames.MAX_SIZE)
-    return {"text/html": tables.plain_table(value) or frames.frame(value)}
+    table = tables.plain_table(value)
+    return {"text/html": frames.frame(value) if table is None else formulas.guarded(table)}
 
 
 def _picture(kind: str) -> Callable[[str], Bundle | None]:
@@ -106,11 +101,11 @@ def _svg(value: str) -> Bundle:
 def _markdown(value: str) -> Bundle:
     from sbx_jupyter.display.markdown import render
 
-    return {"text/html": render(cut_text(value))}
+    return {"text/html": formulas.guarded(render(cut_text(value)))}
 
 
 def _latex(value: str) -> Bundle | None:
-    if _ACTIVE_LATEX.search(value) or len(value) > MAX_TEXT:
+    if len(value) > MAX_TEXT or formulas.can_act(value):
         return {"text/plain": cut_text(clean(value)[0])}
     return {"text/latex": value}
 

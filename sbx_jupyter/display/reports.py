@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.display import bundle
+from sbx_jupyter.display.formulas import UNDRAWN
 from sbx_jupyter.display.text import escaped, one_line, size
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def card(title: str, rows: Iterable[tuple[str, str]], *, warning: str = "") -> s
         for name, text in rows
     )
     return (
-        f'<div class="sbx-Card" style="{_CARD}"><b>{escaped(title)}</b>{red}'
+        f'<div class="sbx-Card {UNDRAWN}" style="{_CARD}"><b>{escaped(title)}</b>{red}'
         f'<table style="margin:4px 0 0">{lines}</table></div>'
     )
 
@@ -46,7 +47,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         "<tr>" + "".join(f'<td style="text-align:left">{escaped(t)}</td>' for t in row) + "</tr>"
         for row in rows
     )
-    return f'<table class="sbx-Table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f'<table class="sbx-Table {UNDRAWN}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
 
 
 def stream(text: str, *, is_error: bool = False) -> str:
@@ -73,7 +77,8 @@ def execution(
     parts += [f"<div>{bundle.as_html(result)}</div>" for result in results]
     if error is not None:
         name, value = error
-        parts.append(f'<div style="{BAD}"><b>{escaped(name)}</b>: {escaped(value)}</div>')
+        said = f"<b>{escaped(name)}</b>: {escaped(value)}"
+        parts.append(f'<div class="{UNDRAWN}" style="{BAD}">{said}</div>')
     if truncated:
         parts.append(f'<div style="{MUTED}">[some of the output was too large to keep]</div>')
     return f'<div class="sbx-Execution">{"".join(parts) or "(no output)"}</div>'
@@ -84,7 +89,7 @@ def command(*, stdout: str, stderr: str, exit_code: int, error: str | None) -> s
     ended = f"exit code {exit_code}" + (f", {one_line(error)}" if error else "")
     style = BAD if exit_code else MUTED
     return (
-        f'<div class="sbx-Command">{stream(stdout)}{stream(stderr, is_error=True)}'
+        f'<div class="sbx-Command {UNDRAWN}">{stream(stdout)}{stream(stderr, is_error=True)}'
         f'<div style="{style}">{escaped(ended)}</div></div>'
     )
 

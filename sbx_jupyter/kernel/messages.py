@@ -47,6 +47,9 @@ _FIELDS: Final = {
 }
 _SIZES: Final = ("width", "height")
 _HEADER: Final = ("msg_id", "session", "username", "date", "msg_type", "version")
+_LANGUAGE: Final = (
+    "name", "version", "mimetype", "file_extension", "pygments_lexer", "codemirror_mode",
+)  # fmt: skip
 _MAX_FIELD: Final = 200
 _numbers: Final = itertools.count()
 
@@ -318,7 +321,24 @@ def _completions(content: Content) -> Content:
 
 def _kernel_info(content: Content) -> Content:
     # The page puts these links into its menu.
-    return content | {"help_links": []}
+    kept = content | {"help_links": []}
+    language = content.get("language_info")
+    if isinstance(language, dict):
+        # Notebooks keep these fields. By one that is left out, nbconvert would import a module.
+        fields = cast("Content", language)
+        kept["language_info"] = {name: fields[name] for name in _LANGUAGE if name in fields}
+    return kept
+
+
+def _debugged(content: Content) -> Content:
+    # The debugger draws a variable as a result that is trusted.
+    found = content.get("body")
+    if not isinstance(found, dict) or "data" not in found:
+        return content
+    body = cast("Content", found)
+    data = body["data"]
+    drawn = _safe(cast("Content", data)) if isinstance(data, dict) else {}
+    return content | {"body": body | {"data": drawn, "metadata": {}}}
 
 
 def _no_comms(content: Content) -> Content:
@@ -350,7 +370,7 @@ _CONTROL: Final[dict[str, Callable[[Content], Content | None]]] = {
     "kernel_info_reply": _kernel_info,
     "interrupt_reply": _whole,
     "shutdown_reply": _whole,
-    "debug_reply": _whole,
+    "debug_reply": _debugged,
     "create_subshell_reply": _whole,
     "delete_subshell_reply": _whole,
     "list_subshell_reply": _whole,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sbx_jupyter.display.formulas import UNDRAWN
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,7 +48,7 @@ class Still(msgspec.Struct, frozen=True):
         more = f"<p>{self.more} more</p>" if self.more else ""
         head = f"{self.title}: {self.sandbox}, {self.taken}"
         return (
-            "<div class='sbx-Still'>"
+            f"<div class='sbx-Still {UNDRAWN}'>"
             f"<p><strong>{html.escape(head)}</strong></p>{table}{more}<p>{RECONNECT}</p></div>"
         )
 

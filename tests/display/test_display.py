@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from sbx_jupyter.display import bundle, frames, markdown, tables, text
+from sbx_jupyter.display import bundle, formulas, frames, markdown, reports, tables, text
+from sbx_jupyter.widgets.still import Still
 
 PICTURE = base64.b64encode(b"\x89PNG").decode()
 PANDAS = """<div>
@@ -103,6 +104,55 @@ def test_markdown_runs_and_loads_nothing():
 def test_latex_that_makes_links_is_shown_as_text():
     assert bundle.safe_bundle({"latex": r"$\frac{1}{2}$"})["text/latex"] == r"$\frac{1}{2}$"
     assert "text/latex" not in bundle.safe_bundle({"latex": r"$\href{javascript:1}{x}$"})
+
+
+ACTIVE = [
+    r"\href{javascript:1}{x}",
+    r"\mmlToken{mi}[href=javascript:1]{x}",
+    r"\bbox[background:url(http://tracker/)]{x}",
+    r"\style{position:fixed;inset:0}{x}",
+    r"\class1{x}",
+    r"\require{html}",
+    r"\newcommand{\x}{y}",
+    r"\DeclareMathOperator{\x}{y}",
+    r"\def\frac#1#2{x}",
+    r"\let\frac=x",
+]
+
+
+@pytest.mark.parametrize("active", ACTIVE)
+def test_formulas_that_could_act_are_drawn_nowhere(active):
+    quiet = f'<div class="{formulas.UNDRAWN}">'
+    assert "text/latex" not in bundle.safe_bundle({"latex": f"${active}$"})
+    cell = html.escape(active)
+    for fields in (
+        {"markdown": "text $" + active.replace("\\", "\\\\") + "$"},
+        {"html": f"<table><tr><td>${cell}$</td></tr></table>"},
+        {"html": f"<table><tr><td>${cell.replace(chr(92), '&#92;')}$</td></tr></table>"},
+    ):
+        assert bundle.safe_bundle(fields)["text/html"].startswith(quiet)
+
+
+def test_other_formulas_are_drawn():
+    formula = r"$\left(\frac{\alpha}{2}\right) \leq \text{new} \hrefless \defined$"
+    assert bundle.safe_bundle({"latex": formula})["text/latex"] == formula
+    shown = bundle.safe_bundle({"markdown": formula.replace("\\", "\\\\")})["text/html"]
+    assert formulas.UNDRAWN not in shown
+    table = bundle.safe_bundle({"html": f"<table><tr><td>{formula}</td></tr></table>"})
+    assert formulas.UNDRAWN not in table["text/html"]
+
+
+def test_dollar_signs_in_names_are_no_formulas():
+    name = r"$\style{position:fixed}{x}$"
+    for shown in (
+        reports.card("t", [("name", name)]),
+        reports.table(["name"], [[name]]),
+        reports.command(stdout="", stderr="", exit_code=1, error=name),
+        reports.execution(stdout="", stderr="", results=[], error=(name, name), truncated=False),
+        Still(name, "s", "now", [(name, "1")]).to_html(),
+    ):
+        before, _, _ = shown.partition(name)
+        assert formulas.UNDRAWN in before
 
 
 def test_widgets_and_unknown_kinds_are_named_and_never_passed_on():

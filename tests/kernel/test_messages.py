@@ -175,6 +175,31 @@ def test_help_is_text():
     assert found["data"] == {"text/plain": "doc"}
 
 
+def test_a_variable_that_the_debugger_draws_cannot_act():
+    data = {"text/html": "<img src=x onerror=alert(1)>", "application/javascript": "alert(1)"}
+    body = {"data": data, "metadata": {"text/html": {"isolated": False}}}
+    inspected = {"type": "response", "command": "richInspectVariables", "success": True}
+    shown = kept("control", "debug_reply", inspected | {"body": body})
+    assert shown is not None
+    assert set(shown["body"]["data"]) == {"text/plain", "text/html"}
+    assert shown["body"]["data"]["text/html"].startswith("<iframe")
+    assert shown["body"]["metadata"] == {}
+    for other in ({"variables": [{"name": "a"}]}, [], None):
+        reply = inspected | {"body": other}
+        assert kept("control", "debug_reply", reply) == reply
+    broken = kept("control", "debug_reply", inspected | {"body": {"data": "<b>"}})
+    assert broken is not None
+    assert broken["body"] == {"data": {}, "metadata": {}}
+
+
+def test_a_language_names_no_exporter():
+    language = {"name": "python", "nbconvert_exporter": "os.path", "x": 1}
+    for channel in ("shell", "control"):
+        info = kept(channel, "kernel_info_reply", {"language_info": language})
+        assert info is not None
+        assert info["language_info"] == {"name": "python"}
+
+
 def test_payloads_are_text_and_unknown_ones_are_left_out():
     payload = [
         {"source": "page", "data": {"text/plain": "p", "text/html": "<b>"}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.display.formulas import UNDRAWN
 from sbx_jupyter.display.reports import BAD, MUTED
 from sbx_jupyter.display.text import escaped, one_line, size
 
@@ -45,7 +46,7 @@ def change_tree(
         note = "there are more than can be compared"
     count = f"{len(shown)} file{'' if len(shown) == 1 else 's'} changed"
     html = (
-        f'<details class="sbx-Changes"{" open" if is_open else ""}><summary>{count}</summary>'
+        f'<details class="sbx-Changes {UNDRAWN}"{" open" if is_open else ""}><summary>{count}</summary>'
         f'{_drawn(root, box)}<div style="{MUTED}">{note}</div></details>'
     )
     lines = [f"{_SIGNS[change.change]} {one_line(change.path)}" for change in shown[:MAX_SHOWN]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sbx_jupyter.display.formulas import UNDRAWN
 from sbx_jupyter.display.reports import MUTED
 from sbx_jupyter.display.text import duration, escaped, plain, size
 
@@ -30,7 +31,7 @@ def footer(label: str, usage: Usage, *notes: str) -> tuple[str, str]:
     facts = [plain(part) for part in parts(label, usage, *notes)]
     html = " · ".join(escaped(fact) for fact in facts)
     return (
-        f'<div class="sbx-Footer" style="{MUTED};font-size:smaller">{html}</div>',
+        f'<div class="sbx-Footer {UNDRAWN}" style="{MUTED};font-size:smaller">{html}</div>',
         "[" + " | ".join(facts) + "]",
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.code.execution import Execution, Recorder
+from sbx_jupyter.display.formulas import UNDRAWN
 from sbx_jupyter.display.reports import BAD, MUTED
 from sbx_jupyter.display.text import escaped, one_line
 from sbx_jupyter.errors import SbxError
@@ -118,11 +119,13 @@ def _drawn(cells: Sequence[GridCell]) -> tuple[str, str]:
 def _box(cell: GridCell) -> str:
     # A grid of many drawings repeats what Execution shows of one.
     content: Any = cell.execution._repr_html_() if cell.execution is not None else ""  # pyright: ignore[reportPrivateUsage] - IPython's protocol
-    failure = f'<div style="{BAD}">{escaped(cell.failure)}</div>' if cell.failure else ""
+    failure = ""
+    if cell.failure:
+        failure = f'<div class="{UNDRAWN}" style="{BAD}">{escaped(cell.failure)}</div>'
     return (
         '<div style="border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:6px;'
-        f'min-width:0;overflow:auto"><b>{escaped(cell.label)}</b>'
-        f'<div style="{MUTED};font-size:smaller">{escaped(_facts(cell))}</div>'
+        f'min-width:0;overflow:auto"><b class="{UNDRAWN}">{escaped(cell.label)}</b>'
+        f'<div class="{UNDRAWN}" style="{MUTED};font-size:smaller">{escaped(_facts(cell))}</div>'
         f"{content}{failure}</div>"
     )
 
