@@ -21,6 +21,7 @@ _MAX_RULE_DOMAIN: Final = 128
 _MAX_HEADERS: Final = 20
 _MAX_HEADER_NAME: Final = 64
 _MAX_HEADER_VALUE: Final = 2048
+_LONGEST_PORT: Final = 16
 _MAX_CREDENTIAL: Final = 255
 _MAX_SERVER_NAME: Final = 253
 _MAX_CERTIFICATE: Final = 8192
@@ -100,7 +101,8 @@ def _check_entries(network: NetworkConfig) -> None:
 
 def _check_proxy(proxy: EgressProxy) -> None:
     host, colon, port = proxy.address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
+    is_port = port.isdecimal() and len(port) <= _LONGEST_PORT and 0 < int(port) < 65536
+    if not colon or not host or not is_port:
         raise InvalidArgumentError("egressProxy: address must be host:port")
     if not _is_address(host.strip("[]")) and not _DOMAIN.match(host):
         raise InvalidArgumentError("egressProxy: address must be host:port")

@@ -25,6 +25,7 @@ _TOKEN_NAMES: Final = {
     ACCESS_TOKEN_HEADER: "access token",
     TRAFFIC_TOKEN_HEADER: "traffic access token",
 }
+_LONGEST_PORT: Final = 16
 _ID_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SANDBOX_ID: Final = re.compile(r"[a-z0-9]+\Z")
 _API_KEY: Final = re.compile(r"e2b_[0-9a-f]+\Z")
@@ -74,9 +75,12 @@ def parse_sandbox_id(text: str) -> str:
 
 def parse_port(text: str) -> int:
     """A TCP port; raises ``InvalidArgumentError``."""
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:6]) < 65536:
+    # A number of thousands of digits would take long to read.
+    if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_PORT:
         raise InvalidArgumentError("Invalid sandbox port")
-    return int(text)
+    if not 0 < (port := int(text)) < 65536:
+        raise InvalidArgumentError("Invalid sandbox port")
+    return port
 
 
 def parse_route_host(host: str) -> Route:

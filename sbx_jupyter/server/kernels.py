@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from jupyter_client.kernelspec import NoSuchKernel
@@ -14,6 +14,11 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 from sbx_jupyter.server.answers import SandboxRoute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sbx_jupyter.protocol.platform import ListedSandbox
 
 _PROVISIONER: Final = "sbx-provisioner"
 
@@ -53,6 +58,14 @@ async def kernel_places(manager: Any) -> list[dict[str, str]]:
     ]
 
 
+def within(
+    places: list[dict[str, str]], sandboxes: Iterable[ListedSandbox]
+) -> list[dict[str, str]]:
+    """Those that are in one of these sandboxes: of others a user is not told."""
+    known = {each.sandbox_id for each in sandboxes}
+    return [each for each in places if each["sandboxID"] in known]
+
+
 async def _sandbox_of(manager: Any, kernel_id: str) -> str | None:
     try:
         provisioner = manager.get_kernel(kernel_id).provisioner
@@ -75,7 +88,10 @@ class KernelsHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        self.answer({"kernels": await kernel_places(self.kernel_manager)})
+        places = await kernel_places(self.kernel_manager)
+        if places and self.settings["sbx_jupyter"].users is not None:
+            places = within(places, await self.connection.list_sandboxes())
+        self.answer({"kernels": places})
 
     @web.authenticated
     @authorized

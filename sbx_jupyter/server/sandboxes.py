@@ -11,7 +11,7 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import OnTimeout, VolumeMount  # noqa: TC001 - msgspec reads it
 from sbx_jupyter.server.answers import SandboxRoute
-from sbx_jupyter.server.kernels import kernel_places
+from sbx_jupyter.server.kernels import kernel_places, within
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.deployments.connection import Connection
@@ -120,6 +120,8 @@ class SandboxesHandler(SandboxRoute):
         self._track_activity = False
         sandboxes = await self.connection.list_sandboxes()
         kernels = await kernel_places(self.kernel_manager)
+        if self.settings["sbx_jupyter"].users is not None:
+            kernels = within(kernels, sandboxes)
         self.answer({"sandboxes": sandboxes, "kernels": kernels})
 
     @web.authenticated

@@ -36,9 +36,13 @@ This page is written by `python -m tests.docs.system_calls`, and a test compares
 
 EXAMINED: Final = {
     "clone": "`EPERM` for a new namespace",
-    "ioctl": "`EPERM` for typing into a terminal (`TIOCSTI`, `TIOCLINUX`) and new btrfs subvolumes",
+    "ioctl": "`EPERM` for typing into a terminal (`TIOCSTI`, `TIOCLINUX`), other line disciplines "
+    "(`TIOCSETD`) and new btrfs subvolumes",
     "personality": "`EPERM` but for Linux, 32-bit Linux, `UNAME26`, `ADDR_NO_RANDOMIZE`, a query",
-    "socket": "Unix, IPv4, IPv6 and netlink; `EAFNOSUPPORT` for every other family",
+    "prlimit64": "no effect on the size of core dumps, which are never saved",
+    "setrlimit": "the same",
+    "socket": "Unix, IPv4, IPv6 and netlink; `EAFNOSUPPORT` for every other family, and "
+    "`EPROTONOSUPPORT` for other protocols of IP than TCP, UDP and ICMP",
     "socketpair": "the same families",
 }
 """The calls whose arguments the first filter examines, in every tier."""

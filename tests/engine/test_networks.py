@@ -55,6 +55,7 @@ def test_a_sound_configuration_is_kept(fields: dict[str, Any]):
         ({"dnsServers": ["dns.example"]}, "IPv4"),
         ({"egressProxy": {"address": "nowhere"}}, "host:port"),
         ({"egressProxy": {"address": "a:0"}}, "host:port"),
+        ({"egressProxy": {"address": "a:0108010"}}, "host:port"),
         ({"egressProxy": {"address": "a b:1"}}, "host:port"),
         ({"egressProxy": {"address": "a:1", "username": "u" * 256}}, "username"),
         ({"egressProxy": {"address": "a:1", "password": "p" * 256}}, "password"),

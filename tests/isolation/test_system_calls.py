@@ -125,6 +125,26 @@ def test_sockets_are_of_four_families(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("family", [2, 10])
+def test_other_protocols_load_no_module(machine: str, family: int) -> None:
+    found = [n for n in range(300) if asked(machine, "socket", family, 1, n) == bpf.ALLOWED]
+    assert found == [0, 1, 6, 17, 58]
+    assert asked(machine, "socket", family, 5, 132) == bpf.ERRNO | errno.EPROTONOSUPPORT  # SCTP
+    assert asked(machine, "socket", 16, 3, 15) == bpf.ALLOWED
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("flags", PARTS)
+def test_the_limit_of_core_dumps_stays(machine: str, flags: dict[str, bool]) -> None:
+    assert asked(machine, "setrlimit", 4, **flags) == bpf.ERRNO
+    assert asked(machine, "setrlimit", 7, **flags) == bpf.ALLOWED
+    for new in (1, 1 << 40):
+        assert asked(machine, "prlimit64", 0, 4, new, **flags) == bpf.ERRNO
+    assert asked(machine, "prlimit64", 0, 4, 0, **flags) == bpf.ALLOWED
+    assert asked(machine, "prlimit64", 0, 7, 1, **flags) == bpf.ALLOWED
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_the_landlock_tier_has_connected_pairs_only(machine: str) -> None:
     flags = TIERS["landlock"]
     assert {asked(machine, "socket", n, 1, **flags) for n in range(64)} == {FAMILY}
@@ -169,7 +189,7 @@ def test_the_second_filter_hands_sockets_to_the_keeper(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_arguments_are_examined(machine: str) -> None:
-    for request in (0x5412, 0x541C, 0x5000940E, 0x50009418):
+    for request in (0x5412, 0x541C, 0x5423, 0x5000940E, 0x50009418):
         assert asked(machine, "ioctl", 0, request) == EPERM
     assert asked(machine, "ioctl", 0, 0x5413) == bpf.ALLOWED
     for persona in (0, 8, 0x20000, 0x40000, 0xFFFFFFFF):

@@ -39,6 +39,8 @@ def test_the_legacy_client_id_in_a_host_name_is_dropped() -> None:
         ("x-iabc.example.com", "Invalid sandbox port"),
         ("0-iabc.example.com", "Invalid sandbox port"),
         ("65536-iabc.example.com", "Invalid sandbox port"),
+        ("0080801-iabc.example.com", "Invalid sandbox port"),
+        (f"{'1' * 5000}-iabc.example.com", "Invalid sandbox port"),
         ("\u0663-iabc.example.com", "Invalid sandbox port"),
     ],
 )

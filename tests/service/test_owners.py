@@ -88,6 +88,19 @@ def test_each_owner_is_told_only_of_their_own_changes(operator, client_of) -> No
         assert next(told) == {"sandboxes": [made]}
 
 
+def test_who_has_lost_their_key_is_told_nothing_more(operator, client_of) -> None:
+    former = client_of("former", seesAll=True)
+    keys = operator.get("/engine/keys").json()
+    (key,) = [each["keyID"] for each in keys if each["owner"] == "former"]
+    with former.stream("GET", "/engine/events") as stream:
+        told = (json.loads(line[6:]) for line in stream.iter_lines() if line[:6] == "data: ")
+        assert next(told) == {}
+        operator.delete(f"/engine/keys/{key}")
+        create_sandbox(operator)
+
+        assert list(told) == []
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

@@ -59,10 +59,11 @@ def matches_domain(name: str, pattern: str) -> bool:
 
 
 def embedded_address(address: Address) -> Address:
-    """The IPv4 address embedded in an IPv6 address, else the address itself."""
+    """The IPv4 address embedded in an IPv6 address, else the address itself, without a zone."""
     if any(address in block for block in EMBEDDING):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
+    # With a zone, as in "2001::1%1", it would equal none of the machine's own addresses.
+    return ipaddress.IPv6Address(int(address)) if address.version == 6 else address
 
 
 def is_public(address: Address) -> bool:

@@ -28,6 +28,8 @@ _INET6: Final = 10
 _NETLINK: Final = 16
 _FAMILIES: Final = (_UNIX, _INET, _INET6, _NETLINK)
 """Unix, IPv4, IPv6 and netlink: other families have loaded and broken parts of the kernel."""
+_PROTOCOLS: Final = (0, 1, 6, 17, 58)
+"""The default, ICMP, TCP, UDP and ICMPv6: for any other the kernel would load a module."""
 _STREAM: Final = 1
 _SEQPACKET: Final = 5
 _KIND_MASK: Final = 0xF
@@ -37,6 +39,9 @@ _PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 _NEW_NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* flag that clone(2) knows
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
+_TIOCSETD: Final = 0x5423
+"""Another line discipline, for which the kernel would load a module."""
+_RLIMIT_CORE: Final = 4
 _NEW_SUBVOLUMES: Final = (0x50009401, 0x5000940E, 0x50009417, 0x50009418)
 """Of btrfs: what is made so in a volume would not count against the volume's limit."""
 
@@ -73,9 +78,15 @@ def rules(
     # clone3 stays absent: the filter cannot look into its record. The C library uses clone then.
     found["clone"] = bpf.unless_flags(0, _NEW_NAMESPACES, _DENY)
     typing = (_TIOCSTI, _TIOCLINUX)  # for somebody else
-    found["ioctl"] = bpf.unless_in(1, (*typing, *_NEW_SUBVOLUMES), _DENY)
+    found["ioctl"] = bpf.unless_in(1, (*typing, _TIOCSETD, *_NEW_SUBVOLUMES), _DENY)
     found["personality"] = bpf.only_in(0, _PERSONALITIES, _DENY)
-    found["socket"] = found["socketpair"] = bpf.only_in(0, _FAMILIES, _NO_FAMILY)
+    found["socketpair"] = bpf.only_in(0, _FAMILIES, _NO_FAMILY)
+    known = bpf.only_in(2, _PROTOCOLS, _NO_PROTOCOL)
+    known = bpf.by_value(0, {_INET: known, _INET6: known})
+    found["socket"] = bpf.only_in(0, _FAMILIES, _NO_FAMILY, then=known)
+    # With another limit than that of ``namespaces.limit``, the machine would save core dumps.
+    found["setrlimit"] = bpf.by_value(0, {_RLIMIT_CORE: bpf.answer(_DONE)})
+    found["prlimit64"] = bpf.by_value(1, {_RLIMIT_CORE: bpf.unless_pointer(2, _DONE)})
     if deny_sockets:
         found |= _only_connected_pairs()
     if loopback:

@@ -52,6 +52,10 @@ _CAPABILITY_VERSION: Final = 0x20080522
 _USUAL_OPEN_FILES: Final = 1024
 """The limit of open files that programs of a machine usually have."""
 
+_NO_CORE_DUMPS: Final = 1
+"""With 0, the kernel would still give core dumps to a program of the machine, where it is told to
+start one, such as systemd-coredump or apport: as the machine's root, and onto its disk."""
+
 _NICE: Final = 5
 """Where processor time is not shared out, so that the engine comes first."""
 
@@ -124,7 +128,7 @@ def limit(order: Order) -> None:
     if order.processors:
         os.sched_setaffinity(0, order.processors)
         os.nice(_NICE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (_NO_CORE_DUMPS, _NO_CORE_DUMPS))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if order.limit_processes and order.processes > 0:

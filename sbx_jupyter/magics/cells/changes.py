@@ -45,8 +45,9 @@ def change_tree(
     if truncated:
         note = "there are more than can be compared"
     count = f"{len(shown)} file{'' if len(shown) == 1 else 's'} changed"
+    opened = " open" if is_open else ""
     html = (
-        f'<details class="sbx-Changes {UNDRAWN}"{" open" if is_open else ""}><summary>{count}</summary>'
+        f'<details class="sbx-Changes {UNDRAWN}"{opened}><summary>{count}</summary>'
         f'{_drawn(root, box)}<div style="{MUTED}">{note}</div></details>'
     )
     lines = [f"{_SIGNS[change.change]} {one_line(change.path)}" for change in shown[:MAX_SHOWN]]

@@ -9,7 +9,7 @@ import msgspec
 from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.engine.owners import caller
-from sbx_jupyter.errors import ResourceExhaustedError
+from sbx_jupyter.errors import ResourceExhaustedError, UnauthenticatedError
 from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 if TYPE_CHECKING:
@@ -57,18 +57,30 @@ class EventsHandler(PlatformHandler):
         if self._stream is not None:
             self._stream.close()
 
+    def _may_follow(self) -> bool:
+        """Whether the key of the request is still one: it may be revoked while this goes on."""
+        try:
+            self.check_key()
+        except UnauthenticatedError:
+            return False
+        return True
+
     async def _follow(self, stream: ChangeStream) -> None:
         """Send the next event, or a comment when nothing has changed for a while."""
+        has_changed = True
         try:
             async with asyncio.timeout(KEEPALIVE):
                 await stream.wait()
+            await asyncio.sleep(_PAUSE)
         except TimeoutError:
+            has_changed = False
+        if not self._may_follow():
+            stream.close()
+        elif has_changed and not stream.is_closed:
+            await self._send(stream.take())
+        elif not has_changed:
             self.write(": alive\n\n")
             await self.flush()
-            return
-        if not stream.is_closed:
-            await asyncio.sleep(_PAUSE)
-            await self._send(stream.take())
 
     async def _send(self, changed: dict[str, list[str]]) -> None:
         text = msgspec.json.encode(changed).decode()

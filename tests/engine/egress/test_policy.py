@@ -37,6 +37,15 @@ def test_addresses_that_are_not_public_are_refused_whatever_is_allowed(address: 
         )
 
 
+@pytest.mark.parametrize("text", ["2606:4700::1", "2606:4700::1%1", "::ffff:93.184.216.34"])
+def test_addresses_of_the_machine_are_refused_in_any_spelling(text: str) -> None:
+    own = [ipaddress.ip_address("2606:4700::1"), PUBLIC]
+    rules = EgressPolicy.from_config(NetworkConfig(allow_out=["::/0"]), own_addresses=own)
+
+    with pytest.raises(PermissionDeniedError, match="not a public address"):
+        rules.check(None, ipaddress.ip_address(text))
+
+
 def test_everything_public_is_allowed_when_nothing_is_said() -> None:
     EgressPolicy.from_config(None).check("example.com", PUBLIC)
     EgressPolicy.from_config(None).check(None, ipaddress.ip_address("2606:4700::1111"))
