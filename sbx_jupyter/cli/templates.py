@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.cli.calls import call_templates
 from sbx_jupyter.cli.parsers import add_command
+from sbx_jupyter.display.text import clean
 from sbx_jupyter.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -127,7 +128,9 @@ def _build(options: argparse.Namespace, name: str, start: BuildStart, context: B
 
     def say(entry: BuildLogEntry) -> None:
         is_grave = entry.level in ("warn", "error")
-        print(entry.message, file=sys.stderr if is_grave else sys.stdout, flush=True)
+        # What steps print is a sandbox's: it may move the cursor or type into this terminal.
+        text, _ = clean(entry.message)
+        print(text, file=sys.stderr if is_grave else sys.stdout, flush=True)
 
     async def work(client: TemplateClient) -> str:
         return (await client.build(request, start, context, say)).template_id

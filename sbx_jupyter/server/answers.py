@@ -9,6 +9,7 @@ import msgspec
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from tornado import web
 
+from sbx_jupyter.display.text import one_line
 from sbx_jupyter.errors import (
     InvalidArgumentError,
     NoSpaceError,
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 RESOURCE: Final = "sandboxes"
 MAX_JSON_BODY: Final = 1024 * 1024
+_MAX_LOGGED: Final = 1000
 
 # When the engine refuses the server's key, the answer is 502: a 401 would make front ends ask the
 # user to sign in to Jupyter again.
@@ -41,6 +43,11 @@ _STATUS: Final = connect.HTTP_STATUS | {
 def status_of(error: SbxError) -> int:
     """The HTTP status with which a route answers an error."""
     return 507 if isinstance(error, NoSpaceError) else _STATUS[error.code]
+
+
+def logged(error: SbxError) -> str:
+    """What the log says of an error: one line, since a sandbox may have chosen names in it."""
+    return one_line(error.message, _MAX_LOGGED)
 
 
 def connections_of(handler: JupyterHandler) -> Connections:
@@ -153,7 +160,7 @@ class SandboxRoute(APIHandler):
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
         """Log an ``SbxError`` in one line, anything else with its traceback."""
         if isinstance(value, SbxError):
-            self.log.info("%s %s: %s", self.request.method, self.request.path, value.message)
+            self.log.info("%s %s: %s", self.request.method, self.request.path, logged(value))
         else:
             super().log_exception(typ, value, tb)
 

@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import InvalidArgumentError, OutOfRangeError, SbxError, UnavailableError
-from sbx_jupyter.server.answers import SandboxRoute, require
+from sbx_jupyter.server.answers import SandboxRoute, logged, require
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -226,7 +226,7 @@ class StreamedFile(SandboxRoute):
         """Raise ``error``, or close the connection if the headers have been sent already."""
         if not self._headers_written:
             raise error
-        self.log.warning("a download from a sandbox failed: %s", error.message)
+        self.log.warning("a download from a sandbox failed: %s", logged(error))
         if isinstance(error, UnavailableError):
             self.connection.recheck_engine()
         connection: Any = self.request.connection

@@ -15,7 +15,14 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from sbx_jupyter.errors import InvalidArgumentError, SbxError
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, audit_of, connection_of, require, status_of
+from sbx_jupyter.server.answers import (
+    RESOURCE,
+    audit_of,
+    connection_of,
+    logged,
+    require,
+    status_of,
+)
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.deployments.connection import Connection
@@ -86,7 +93,7 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
             await self.serve(sandbox_id)
             self.close(NORMAL_CLOSURE)
         except SbxError as e:
-            self.log.info("%s: %s", self.request.path, e.message)
+            self.log.info("%s: %s", self.request.path, logged(e))
             self.connection.note_failure(e, sandbox_id)
             with contextlib.suppress(WebSocketClosedError, StreamClosedError):
                 await self.send_text({"error": error_to_json(e)})

@@ -448,6 +448,7 @@ _CALLS = {
     "hang up a terminal": "sysc(153)",
     "watch a file system": "sysc(300, 0, 0)",
     "type into a terminal": "libc.ioctl(0, 0x5412, b'x') and held(error())",
+    "change what a terminal's line does": "libc.ioctl(0, 0x5423, bytes(4)) and held(error())",
     "move pages": "sysc(256, os.getpid(), 0, None, None)",
 }
 
@@ -472,6 +473,11 @@ ESCAPE = [
             "os.open('/tmp/disk', 0); breach()"),
     _escape("take all capabilities",
             "sysc(126, struct.pack('Ii', 0x20080522, 0), b'\\xff' * 24); breach()"),
+    _escape("have its crash handled by the machine",
+            "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+            "kept = resource.getrlimit(resource.RLIMIT_CORE)\n"
+            "held('the limit stays') if kept == (1, 1) else breach(str(kept))",
+            "the limit stays"),
     _escape("keep a dangerous capability",
             "text = attempt(read, '/proc/self/status')\n"
             "cut = 'CapBnd:' in text and int(text.split('CapBnd:')[1].split()[0], 16)\n"

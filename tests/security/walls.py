@@ -312,6 +312,10 @@ WALLS: Final = (
                     "test_the_answer_does_not_depend_on_the_version_of_python",
                 ),
             ),
+            Tried(
+                "engine/egress/test_policy.py",
+                ("test_addresses_of_the_machine_are_refused_in_any_spelling",),
+            ),
         ),
     ),
     Wall(
@@ -386,6 +390,21 @@ WALLS: Final = (
                 "browser/test_hostile_port.py",
                 ("test_a_page_from_a_sandbox_gets_nothing_of_jupyter",),
             ),
+            Tried(
+                "kernel/test_messages.py",
+                (
+                    "test_active_results_come_in_frames_or_as_text",
+                    "test_a_variable_that_the_debugger_draws_cannot_act",
+                    "test_a_language_names_no_exporter",
+                ),
+            ),
+            Tried(
+                "display/test_display.py",
+                (
+                    "test_formulas_that_could_act_are_drawn_nowhere",
+                    "test_dollar_signs_in_names_are_no_formulas",
+                ),
+            ),
         ),
     ),
     Wall(
@@ -433,10 +452,62 @@ WALLS: Final = (
                 ("test_what_is_no_name_is_refused_and_reaches_no_log",),
             ),
             Tried(
-                "cli/test_logs.py", ("test_an_entry_is_one_line_of_text_without_control_sequences",)
+                "cli/test_logs.py",
+                (
+                    "test_an_entry_is_one_line_of_text_without_control_sequences",
+                    "test_what_a_build_step_prints_moves_no_cursor_and_keeps_its_colours",
+                ),
+            ),
+            Tried("server/test_access.py", ("test_an_error_is_one_line_in_the_log",)),
+        ),
+        TIERS,
+    ),
+    Wall(
+        "a crash, a protocol or a terminal makes the machine start or load something",
+        (
+            _siege("have its crash handled by the machine", "change what a terminal's line does"),
+            Tried(
+                "isolation/test_system_calls.py",
+                (
+                    "test_the_limit_of_core_dumps_stays",
+                    "test_other_protocols_load_no_module",
+                    "test_arguments_are_examined",
+                ),
             ),
         ),
         TIERS,
+    ),
+    Wall(
+        "set-uid programs that a sandbox leaves have rights outside",
+        (
+            _siege("read a secret with a set-uid program made inside", tiers=NAMESPACES),
+            Tried(
+                "isolation/privileged/test_separation.py",
+                ("test_the_engine_has_mounts_of_its_own_though_nothing_bars_its_way",),
+                (ROOT,),
+            ),
+        ),
+        (ROOT,),
+    ),
+    Wall(
+        "one user of a shared engine or server learns of what others have",
+        (
+            Tried(
+                "service/test_owners.py",
+                (
+                    "test_each_owner_sees_their_own_sandboxes_and_the_operator_all",
+                    "test_each_owner_is_told_only_of_their_own_changes",
+                    "test_who_has_lost_their_key_is_told_nothing_more",
+                ),
+            ),
+            Tried(
+                "server/test_users.py",
+                (
+                    "test_each_user_sees_their_own",
+                    "test_kernels_in_the_sandboxes_of_others_are_not_named",
+                ),
+            ),
+        ),
     ),
 )
 

@@ -10,6 +10,8 @@ from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketHandler
 
+from sbx_jupyter.errors import NotFoundError
+from sbx_jupyter.server.answers import logged
 from sbx_jupyter.server.extension import HANDLERS
 
 HTTP_ROUTES = [
@@ -227,3 +229,12 @@ async def test_a_guest_who_may_only_read_changes_nothing(read_only, api):
         status, _ = await api(method, *path.split("/"), params={"path": "/x"})
 
         assert status == 403, (method, path)
+
+
+def test_an_error_is_one_line_in_the_log():
+    error = NotFoundError(
+        "path '/a\n[I 2026-11-22 00:00:00] forged\x1b[2J\x1b]0;title\x07' not found"
+    )
+    said = logged(error)
+    assert said.isprintable()
+    assert said.startswith("path '/a [I 2026")

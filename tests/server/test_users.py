@@ -12,6 +12,7 @@ from jupyter_server.auth import User
 from jupyter_server.auth.identity import IdentityProvider, PasswordIdentityProvider
 from tornado.httpclient import HTTPClientError
 
+from sbx_jupyter.server import kernels, sandboxes
 from sbx_jupyter.server.users import has_several_identities
 from tests.waiting import async_until
 
@@ -134,6 +135,19 @@ async def test_kernels_have_an_owner_of_their_own(ids, of_alice):
             assert of_kernel in await ids("auditor")
         finally:
             await client.delete(f"/sandboxes/{of_kernel}")
+
+
+async def test_kernels_in_the_sandboxes_of_others_are_not_named(as_user, of_alice, monkeypatch):
+    place = {"kernelID": "a-kernel", "sandboxID": of_alice}
+
+    async def places(_manager):
+        return [place]
+
+    for module in (kernels, sandboxes):
+        monkeypatch.setattr(module, "kernel_places", places)
+    for user, shown in {"alice": [place], "auditor": [place], "bob": []}.items():
+        for route in ("kernels", "sandboxes"):
+            assert (await as_user(user, "GET", route))[1]["kernels"] == shown
 
 
 async def test_the_audit_log_names_user_sandbox_and_address(as_user, of_alice, tmp_path):

@@ -3,6 +3,10 @@
 Those below ``/root``, such as the default data directory and perhaps the engine's Python, can only
 be passed by root. In a mount namespace of the engine, an empty directory covers each one that bars
 the way, and shows what is needed and nothing else.
+
+The engine has that namespace in any case. Sandboxes leave set-uid programs, which belong to root on
+the disk, and the engine can open them: nobody to whom it passes such a descriptor gets their
+rights, for the kernel takes files of a foreign mount namespace to have none.
 """
 
 from __future__ import annotations
@@ -31,8 +35,6 @@ def open_way(needed: Iterable[Path]) -> None:
         bar = _bar_of(path)
         if bar is not None:
             barred.setdefault(bar, []).append(path)
-    if not barred:
-        return
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("", "/", "", syscalls.MS_REC | _MS_SLAVE)
     for bar, below in barred.items():

@@ -25,7 +25,14 @@ from sbx_jupyter.client.api.transport import translated_errors
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.protocol.access import Route, parse_port, parse_sandbox_id
 from sbx_jupyter.protocol.connect import error_to_json
-from sbx_jupyter.server.answers import RESOURCE, audit_of, connections_of, require, status_of
+from sbx_jupyter.server.answers import (
+    RESOURCE,
+    audit_of,
+    connections_of,
+    logged,
+    require,
+    status_of,
+)
 from sbx_jupyter.server.ports.headers import SANDBOX_POLICY, for_browser, for_sandbox
 from sbx_jupyter.server.ports.tunnel import run_tunnel, shake_hands
 from sbx_jupyter.server.ports.upstream import (
@@ -158,7 +165,7 @@ class PortHandler(JupyterHandler):
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
         if isinstance(value, SbxError):
-            self.log.info("%s %s: %s", self.request.method, self.request.uri, value.message)
+            self.log.info("%s %s: %s", self.request.method, self.request.uri, logged(value))
         else:
             super().log_exception(typ, value, tb)
 
@@ -344,7 +351,7 @@ class PortHandler(JupyterHandler):
                         self.write(chunk)  # pyright: ignore[reportUnknownMemberType] - tornado's dict
                         await self.flush()
         except SbxError as e:
-            self.log.info("%s %s was cut: %s", self.request.method, self.request.uri, e.message)
+            self.log.info("%s %s was cut: %s", self.request.method, self.request.uri, logged(e))
             connection: Any = self.request.connection
             connection.stream.close()
         except StreamClosedError:

@@ -73,6 +73,22 @@ def test_the_process_that_parses_http_has_no_privileges():
 
 
 @root_only
+def test_the_engine_has_mounts_of_its_own_though_nothing_bars_its_way():
+    program = (
+        "import os; from pathlib import Path; from sbx_jupyter.isolation.privileged import view\n"
+        "before = os.readlink('/proc/self/ns/mnt')\n"
+        "view.open_way([Path('/usr/lib')])\n"
+        "print(before != os.readlink('/proc/self/ns/mnt'), len(os.listdir('/usr/lib')) > 1)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True,
+        check=True, timeout=50,
+    )  # fmt: skip
+    assert told.stdout.split() == ["True", "True"]
+
+
+@root_only
 def test_an_engine_without_isolation_keeps_root_and_says_so():
     options = ("--SbxEngine.user_id=-1", "--isolation=none", "--pool-size=0")
     engine = EngineProcess(Path(tempfile.mkdtemp(prefix="sbx-none-")), options=options)
