@@ -321,7 +321,7 @@ def _completions(content: Content) -> Content:
 
 def _kernel_info(content: Content) -> Content:
     # The page puts these links into its menu.
-    kept = content | {"help_links": []}
+    kept: Content = content | {"help_links": []}
     language = content.get("language_info")
     if isinstance(language, dict):
         # Notebooks keep these fields. By one that is left out, nbconvert would import a module.
