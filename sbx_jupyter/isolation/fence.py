@@ -109,6 +109,7 @@ class Fence:
         tap: bool = False,
         cpu_weight: int = DEFAULT_WEIGHT,
         host_ids: IdRange = CONTAINER_IDS,
+        known_stock: rootfs.KnownStock | None = None,
         _without: frozenset[str] = frozenset(),
     ) -> None:
         """``agent`` is the module whose ``run`` becomes the sandboxes' first process.
@@ -116,6 +117,8 @@ class Fence:
         ``tap`` gives each an interface for the whole network, with nothing at its far end yet.
         ``cpu_weight`` is that of all sandboxes together against other control groups.
         ``host_ids`` are those that sandboxes get where each has ids of its own.
+        ``known_stock`` was built for this engine before: the machine is not searched again for what
+        sandboxes may not see, which takes most of a start.
         ``_without`` leaves out parts of the fence, to measure what they cost, and for nothing else.
         """
         self._without = _without
@@ -131,10 +134,8 @@ class Fence:
         self._processor_allocator = ProcessorAllocator()
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
         self._groups = control_groups_of(self._data_dir, cpu_weight)
-        self.stock: Path | None = None
-        """The layer of the stock root file system, once started."""
-        self._plan: rootfs.StockPlan | None = None
-        """What ``stock`` was built from."""
+        self.known_stock = known_stock
+        """The layer of the stock root file system; it stands once the fence is started."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
         self.stored = StoredTrees(self._data_dir)
         self.connections = TapConnections(self._data_dir)
@@ -166,6 +167,11 @@ class Fence:
     def zygote_pid(self) -> int | None:
         """Process id of the zygote; None before ``start`` and after ``stop``."""
         return None if self._zygote is None else self._zygote.pid
+
+    @property
+    def stock(self) -> Path | None:
+        """The layer of the stock root file system, once started."""
+        return None if self.known_stock is None else self.known_stock.layer
 
     async def create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
         """Make a sandbox whose agent accepts on ``listener``; a dead zygote is replaced.
@@ -330,19 +336,20 @@ class Fence:
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
             )
-            self._zygote, self.stock = await start_zygote(
+            known = self.known_stock
+            self._zygote, layer = await start_zygote(
                 self._data_dir,
                 kind,
                 plan,
                 self._report.id_base,
                 agent=self._agent,
-                stock=self.stock if plan == self._plan else None,
+                stock=known.layer if known is not None and known.plan == plan else None,
                 own_ids=self._host_ids if self._report.ids == users.OWN else None,
                 landlock_abi=self._report.landlock_abi,
             )
-            self._plan = plan
+            self.known_stock = rootfs.KnownStock(layer, plan)
             shown = (Layer(Path(tree.path), tree.path.strip("/")) for tree in plan.trees)
-            self.stored.stock = (Layer(self.stock), *shown)
+            self.stored.stock = (Layer(layer), *shown)
             return self._zygote
 
     async def recover(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:

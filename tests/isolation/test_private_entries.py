@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -124,6 +125,42 @@ def test_what_lies_beside_hidden_entries_is_allowed_one_by_one(prefix: Path) -> 
     assert sorted(whole) == [f"{prefix}/lib/module.py", f"{prefix}/share"]
     assert listed == [f"{prefix}/", f"{prefix}/lib"]
     assert split([], str(prefix)) == ([str(prefix)], [])
+
+
+def test_what_is_removed_during_the_search_is_not_hidden(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafts of other programs would give each engine another stock layer."""
+    for name in ("lib/module.pyc.1234", "lib/draft.pem"):
+        add(prefix / name, "PRIVATE KEY")
+    add(prefix / "share/draft/inner")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def scan_and_remove(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(path) as listing:
+            found = list(listing)
+        for entry in found:
+            if "draft" in entry.name or entry.name.endswith(".1234"):
+                shutil.rmtree(entry.path) if entry.is_dir() else os.unlink(entry.path)
+        yield iter(found)
+
+    monkeypatch.setattr(os, "scandir", scan_and_remove)
+    assert hidden(prefix) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to write files of the stock layer")
+def test_an_unfinished_stock_layer_is_removed(tmp_path: Path) -> None:
+    plan = rootfs.plan_stock(real_users=True, host_root_mapped=True)
+    unfinished = tmp_path / "stock/0123456789abcdef.1234"
+    add(unfinished / "etc/passwd")
+    target = tmp_path / "stock" / plan.fingerprint
+    rootfs.build_stock(plan, target)
+    assert os.listdir(target.parent) == [target.name]
+
+    add(unfinished / "etc/passwd")
+    rootfs.build_stock(plan, target)
+    assert os.listdir(target.parent) == [target.name]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to write files of the stock layer")

@@ -1,4 +1,4 @@
-"""The system call filters of the engine and of its helper."""
+"""The system call filters of the engine, and of its helper and what starts that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER_OF_HELPER: Final = (
     "kexec_file_load", "kexec_load", "open_by_handle_at", "reboot", "settimeofday", "swapoff",
     "swapon", "syslog",
 )  # fmt: skip
-"""No step of the helper, of the zygote or of a sandbox needs these; they inherit the filter."""
+"""No step of a supervisor, helper, zygote or sandbox needs these; all inherit the filter."""
 
 
 def build_for_engine(machine: str = call_numbers.HERE) -> bytes:
@@ -46,7 +46,10 @@ def build_for_helper(machine: str = call_numbers.HERE) -> bytes:
 
 
 def install_for_helper() -> None:
-    """Put the filter on this process, which needs CAP_SYS_ADMIN. Raises ``OSError``."""
+    """Put the filter on this process and all that it starts; needs CAP_SYS_ADMIN.
+
+    Raises ``OSError``.
+    """
     seccomp.install(build_for_helper())
 
 

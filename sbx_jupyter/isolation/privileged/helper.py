@@ -31,7 +31,7 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.ids.blocks import IdRange
-from sbx_jupyter.isolation.privileged import filters, messages
+from sbx_jupyter.isolation.privileged import findings, messages
 from sbx_jupyter.isolation.privileged.operations import Operations
 from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
 from sbx_jupyter.isolation.zygote.client import end_former, record_identity
@@ -81,16 +81,31 @@ class Helper:
         await asyncio.to_thread(end_former, record)
         record_identity(record, os.getpid())
         host_ids = IdRange.parse(options.host_ids)
-        report = await asyncio.to_thread(detect, folder, host_ids)
-        tier = choose(report, options.isolation)
-        report = of_tier(report, tier)
+        kept = folder / "helper" / "findings.json"
+        former = findings.read(kept)
+        if former is None:
+            found = await asyncio.to_thread(detect, folder, host_ids)
+        else:
+            found = former.report
+        tier = choose(found, options.isolation)
+        report = of_tier(found, tier)
         is_full = options.network == "full"
         if is_full:
             check_full_network(report, tier)
         fence = self._fence = Fence(
-            folder, report, tier, tap=is_full, cpu_weight=options.cpu_weight, host_ids=host_ids
+            folder,
+            report,
+            tier,
+            tap=is_full,
+            cpu_weight=options.cpu_weight,
+            host_ids=host_ids,
+            known_stock=None if former is None else former.known_stock,
         )
         await fence.start()
+        if (stock := fence.known_stock) is not None:
+            findings.write(
+                kept, findings.Findings(report=found, layer=str(stock.layer), plan=stock.plan)
+            )
         return Operations(fence, report, tier, options)
 
     def _readable(self) -> None:
@@ -224,7 +239,6 @@ def main(descriptor: int, options: str) -> NoReturn:
     from sbx_jupyter.isolation.privileged.options import HelperOptions
 
     logging.basicConfig(level=logging.WARNING, format="helper: %(message)s", stream=sys.stderr)
-    filters.install_for_helper()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # as far as this machine lets it
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

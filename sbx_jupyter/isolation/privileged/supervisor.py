@@ -1,7 +1,8 @@
 """Starts a helper, and another one when it dies, for an engine that may start none.
 
-The engine gets a socket to each over the control socket, and ends both by closing that. Standard
-library only: it takes no message.
+The engine gets a socket to each over the control socket, and ends both by closing that. It takes
+no message, and runs under the system call filter of its helpers, which inherit that. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from sbx_jupyter.isolation.privileged import filters
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,8 +33,9 @@ _HELP: Final = (
     "main(int(sys.argv[2]), sys.argv[3])"
 )
 _SHORT_LIFE: Final = 1.0
-_PAUSE: Final = 1.0
-"""Seconds before the next helper when the last one died at once."""
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+"""Seconds before the next helper when several in a row died at once; twice as long each time."""
 
 
 class Supervisor(NamedTuple):
@@ -50,7 +54,9 @@ def start_supervisor(options: str) -> Supervisor:
 
 def main(descriptor: int, path: Sequence[str], options: str) -> NoReturn:
     """Keep a helper running until the control socket closes."""
+    filters.install_for_helper()
     control = socket.socket(fileno=descriptor)
+    pause = 0.0
     while True:
         since = time.monotonic()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -61,8 +67,12 @@ def main(descriptor: int, path: Sequence[str], options: str) -> NoReturn:
             socket.send_fds(control, [b"helper"], [ours.fileno()], socket.MSG_NOSIGNAL)
         ours.close()
         _wait(control, helper)
-        if time.monotonic() - since < _SHORT_LIFE and _is_closed(control, _PAUSE):
+        if time.monotonic() - since >= _SHORT_LIFE:
+            pause = 0.0
+        elif _is_closed(control, pause):
             os._exit(0)
+        else:
+            pause = min(max(_FIRST_PAUSE, pause * 2), _LONGEST_PAUSE)
 
 
 def _wait(control: socket.socket, helper: subprocess.Popen[bytes]) -> None:

@@ -81,6 +81,10 @@ class _Walk:
         try:
             with os.scandir(os.path.join(self._root, path)) as listing:
                 entries = list(listing)
+        except FileNotFoundError:
+            if not path:
+                raise
+            return  # removed meanwhile: there is nothing to hide
         except OSError:
             if not path:
                 raise
@@ -117,6 +121,8 @@ class _Walk:
             return False  # it has no mode, and what it leads to is looked at for itself
         try:
             status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return False  # removed meanwhile, as drafts of other programs are
         except OSError:
             return True
         mode = status.st_mode
@@ -135,6 +141,8 @@ class _Walk:
 def _is_private_key(path: str) -> bool:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
     except OSError:
         return True
     with os.fdopen(fd, "rb") as file:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 STOCK_VERSION: Final = 6
+
+_DRAFT: Final = re.compile(r"[0-9a-f]{16}\.[0-9]+")
 
 _TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -138,6 +141,14 @@ class StockPlan:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class KnownStock:
+    """A stock layer that stands, and what it was built from."""
+
+    layer: Path
+    plan: StockPlan
+
+
 def plan_stock(*, real_users: bool, host_root_mapped: bool) -> StockPlan:
     """The stock root file system for this host and this Python."""
     base, prefix = os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix)
@@ -185,12 +196,13 @@ def build_stock(plan: StockPlan, target: Path, hidden: Sequence[str] = ()) -> No
 
     It has a whiteout for each of the ``hidden`` absolute paths of the host. Since the layer is
     above the host's directories, no program inside can read what a whiteout hides. The number of
-    whiteouts does not slow down a sandbox. Raises ``OSError``.
+    whiteouts does not slow down a sandbox. No other process may be building: what one that was
+    killed left of its work is removed. Raises ``OSError``.
     """
+    _remove_drafts(target.parent)
     if target.is_dir():
         return
     draft = target.with_name(f"{target.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     draft.chmod(0o755)
     _Builder(plan, draft).build(hidden)
@@ -200,6 +212,15 @@ def build_stock(plan: StockPlan, target: Path, hidden: Sequence[str] = ()) -> No
         shutil.rmtree(draft, ignore_errors=True)
         if not target.is_dir():
             raise
+
+
+def _remove_drafts(folder: Path) -> None:
+    """Remove stock layers that were never finished. Raises ``OSError``."""
+    if not folder.is_dir():
+        return
+    for name in os.listdir(folder):
+        if _DRAFT.fullmatch(name):
+            shutil.rmtree(folder / name)
 
 
 class _Builder:
@@ -228,8 +249,12 @@ class _Builder:
         for part in path.split("/")[1:-1]:
             inner = inner / part
             if not inner.is_dir():
+                try:
+                    mode = os.stat(f"/{inner.relative_to(self._root)}").st_mode
+                except FileNotFoundError:
+                    return  # removed meanwhile, with what was to be hidden
                 inner.mkdir()
-                inner.chmod(stat.S_IMODE(os.stat(f"/{inner.relative_to(self._root)}").st_mode))
+                inner.chmod(stat.S_IMODE(mode))
         mask = self._root / path.lstrip("/")
         if mask.is_dir() and not mask.is_symlink():
             os.setxattr(mask, "user.overlay.opaque", b"y")  # else the host's would show through

@@ -19,11 +19,13 @@ import pytest
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, SbxError, UnavailableError
-from sbx_jupyter.isolation.privileged import messages
+from sbx_jupyter.isolation.privileged import findings, messages
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteTrees
 from sbx_jupyter.isolation.privileged.supervisor import start_supervisor
+from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.stored.volume_content import Ownership
+from sbx_jupyter.isolation.tiers import IsolationReport
 from tests.isolation.privileged.conftest import helper_of, options_of
 from tests.waiting import async_until
 
@@ -188,7 +190,11 @@ async def test_a_name_that_is_a_path_is_refused(connection: HelperConnection):
 async def test_a_dead_helper_fails_its_calls_at_once_and_is_replaced(
     connection: HelperConnection, data_dir: Path
 ):
-    await connection.call(messages.Describe())
+    body, _ = await connection.call(messages.Describe())
+    kept = data_dir / "helper" / "findings.json"
+    record = msgspec.json.decode(kept.read_bytes())
+    record["findings"]["report"]["freezer"] = "as the first helper found it"
+    kept.write_bytes(msgspec.json.encode(record))
     first = helper_of(data_dir)
     os.kill(first, signal.SIGSTOP)
     pending = asyncio.ensure_future(connection.call(messages.Sync(tree="layers")))
@@ -200,9 +206,29 @@ async def test_a_dead_helper_fails_its_calls_at_once_and_is_replaced(
         await pending
 
     assert time.monotonic() - since < 1
-    body, _ = await connection.call(messages.Describe())
-    assert body["tier"]
-    await async_until(lambda: helper_of(data_dir) != first)
+    next_body, _ = await connection.call(messages.Describe())
+    assert helper_of(data_dir) != first
+    assert (next_body["tier"], next_body["stock"]) == (body["tier"], body["stock"])
+    # The next one does not try and search the machine again: callers wait for it.
+    assert next_body["report"]["freezer"] == "as the first helper found it"
+
+
+def test_a_helper_believes_only_what_one_of_its_own_engine_found(data_dir: Path):
+    kept = data_dir / "helper" / "findings.json"
+    plan = rootfs.plan_stock(real_users=True, host_root_mapped=True)
+    report = IsolationReport("namespaces", "root-mapped", {}, "signals", reflink=False, missing=[])
+    found = findings.Findings(report=report, layer="/stock", plan=plan)
+
+    findings.write(kept, found)
+    assert findings.read(kept) == found
+
+    record = msgspec.json.decode(kept.read_bytes())
+    for damaged in (b"", b"{}", b"\xff", msgspec.json.encode({**record, "findings": {}})):
+        kept.write_bytes(damaged)
+        assert findings.read(kept) is None
+    record["supervisor"]["start_time"] += 1
+    kept.write_bytes(msgspec.json.encode(record))
+    assert findings.read(kept) is None
 
 
 async def test_a_helper_that_could_not_start_is_replaced(data_dir: Path):

@@ -42,6 +42,11 @@ REFUSED = {
 OF_ROOT = ("test.log", "engine.lock", "start.lock")
 
 
+def outer_filters() -> int:
+    """How many system call filters there are around these tests already."""
+    return int(status_of(os.getpid()).get("Seccomp_filters", "0"))
+
+
 def status_of(pid: int) -> dict[str, str]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return dict(line.split(":\t") for line in lines if ":\t" in line)
@@ -61,6 +66,8 @@ def test_the_process_that_parses_http_has_no_privileges():
         owner = str(account.id_of(engine.data_dir))
 
     assert [each.role for each in shown[:4]] == ["engine", "supervisor", "helper", "zygote"]
+    filters_of = [each.filters for each in shown[:4]]
+    assert filters_of[0] == filters_of[1] == filters_of[2] == filters_of[3] > outer_filters()
     assert said.json()["isolation"]["served_by"] == "separate"
     assert "clients: served by a user without privileges" in doctor.stdout
     assert status["Uid"].split() == [owner] * 4
