@@ -19,6 +19,7 @@ _SECCOMP: Final = 317 if platform.machine() == "x86_64" else 277
 _SET_MODE_FILTER: Final = 1
 _NEW_LISTENER: Final = 8
 _WAIT_KILLABLE_RECV: Final = 32
+_KEEP_SIZE: Final = 1
 _IN_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 
 IN_MODIFY: Final = 0x2
@@ -81,6 +82,12 @@ def file_system_kind(path: str) -> int:
     status = (ctypes.c_long * 32)()  # struct statfs: 120 bytes, f_type first
     _checked(_libc.statfs(os.fsencode(path), status), path)
     return status[0] & 0xFFFFFFFF
+
+
+def allocate(fd: int, size: int) -> None:
+    """Have room for the first bytes of a file, without a change of its size. Raises ``OSError``."""
+    zero = ctypes.c_longlong(0)
+    _checked(_libc.fallocate(fd, _KEEP_SIZE, zero, ctypes.c_longlong(size)))
 
 
 def inotify_init() -> int:

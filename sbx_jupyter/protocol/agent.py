@@ -70,7 +70,11 @@ is not known. A directory gives ``invalid_argument`` ``path '<p>' is a directory
 CREATE: Final = "create"
 """``{"path", "user", "metadata": {..}}`` -> ``{"path", "name", "metadata": {..} | null}`` and a
 descriptor open for writing, truncated; parents made, owner set, metadata replaced (interface 4.5).
-A directory gives ``invalid_argument`` ``path is a directory: <p>``."""
+A directory gives ``invalid_argument`` ``path is a directory: <p>``.
+
+With ``"draft": true``, a file that has content stays as it is: the answer has ``"is_draft": true``
+and a descriptor of a nameless file on the same file system, if that has such. With ``"size": n``
+the file is not truncated, and there is room for that many bytes."""
 
 COMPOSE: Final = "compose"
 """``{"sources": [path], "destination": path, "user"}`` -> ``{"path", "name"}`` (interface 4.6)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import socket
 from pathlib import Path
@@ -98,12 +100,13 @@ def test_every_byte_arrives_in_order(runtime: httpx.Client, size: int) -> None:
 def test_a_body_that_trickles_is_written_as_it_comes(
     engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
 ) -> None:
-    with send_head(engine, shared, "trickle", 6) as sock:
+    rest = bytes(2 << 20)
+    with send_head(engine, shared, "trickle", 3 + len(rest)) as sock:
         sock.sendall(b"abc")
         until(lambda: runtime.get("/files?path=trickle").content == b"abc")
-        sock.sendall(b"def")
+        sock.sendall(rest)
         assert read_status(sock) == 200
-    assert runtime.get("/files?path=trickle").content == b"abcdef"
+    assert runtime.get("/files?path=trickle").content == b"abc" + rest
 
 
 def test_what_came_before_the_client_left_stays(
@@ -112,6 +115,61 @@ def test_what_came_before_the_client_left_stays(
     with send_head(engine, shared, "half", 1 << 30) as sock:
         sock.sendall(bytes(3 << 20))
     until(lambda: len(runtime.get("/files?path=half").content) == 3 << 20)
+
+
+@pytest.mark.parametrize("size", [1000, 3 << 20])
+@pytest.mark.parametrize("kind", ["raw", "chunked", "multipart"])
+def test_earlier_content_survives_a_client_that_leaves(
+    engine: EngineProcess,
+    shared: SandboxAccess,
+    runtime: httpx.Client,
+    api: httpx.Client,
+    kind: str,
+    size: int,
+) -> None:
+    octets = {"Content-Type": "application/octet-stream"}
+    assert runtime.post("/files?path=kept", content=b"earlier", headers=octets).is_success
+    nameless, received = count_nameless(engine), read_received(api)
+    with start_upload(engine, shared, kind) as sock:
+        sock.sendall(b"%x\r\n" % (size + 1) if kind == "chunked" else b"")
+        sock.sendall(bytes(size))
+        until(lambda: read_received(api) >= received + size)
+    until(lambda: count_nameless(engine) == nameless)
+    assert runtime.get("/files?path=kept").content == b"earlier"
+
+
+def start_upload(engine: EngineProcess, sandbox: SandboxAccess, kind: str) -> socket.socket:
+    """Send all of an upload that comes before the content."""
+    if kind == "raw":
+        return send_head(engine, sandbox, "kept", 1 << 30)
+    sock = socket.create_connection(("127.0.0.1", engine.port), timeout=20)
+    headers = {**sandbox.headers(), "Host": "localhost", "Transfer-Encoding": "chunked"}
+    headers["Content-Type"] = "application/octet-stream"
+    part = b""
+    if kind == "multipart":
+        headers["Content-Type"] = "multipart/form-data; boundary=B"
+        headers["Content-Length"] = str(1 << 30)
+        del headers["Transfer-Encoding"]
+        part = b'--B\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    request = "\r\n".join(["POST /files?path=kept HTTP/1.1", *lines, "", ""])
+    sock.sendall(request.encode() + part)
+    return sock
+
+
+def read_received(api: httpx.Client) -> int:
+    """How many bytes of bodies the engine has taken."""
+    text = api.get("/engine/metrics").text
+    return int(float(re.findall(r"^sbx_received_bytes(?:_total)? (\S+)$", text, re.MULTILINE)[0]))
+
+
+def count_nameless(engine: EngineProcess) -> int:
+    """How many files without a name the engine has open."""
+    count = 0
+    for descriptor in Path(f"/proc/{engine.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            count += os.readlink(descriptor).endswith(" (deleted)")
+    return count
 
 
 def test_an_unknown_user_is_named(runtime: httpx.Client) -> None:

@@ -13,7 +13,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.agent.files import entries, own_entries, paths, removal, tree_moves
+from sbx_jupyter.agent.files import drafts, entries, own_entries, paths, removal, tree_moves
 from sbx_jupyter.agent.wire import Encoded
 from sbx_jupyter.agent.workers import TimeBudget
 from sbx_jupyter.errors import (
@@ -142,24 +142,32 @@ class Files:
         if path == "/" or body["path"].endswith("/"):
             raise InvalidArgumentError(f"path is a directory: {path}")
         self._make_dirs(os.path.dirname(path), user)
+        named: Body = {"path": path, "name": os.path.basename(path)}
         fd = self._open_for_writing(path)
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise InvalidArgumentError(f"path is not a regular file: {path}")
+            if body.get("draft") and status.st_size:
+                draft = drafts.open_draft(os.path.realpath(path), self._root)
+                if draft is not None:
+                    os.close(fd)
+                    return {**named, "is_draft": True}, [draft]
             os.set_blocking(fd, True)
             # Before the content: watchers are promised to hear of the owner first.
             self._users.own(fd, user)
+            size = body.get("size")
+            if size is not None:
+                drafts.keep_room(fd, size)
             stored = _replace_metadata(fd, metadata)
-            if status.st_size:
+            if size is None and status.st_size:
                 os.ftruncate(fd, 0)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError):
                 raise paths.failure(error, f"cannot write '{path}'") from error
             raise
-        name = os.path.basename(path)
-        return {"path": path, "name": name, "metadata": stored or None}, [fd]
+        return {**named, "metadata": stored or None}, [fd]
 
     def compose(self, body: Body) -> Answer:
         user = self._users.find(body.get("user"))

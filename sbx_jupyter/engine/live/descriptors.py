@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import stat
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     Check = Callable[[int], bool]
 
 _PTY_MASTER: Final = os.makedev(5, 2)
+_COPY_CHUNK: Final = 64 << 20
+_NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def is_regular_file(fd: int) -> bool:
@@ -93,6 +96,38 @@ def write_all(fd: int, chunks: Iterable[bytes | memoryview]) -> None:
         view = memoryview(chunk)
         while view:
             view = view[os.write(fd, view) :]
+
+
+def replace_content(draft: int, target: int, size: int) -> None:
+    """Make the first ``size`` bytes of one file all that is in another, which is closed; blocking.
+
+    Raises ``OSError``.
+    """
+    try:
+        _copy(draft, target, size)
+        os.ftruncate(target, size)
+    finally:
+        os.close(target)
+
+
+def _copy(source: int, target: int, size: int) -> None:
+    copied, copy = 0, os.copy_file_range
+    os.lseek(source, 0, os.SEEK_SET)
+    while copied < size:
+        try:
+            count = copy(source, target, min(size - copied, _COPY_CHUNK))
+        except OSError as error:
+            if copy is not os.copy_file_range or error.errno not in _NOT_COPYABLE:
+                raise
+            copy = _send
+            continue
+        if not count:
+            break  # whoever made it has cut it off
+        copied += count
+
+
+def _send(source: int, target: int, count: int) -> int:
+    return os.sendfile(target, source, None, count)
 
 
 def own_description(fd: int, flags: int) -> int:

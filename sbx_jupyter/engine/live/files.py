@@ -13,6 +13,7 @@ import re
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,7 +25,7 @@ from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import EntryInfo, WrittenFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     from sbx_jupyter.engine.live.agent import AgentCaller
@@ -66,6 +67,7 @@ class _Created(msgspec.Struct, frozen=True):
     path: str
     name: str
     metadata: dict[str, str] | None = None
+    is_draft: bool = False
 
 
 @dataclass(slots=True)
@@ -99,16 +101,25 @@ class OpenFile:
 
 
 class WritableFile:
-    """A truncated file that is open for writing; must be closed, also after a failure.
+    """A file that is open for writing; must be closed, or aborted after a failure.
 
-    Bytes are collected up to a megabyte and written in a thread while more arrive. What was written
-    before a failure stays.
+    Bytes are collected up to a megabyte and written in a thread while more arrive. They go into a
+    draft where the file has content already, which they replace when the file is closed. What was
+    written to a new file before a failure stays.
     """
 
-    def __init__(self, fd: int, path: str, name: str, metadata: dict[str, str] | None) -> None:
-        self.path = path
-        self.name = name
-        self.metadata = metadata
+    def __init__(
+        self,
+        fd: int,
+        created: _Created,
+        replace: Callable[[int], Awaitable[tuple[int, _Created]]] | None = None,
+    ) -> None:
+        """``replace`` is there for a draft: opens the file, which has room for that many bytes."""
+        self.path = created.path
+        self.name = created.name
+        self.metadata = created.metadata or None
+        self._replace = replace
+        self._size = 0
         self._fd = fd
         self._pending: list[bytes] = []
         self._pending_size = 0
@@ -118,6 +129,11 @@ class WritableFile:
     def is_open(self) -> bool:
         """Whether more may be written."""
         return self._fd >= 0
+
+    @property
+    def drafted_bytes(self) -> int:
+        """What a file without a name holds until it is closed."""
+        return self._size if self._replace is not None and self.is_open else 0
 
     @property
     def written(self) -> WrittenFile:
@@ -135,6 +151,7 @@ class WritableFile:
         chunk = content if isinstance(content, bytes) else bytes(content)
         self._pending.append(chunk)
         self._pending_size += len(chunk)
+        self._size += len(chunk)
         if self._pending_size >= _FLUSH_SIZE:
             await self._finish_flush()
             self._start_flush()
@@ -155,17 +172,38 @@ class WritableFile:
         await self._finish_flush()
         self._start_flush()  # what ``write`` collected before
         await self._finish_flush()
+        self._size += len(view)
         self._flushing = _disk.submit(descriptors.write_all, self._fd, [view])
 
     async def close(self) -> None:
-        """Write the rest and close; raises as ``write`` does, and closes the file even then."""
+        """Write the rest and close; raises as ``write`` does, and closes the file even then.
+
+        A draft replaces the earlier content now, which stays after a failure before.
+        """
         if self._fd < 0:
             return
         try:
             await self._finish_flush()
             self._start_flush()
             await self._finish_flush()
+            if self._replace is not None:
+                target, created = await self._replace(self._size)
+                self.metadata = created.metadata or None
+                self._flushing = _disk.submit(
+                    descriptors.replace_content, self._fd, target, self._size
+                )
+                await self._finish_flush()
         finally:
+            self._drop()
+
+    async def abort(self) -> None:
+        """Close a file whose content is not whole: the earlier content stays, if there was one.
+
+        Raises as ``close`` does.
+        """
+        if self._replace is None:
+            await self.close()
+        elif self._fd >= 0:
             self._drop()
 
     async def __aenter__(self) -> WritableFile:
@@ -177,7 +215,7 @@ class WritableFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        await (self.close() if kind is None else self.abort())
 
     def _start_flush(self) -> None:
         if self._pending:
@@ -224,6 +262,11 @@ class Files:
     def is_written(self) -> bool:
         """Whether a file is open for writing from outside of the sandbox."""
         return any(file.is_open for file in self._open)
+
+    @property
+    def drafted_bytes(self) -> int:
+        """What is on the sandbox's disk under no name, from outside of the sandbox."""
+        return sum(file.drafted_bytes for file in self._open)
 
     async def stat(self, path: str, user: str | None = None) -> EntryInfo:
         """The entry at a path; raises ``NotFoundError``."""
@@ -275,18 +318,30 @@ class Files:
     async def open_write(
         self, path: str, user: str | None = None, metadata: dict[str, str] | None = None
     ) -> WritableFile:
-        """Create or truncate a file for writing; ``metadata`` replaces its metadata (4.5)."""
+        """Open a file for writing; ``metadata`` replaces its metadata (4.5).
+
+        Earlier content is replaced when the file is closed, or at once where the file system has
+        no nameless files.
+        """
         self._check_room()
-        reply = await self._agent.call(ops.CREATE, path=path, user=user, metadata=metadata or {})
+        wanted = {"path": path, "user": user, "metadata": metadata or {}}
+        fd, created = await self._create(draft=True, **wanted)
+        replace = partial(self._replace, wanted) if created.is_draft else None
+        file = WritableFile(fd, created, replace)
+        self._open.add(file)
+        return file
+
+    async def _replace(self, wanted: dict[str, Any], size: int) -> tuple[int, _Created]:
+        return await self._create(size=size, **wanted)
+
+    async def _create(self, **fields: Any) -> tuple[int, _Created]:
+        reply = await self._agent.call(ops.CREATE, **fields)
         (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
         try:
-            created = decode_reply(reply, _Created)
+            return fd, decode_reply(reply, _Created)
         except InternalError:
             os.close(fd)
             raise
-        file = WritableFile(fd, created.path, created.name, created.metadata or None)
-        self._open.add(file)
-        return file
 
     async def compose(
         self, sources: Sequence[str], destination: str, user: str | None = None

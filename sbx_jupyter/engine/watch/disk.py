@@ -153,6 +153,8 @@ class DiskEnforcer:
         # Descriptors are in flight for a moment everywhere; what stays there is held.
         unseen, self._unseen = min(held.unseen, self._unseen), held.unseen
         hidden = held.unnamed_bytes + unseen * limit_mb * MIB // _UNSEEN_SHARE
+        if placed.sandbox is not None:
+            hidden += placed.sandbox.files.drafted_bytes
         share = max((size + hidden) / MIB, inodes / INODES_PER_MB) / limit_mb
         if placed.sandbox is not None:
             placed.sandbox.files.is_full = share > 1

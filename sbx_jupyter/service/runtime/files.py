@@ -56,9 +56,10 @@ class FilesHandler(RuntimeJsonHandler):
                 self._user(),
                 spool_dir=self.service.engine.config.data_dir,
             )
-            await self._upload.open()
             length = self.request.headers.get("Content-Length", "")
-            if self._upload.is_file_content and length.isascii() and length.isdigit():
+            is_known = length.isascii() and length.isdigit()
+            if is_known and self._upload.is_direct(int(length)):
+                await self._upload.open()
                 await self._receive_directly(self._upload, int(length))
 
     @operation(

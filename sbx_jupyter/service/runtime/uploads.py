@@ -36,7 +36,8 @@ class Upload:
     """One ``POST /files``: decodes the body and writes each file.
 
     A file is opened when a megabyte of its content has arrived or all of it, so that an error
-    before changes nothing. A compressed body is first checked to its end.
+    before changes nothing. What more arrives goes into a draft where the file has content already.
+    A compressed body is first checked to its end.
     """
 
     def __init__(
@@ -71,16 +72,19 @@ class Upload:
             raise InvalidArgumentError(f"unsupported content type: {content_type or '(none)'}")
         elif path is None or path == "":
             raise InvalidArgumentError("path query parameter is required for raw body upload")
+        else:
+            self._target = path
+
+    def is_direct(self, size: int) -> bool:
+        """Whether a body of ``size`` bytes is for ``receive_from``: long, and the file's content.
+
+        A short one is written when all of it has arrived.
+        """
+        return self._decoder is None and self._compressed is None and size > _PIECE
 
     async def open(self) -> None:
-        """Open the file of a body that is neither multipart nor compressed."""
-        if self.is_file_content:
-            self._current = await self._open(self._path or "")
-
-    @property
-    def is_file_content(self) -> bool:
-        """Whether the body is the content of the file, neither multipart nor compressed."""
-        return self._decoder is None and self._compressed is None
+        """Open the file of such a body."""
+        await self._open_held()
 
     async def receive_from(self, stream: IOStream, size: int) -> AsyncGenerator[int]:
         """Read the whole body from the socket; yields the number of bytes of each read.
@@ -119,8 +123,6 @@ class Upload:
         """End the upload when the whole body has arrived; returns the written files in order."""
         if self._compressed is not None:
             self._compressed.finish()
-            if self._decoder is None:
-                self._target = self._path
             async for content in self._compressed.read():
                 await self._receive_content(content)
         if self._decoder is not None:
@@ -130,12 +132,12 @@ class Upload:
         return self._done
 
     async def aclose(self) -> None:
-        """Close the open file; the written content stays."""
+        """Close the file that is open still, whose content is not whole."""
         if self._compressed is not None:
             await self._compressed.aclose()
         file, self._current = self._current, None
         if file is not None:
-            await file.close()
+            await file.abort()
 
     async def _receive_content(self, content: bytes) -> None:
         if self._decoder is None:

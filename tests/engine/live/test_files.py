@@ -19,14 +19,14 @@ from tests.engine.live.running import count_descriptors, run
 from tests.waiting import async_until
 
 
-async def _write(sandbox, path: str, content: bytes) -> None:
-    async with await sandbox.files.open_write(path) as file:
+async def _write(sandbox, path: str, content: bytes, **options) -> None:
+    async with await sandbox.files.open_write(path, **options) as file:
         await file.write(content)
 
 
 async def _read(sandbox, path: str) -> bytes:
     with await sandbox.files.open_read(path) as file:
-        return os.read(file.fd, 1_000_000)
+        return os.read(file.fd, 16 << 20)
 
 
 async def test_what_is_written_can_be_read_inside_and_outside(sandbox):
@@ -59,6 +59,69 @@ async def test_writing_truncates_and_reading_goes_on_with_the_same_file(sandbox)
     await _write(sandbox, "/tmp/twice", b"short")
 
     assert await _read(sandbox, "/tmp/twice") == b"short"
+
+
+async def test_earlier_content_stays_until_the_new_one_is_whole_in_the_same_file(sandbox):
+    await run(sandbox, "cd /tmp; echo -n earlier > kept; ln kept other; chmod 640 kept; ls -A / >l")
+    inode = (await run(sandbox, "stat -c %i /tmp/kept")).stdout
+
+    file = await sandbox.files.open_write("/tmp/kept", metadata={"kind": "new"})
+    for _ in range(3):
+        await file.write(bytes(1 << 20))
+    assert await _read(sandbox, "/tmp/kept") == b"earlier"
+    assert (await run(sandbox, "cmp <(ls -A /) /tmp/l")).end.exit_code == 0
+    await file.close()
+
+    assert file.metadata == {"kind": "new"}
+    assert await _read(sandbox, "/tmp/other") == bytes(3 << 20)
+    entry = await sandbox.files.stat("/tmp/kept")
+    assert (entry.size, entry.mode, entry.metadata) == (3 << 20, 0o640, {"kind": "new"})
+    assert (await run(sandbox, "stat -c %i /tmp/kept")).stdout == inode
+
+    await _write(sandbox, "/tmp/kept", b"short")
+    assert await _read(sandbox, "/tmp/other") == b"short"
+
+
+async def test_a_write_that_fails_or_is_aborted_leaves_earlier_content(sandbox):
+    await _write(sandbox, "/tmp/kept", b"earlier", metadata={"kind": "old"})
+    before = count_descriptors()
+
+    file = await sandbox.files.open_write("/tmp/kept")
+    await file.write(bytes(3 << 20))
+    await file.abort()
+    with pytest.raises(RuntimeError, match="the source ended"):
+        await _write_and_fail(sandbox, "/tmp/kept")
+
+    assert await _read(sandbox, "/tmp/kept") == b"earlier"
+    assert (await sandbox.files.stat("/tmp/kept")).metadata == {"kind": "old"}
+    await async_until(lambda: count_descriptors() == before)
+
+
+async def _write_and_fail(sandbox, path: str) -> None:
+    async with await sandbox.files.open_write(path) as file:
+        await file.write(b"new")
+        raise RuntimeError("the source ended")
+
+
+async def _write_zeros(sandbox, path: str, megabytes: int) -> None:
+    async with await sandbox.files.open_write(path) as file:
+        for _ in range(megabytes):
+            await file.write(bytes(1 << 20))
+
+
+async def test_a_full_disk_leaves_earlier_content(sandbox):
+    await run(sandbox, "echo -n earlier > /dev/shm/kept")
+    room = int((await run(sandbox, "df --output=avail -B1 /dev/shm | tail -1")).stdout)
+    before = count_descriptors()
+
+    # One is larger than all room, the other one fits only beside nothing else.
+    for size in (room + (8 << 20), room * 3 // 4):
+        with pytest.raises(NoSpaceError):
+            await _write_zeros(sandbox, "/dev/shm/kept", size >> 20)
+        assert await _read(sandbox, "/dev/shm/kept") == b"earlier"
+
+    await sandbox.files.remove("/dev/shm/kept")
+    await async_until(lambda: count_descriptors() == before)
 
 
 async def test_a_large_upload_is_complete(sandbox):

@@ -86,6 +86,19 @@ async def test_a_long_upload_is_told_as_one_write(sandbox: Sandbox) -> None:
     assert events[-1].entry.size == 2_000_000
 
 
+async def test_of_a_file_that_is_replaced_watchers_hear_no_other_name(sandbox: Sandbox) -> None:
+    await shell(sandbox, "echo earlier > there")
+    watcher_id = await sandbox.watchers.create(WatchDirRequest(path=FOLDER))
+
+    file = await sandbox.files.open_write(f"{FOLDER}/there")
+    await file.write(bytes(2 << 20))
+    assert told(await sandbox.watchers.events(watcher_id)) == []
+    await file.close()
+
+    expected = [("there", "CHMOD"), ("there", "WRITE")]
+    assert told(await sandbox.watchers.events(watcher_id)) == expected
+
+
 async def test_changes_of_children_are_told_with_relative_names(sandbox: Sandbox) -> None:
     await shell(sandbox, "echo > old")
     watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
