@@ -531,7 +531,7 @@ def test_an_upload_that_stops_half_way_leaves_no_open_file(
     engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
 ) -> None:
     with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
-        sock.sendall(head_of_upload(shared, "/tmp/half", 1_000_000) + b"x" * 1000)
+        sock.sendall(head_of_upload(shared, "/tmp/half", 2 << 20) + b"x" * 1000)
         until(lambda: has_open(engine, "/half"))
 
     until(lambda: not has_open(engine, "/half"))

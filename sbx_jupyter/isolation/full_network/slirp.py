@@ -15,6 +15,7 @@ import resource
 import shutil
 import signal
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
@@ -22,6 +23,7 @@ from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation.full_network import tap_filter
 from sbx_jupyter.isolation.full_network.link import MTU
 from sbx_jupyter.isolation.kernel import tap
+from sbx_jupyter.isolation.launching import launch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +35,10 @@ MAX_CONNECTIONS: Final = 1000
 """Per sandbox; each may buffer some hundred KiB."""
 
 _START_TIMEOUT: Final = 15.0
+
+
+_left_running: Final[list[subprocess.Popen[bytes]]] = []
+"""For the next engine. Python warns of a process that nobody waits for and nobody knows."""
 
 
 class Slirp:
@@ -74,6 +80,8 @@ class Slirp:
 
     def detach(self) -> None:
         """Close the pidfd and leave the process running."""
+        if self._process is not None and self._process.poll() is None:
+            _left_running.append(self._process)
         if self._pidfd >= 0:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -114,7 +122,7 @@ async def start_slirp(link: Link, cage_pidfd: int) -> Slirp:
             tap.NAME,
         ]
         fds = (ready_write, cage_pidfd, link.users, link.network)
-        process = await asyncio.to_thread(_launch, command, fds)
+        process = await launch(partial(_launch, command, fds))
     except OSError as error:
         os.close(ready)
         raise IsolationError(f"{PROGRAM} cannot be started: {error}") from error

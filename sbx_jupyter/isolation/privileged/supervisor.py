@@ -32,7 +32,7 @@ _HELP: Final = (
     _IMPORT + "from sbx_jupyter.isolation.privileged.helper import main; "
     "main(int(sys.argv[2]), sys.argv[3])"
 )
-_SHORT_LIFE: Final = 1.0
+_SHORT_LIFE: Final = 0.5
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 """Seconds before the next helper when several in a row died at once; twice as long each time."""

@@ -21,6 +21,7 @@ from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.ids.local_ids import of_user_database
 from sbx_jupyter.isolation.kernel import users
+from sbx_jupyter.isolation.launching import launch
 from sbx_jupyter.isolation.zygote.cage_records import IDENTITY, read_record
 
 if TYPE_CHECKING:
@@ -130,22 +131,13 @@ async def _start_once(
     landlock_abi: int,
 ) -> tuple[ZygoteProcess, Path]:
     """Raises ``IsolationError``, and ``UnavailableError`` when the zygote was killed."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    package = str(Path(sbx_jupyter.__file__).parent.parent)
-    process = await asyncio.to_thread(
-        subprocess.Popen[bytes],
-        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, package, str(theirs.fileno()),
-         agent],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        pass_fds=[theirs.fileno()],
-        start_new_session=True,
-    )  # fmt: skip
-    theirs.close()
-    record_identity(_record(data_dir), process.pid)
-    zygote = ZygoteProcess(process, Channel(ours, on_event=_ignore, on_close=lambda: None))
+    process, channel = await _execute(agent)
+    zygote = ZygoteProcess(process, channel)
+    try:
+        record_identity(_record(data_dir), process.pid)
+    except OSError:
+        await zygote.stop()
+        raise
     try:
         await zygote.call(
             "enter",
@@ -172,7 +164,36 @@ async def _start_once(
         if process.returncode == -signal.SIGKILL:
             raise UnavailableError("the zygote was killed while it started") from error
         raise IsolationError(f"the zygote could not be prepared: {error}") from error
+    except asyncio.CancelledError:
+        await zygote.stop()
+        raise
     return zygote, Path(reply.body["stock"])
+
+
+async def _execute(agent: str) -> tuple[subprocess.Popen[bytes], Channel]:
+    """Execute a zygote that waits for its first request. Raises ``OSError``."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    package = str(Path(sbx_jupyter.__file__).parent.parent)
+
+    def start() -> subprocess.Popen[bytes]:
+        with theirs:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, package,
+                 str(theirs.fileno()), agent],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )  # fmt: skip
+
+    try:
+        process = await launch(start)
+    except BaseException:
+        ours.close()
+        raise
+    return process, Channel(ours, on_event=_ignore, on_close=lambda: None)
 
 
 async def _host_ids(own_ids: IdRange | None) -> dict[str, Any]:
