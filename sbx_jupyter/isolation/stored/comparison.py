@@ -14,6 +14,7 @@ from sbx_jupyter.isolation.stored.merged_tree import (
     lookup,
     open_directory,
 )
+from sbx_jupyter.isolation.stored.set_up_files import SetUpFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,14 +33,19 @@ class Comparison:
     ours: tuple[Layer, ...]
     theirs: tuple[Layer, ...]
     common: tuple[Layer, ...]
+    sandbox_id: str | None = None
+    """The sandbox whose writable layer is the topmost of ``ours``."""
 
     def changes(self, cut: Callable[[], None] = lambda: None) -> Iterator[Change]:
         """What ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
 
-        A deleted directory is one change; its contents are not listed. ``cut`` is called when the
-        rest is left out, because there is too much of it or it is too deep.
+        A deleted directory is one change; its contents are not listed. What the engine wrote when
+        it started the sandbox is none. ``cut`` is called when the rest is left out, because there
+        is too much of it or it is too deep.
         """
         looked_up = 0
+        ours, theirs = (*self.ours, *self.common), (*self.theirs, *self.common)
+        set_up = SetUpFiles(self.sandbox_id, ours, theirs) if self.sandbox_id else None
         pending = [self._names("")]
         while pending:
             if (path := next(pending[-1], None)) is None:
@@ -49,9 +55,9 @@ class Comparison:
             if looked_up > _MAX_LOOKED_UP:
                 cut()
                 return
-            mine = lookup((*self.ours, *self.common), path)
-            other = lookup((*self.theirs, *self.common), path)
-            if change := _change(path, mine, other):
+            mine, other = lookup(ours, path), lookup(theirs, path)
+            is_set_up = set_up is not None and mine is not None and set_up.wrote(path, mine, other)
+            if not is_set_up and (change := _change(path, mine, other)):
                 yield change
             if mine is not None and stat.S_ISDIR(mine.st_mode):
                 pending.append(self._names(path))

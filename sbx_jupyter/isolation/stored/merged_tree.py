@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPAQUE: Final = "user.overlay.opaque"
 
 
@@ -66,6 +67,31 @@ def children(layers: Sequence[Layer], path: str) -> set[str]:
         with contextlib.suppress(OSError), open_directory(layer.root, below) as folder:
             names.update(os.listdir(folder))
     return {name for name in names if lookup(layers, f"{path}/{name}" if path else name)}
+
+
+def read_file(layers: Sequence[Layer], path: str, limit: int) -> bytes | None:
+    """The content of a file of the stacked layers; ``None`` if it has more than ``limit`` bytes.
+
+    ``None`` too for what is not a file.
+    """
+    for layer in layers:
+        below = _below(layer.prefix, path)
+        if below is None:
+            continue
+        folder, _, name = below.rpartition("/")
+        try:
+            with open_directory(layer.root, folder) as parent:
+                descriptor = os.open(name, _FILE, dir_fd=parent)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            content = file.read(limit + 1)
+        return content if len(content) <= limit else None
+    return None
 
 
 @contextlib.contextmanager

@@ -137,10 +137,17 @@ class StoredTrees:
             tuple(Layer(self._path(name)) for name in names)
             for names in (stacks.ours, stacks.theirs, stacks.common)
         )
-        return Comparison(ours, theirs, (*common, *(self.stock if on_stock else ())))
+        common = (*common, *(self.stock if on_stock else ()))
+        return Comparison(ours, theirs, common, _sandbox_of(stacks.ours))
 
     def _path(self, name: str) -> Path:
         return self._data_dir / name
+
+
+def _sandbox_of(names: tuple[str, ...]) -> str | None:
+    """The sandbox whose writable layer is the topmost of a stack."""
+    folder, _, rest = (names[0] if names else "").partition("/")
+    return rest.partition("/")[0].partition(".")[0] if folder == "sandboxes" else None
 
 
 def sync_filesystem(directory: Path) -> None:

@@ -57,11 +57,17 @@ def upper(tmp_path: Path) -> Tree:
     return Tree(tmp_path / "upper")
 
 
-def changes(ours: list[Tree], common: list[Tree], theirs: list[Tree] | None = None) -> list:
+def changes(
+    ours: list[Tree],
+    common: list[Tree],
+    theirs: list[Tree] | None = None,
+    sandbox_id: str | None = None,
+) -> list:
     compared = Comparison(
         ours=tuple(tree.layer for tree in ours),
         theirs=tuple(tree.layer for tree in theirs or []),
         common=tuple(tree.layer for tree in common),
+        sandbox_id=sandbox_id,
     )
     return [(item.change, item.path) for item in compared.changes()]
 
@@ -182,3 +188,43 @@ def test_a_comparison_that_is_cut_says_so(
 
     assert [change.path for change in found] == ["/d", "/d/d", "/d/d/d", "/d/d/d/d"]
     assert cut == [True]
+
+
+@pytest.fixture
+def started(base: Tree, upper: Tree) -> Tree:
+    """The writable layer of a sandbox in which nothing has run yet."""
+    base.file("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 before\n").file("etc/hostname", "x\n")
+    upper.file("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 i123\n").file("etc/hostname", "i123\n")
+    for name, value in (("", "true"), ("_ID", "i123")):
+        upper.file(f"run/e2b/.E2B_SANDBOX{name}", value)
+    upper.file("run/e2b/.E2B_TEMPLATE_ID", "base")
+    base.file("run/lock", "")
+    return upper
+
+
+def test_what_the_engine_writes_at_the_start_is_no_change(base: Tree, started: Tree) -> None:
+    assert changes([started], [base], sandbox_id="i123") == []
+    assert ("added", "/run/e2b") in changes([started], [base])
+
+
+def test_what_else_is_written_to_the_same_files_is_a_change(base: Tree, started: Tree) -> None:
+    started.file("etc/hosts", "127.0.0.1 localhost\n10.0.0.1 bank\n127.0.1.1 i123\n")
+    started.file("etc/hostname", "i123\nmore\n").file("run/e2b/.E2B_SANDBOX", "true\nfalse")
+    started.file("run/e2b/.E2B_TEMPLATE_ID", "/home/user").file("run/e2b/other", "")
+    (started.root / "run/e2b/.E2B_SANDBOX_ID").chmod(0o666)
+
+    assert changes([started], [base], sandbox_id="i123") == [
+        ("changed", "/etc/hostname"),
+        ("changed", "/etc/hosts"),
+        ("added", "/run/e2b/.E2B_SANDBOX"),
+        ("added", "/run/e2b/.E2B_SANDBOX_ID"),
+        ("added", "/run/e2b/.E2B_TEMPLATE_ID"),
+        ("added", "/run/e2b/other"),
+    ]
+
+
+def test_a_link_in_place_of_a_file_of_the_engine_is_a_change(base: Tree, started: Tree) -> None:
+    (started.root / "etc/hostname").unlink()
+    (started.root / "etc/hostname").symlink_to("/etc/shadow")
+
+    assert changes([started], [base], sandbox_id="i123") == [("changed", "/etc/hostname")]
