@@ -130,6 +130,8 @@ class ListedSandbox(Record, frozen=True):
     metadata: dict[str, str] | None = None
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     pause_mode: Literal["full", "filesystem"] | None = field(name="pauseMode", default=None)
+    owner: str | None = None
+    """An addition: whose it is, where it is not the caller's own."""
 
 
 class SandboxDetail(ListedSandbox, frozen=True, kw_only=True):

@@ -74,7 +74,21 @@ def test_each_owner_sees_their_own_sandboxes_and_the_operator_all(operator, clie
     assert ids(alice) == {of_alice}
     assert ids(bob) == {of_bob}
     assert ids(operator) == {of_alice, of_bob}
-    assert ids(client_of("auditor", seesAll=True)) == {of_alice, of_bob}
+    auditor = client_of("auditor", seesAll=True)
+    assert ids(auditor) == {of_alice, of_bob}
+
+
+def test_who_sees_all_is_told_whose_a_sandbox_is(operator, client_of) -> None:
+    auditor, alice = client_of("auditor", seesAll=True), client_of("alice")
+    of_alice, of_auditor = create_sandbox(alice).id, create_sandbox(auditor).id
+
+    def owners(client: httpx.Client) -> dict[str, str | None]:
+        return {each["sandboxID"]: each.get("owner") for each in client.get("/v2/sandboxes").json()}
+
+    assert owners(auditor) == {of_alice: "alice", of_auditor: None}
+    assert owners(operator) == {of_alice: "alice", of_auditor: "auditor"}
+    assert owners(alice) == {of_alice: None}
+    assert auditor.get(f"/sandboxes/{of_alice}").json()["owner"] == "alice"
 
 
 def test_each_owner_is_told_only_of_their_own_changes(operator, client_of) -> None:

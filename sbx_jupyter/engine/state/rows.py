@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from sbx_jupyter.engine.owners import caller
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.protocol.platform import (
     CLIENT_ID,
@@ -156,6 +157,8 @@ class SandboxRow(Row, frozen=True, kw_only=True):
             "metadata": self.metadata,
             "volume_mounts": self.volume_mounts or None,
             "pause_mode": self.pause_mode if is_paused else None,
+            # Only a caller who sees all gets those of others.
+            "owner": None if self.owner == caller().owner else self.owner,
         }
 
 
