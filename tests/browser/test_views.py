@@ -30,6 +30,13 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
     expect(lines.locator(".sbx-mod-added")).to_contain_text("# <b>mine</b>")
     expect(lines.locator(".sbx-mod-removed").first).to_be_visible()
 
+    # What the engine itself writes when it starts a sandbox is no change.
+    expect(tree.get_by_role("treeitem", name="hostname")).to_have_count(0)
+    lab.execute("sbx:browse-files", sandbox=sandbox, path="/srv")
+    lab.execute("sbx:show-changes-here")
+    expect(page.get_by_text("Nothing changed in /srv")).to_be_visible()
+    page.get_by_label("List the changes everywhere").click()
+
     tree.get_by_role("treeitem", name="result.txt").click()
     page.get_by_label("Take this file home").click()
     expect(page.get_by_text("is in the notebook files")).to_be_visible()

@@ -8,6 +8,7 @@ export const CommandIDs = {
   splitTerminal: 'sbx:split-terminal',
   watchTerminal: 'sbx:watch-terminal',
   openTerminalHere: 'sbx:open-terminal-here',
+  showChangesHere: 'sbx:show-changes-here',
   browseFiles: 'sbx:browse-files',
   openMetrics: 'sbx:open-metrics',
   openDetails: 'sbx:open-details',

@@ -131,6 +131,11 @@ export class Sandboxes {
     return this.kernels.find(({ kernelID }) => kernelID === kernelId)?.sandboxID;
   }
 
+  /** Whether a kernel of this server runs in a sandbox. */
+  hasKernel(sandboxId: string): boolean {
+    return this.kernels.some(({ sandboxID }) => sandboxID === sandboxId);
+  }
+
   transport(sandboxId: string): ServerTransport {
     return new ServerTransport(this.server, sandboxId);
   }

@@ -18,6 +18,8 @@ export interface ISandbox {
   /** The name of the template, when it has one. */
   readonly alias?: string;
   readonly metadata?: Readonly<Record<string, string>>;
+  /** Whose it is, where the user sees the sandboxes of others and this is one of them. */
+  readonly owner?: string;
 }
 
 /** A kernel of the server and the sandbox that it runs in. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { changeTree, directoriesOf, visibleNodes } from '../../src/components/files/changeTree';
+import { changesIn, changeTree, directoriesOf, visibleNodes } from '../../src/components/files/changeTree';
 import { MAX_TEXT, textOf } from '../../src/components/files/fileText';
 import { lineChanges } from '../../src/components/files/lineChanges';
 import { entriesText, entryTime, matchingEntries } from '../../src/components/logText';
@@ -34,6 +34,13 @@ describe('a log', () => {
 
 describe('the tree of changes', () => {
   const change = (path: string, kind: IChange['change'] = 'added'): IChange => ({ path, change: kind, type: 'file', size: 1 });
+
+  it('is limited to a directory', () => {
+    const all = [change('/srv'), change('/srv/a'), change('/srv2/b')];
+    expect(changesIn(all, '/srv/').map(({ path }) => path)).toEqual(['/srv', '/srv/a']);
+    expect(changesIn(all, '')).toBe(all);
+    expect(changesIn(all, '/')).toBe(all);
+  });
 
   it('has directories first, and one node for directories in a row', () => {
     const tree = changeTree([change('/zoo.txt'), change('/usr/local/lib/a.py'), change('/usr/local/lib/b.py', 'changed')]);

@@ -36,6 +36,12 @@ export function changeTree(changes: readonly IChange[]): readonly IChangeNode[] 
   return finish(root);
 }
 
+/** The changes of a directory and of what is in it; all of them for an empty path. */
+export function changesIn(changes: readonly IChange[], folder: string): readonly IChange[] {
+  const inside = `${folder.replace(/\/+$/, '')}/`;
+  return inside === '/' ? changes : changes.filter(({ path }) => `${path}/`.startsWith(inside));
+}
+
 /** The nodes that are shown while the directories in `closed` are closed, each with its depth from 1. */
 export function visibleNodes(
   nodes: readonly IChangeNode[],

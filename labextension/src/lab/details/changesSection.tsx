@@ -1,8 +1,8 @@
-import { caretDownIcon, caretRightIcon, collapseAllIcon, expandAllIcon, refreshIcon } from '@jupyterlab/ui-components';
+import { caretDownIcon, caretRightIcon, closeIcon, collapseAllIcon, expandAllIcon, refreshIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import type { IChangeNode } from '../../components/files/changeTree';
-import { changeTree, directoriesOf, visibleNodes } from '../../components/files/changeTree';
+import { changesIn, changeTree, directoriesOf, visibleNodes } from '../../components/files/changeTree';
 import { formatBytes } from '../../components/format';
 import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
@@ -23,7 +23,7 @@ const MANY = 200;
 
 /** What the sandbox changed since its template or a snapshot, as a tree, and the change of one file. */
 export function ChangesSection(props: ISectionProps): React.JSX.Element {
-  const { server, sandboxes, sandboxId, isActive } = props;
+  const { server, sandboxes, sandboxId, isActive, folder, setFolder } = props;
   const [since, setSince] = React.useState('');
   const [chosen, choose] = React.useState<IChange | null>(null);
   const read = React.useCallback(async () => {
@@ -31,6 +31,7 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
     return readJson<IDiff>(await server.request(['sandboxes', sandboxId, 'diff'], {}, query));
   }, [server, sandboxId, since]);
   const { value, error, refresh } = usePolled(read, 0, isActive);
+  const shown = React.useMemo(() => (value === null ? null : { ...value, changes: changesIn(value.changes, folder) }), [value, folder]);
   const snapshots = useSnapshots(sandboxes, isActive);
   return (
     <div className="sbx-Section">
@@ -53,10 +54,18 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
             ))}
           </select>
         </label>
-        <span className="sbx-Section-count">{value === null ? '' : changeCounts(value.changes)}</span>
+        {folder !== '' && (
+          <span className="sbx-Scope">
+            <span className="sbx-Scope-path" title={visible(folder)}>
+              {trans.__('in %1', visible(folder))}
+            </span>
+            <IconAction icon={closeIcon} label={trans.__('List the changes everywhere')} onClick={() => { setFolder(''); }} />
+          </span>
+        )}
+        <span className="sbx-Section-count">{shown === null ? '' : changeCounts(shown.changes)}</span>
         <IconAction icon={refreshIcon} label={trans.__('Compare again')} onClick={refresh} />
       </div>
-      <ChangesBody {...props} since={since} value={value} error={error} refresh={refresh} chosen={chosen} choose={choose} />
+      <ChangesBody {...props} since={since} value={shown} error={error} refresh={refresh} chosen={chosen} choose={choose} />
     </div>
   );
 }
@@ -80,14 +89,15 @@ function ChangesBody(props: IBodyProps): React.JSX.Element {
     );
   }
   if (value.changes.length === 0) {
-    return <Nothing title={trans.__('Nothing changed')} text={trans.__('Files that the sandbox adds, changes or deletes are listed here.')} />;
+    const title = props.folder === '' ? trans.__('Nothing changed') : trans.__('Nothing changed in %1', visible(props.folder));
+    return <Nothing title={title} text={trans.__('Files that the sandbox adds, changes or deletes are listed here.')} />;
   }
   return (
     <>
       {error !== null && <Notice text={messageOf(error)} action={trans.__('Retry')} onAction={refresh} />}
       {value.truncated && <Notice text={trans.__('Only the first %1 changes are listed.', value.changes.length)} />}
       <div className="sbx-Changes">
-        <ChangeTree changes={value.changes} chosen={chosen} choose={choose} />
+        <ChangeTree key={props.folder} changes={value.changes} chosen={chosen} choose={choose} />
         {chosen !== null && <FileChange key={`${chosen.path} ${props.since}`} {...props} change={chosen} />}
       </div>
     </>

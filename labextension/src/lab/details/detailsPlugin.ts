@@ -8,7 +8,7 @@ import { displayName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { detailsIcon } from '../icons';
 import type { SandboxCommands } from '../panel/commands';
-import { describedBy, labelled, sandboxArg } from '../panel/commands';
+import { describedBy, labelled, sandboxArg, stringOf } from '../panel/commands';
 import type { Sandboxes } from '../sandboxes';
 import { ISandboxCommands, ISandboxes } from '../tokens';
 import { DetailsWidget } from './detailsWidget';
@@ -43,17 +43,22 @@ export const detailsPlugin: JupyterFrontEndPlugin<void> = {
       icon: detailsIcon,
       describedBy: describedBy({
         sandbox: sandboxArg,
-        section: { type: 'string', enum: [...SECTIONS], description: 'What to show first.' }
+        section: { type: 'string', enum: [...SECTIONS], description: 'What to show first.' },
+        folder: { type: 'string', description: 'An absolute path: only the changes in this directory are listed.' }
       }),
       execute: async args => {
         const sandbox = await commands.target(args);
         if (sandbox === null) {
           return null;
         }
+        const folder = stringOf(args['folder']);
         const known = tracker.find(widget => widget.content.sandboxId === sandbox.sandboxID);
         if (known !== undefined) {
           if (args['section'] !== undefined) {
             known.content.showSection(sectionOf(args['section']));
+          }
+          if (folder !== undefined) {
+            known.content.setFolder(folder);
           }
           app.shell.activateById(known.id);
           return known;
@@ -64,7 +69,8 @@ export const detailsPlugin: JupyterFrontEndPlugin<void> = {
           sandboxes,
           app.commands,
           takeHome,
-          sectionOf(args['section'])
+          sectionOf(args['section']),
+          folder
         );
         const widget = new MainAreaWidget({ content });
         widget.toolbar.hide();

@@ -22,7 +22,8 @@ export class DetailsWidget extends ReactWidget {
     private readonly sandboxes: Sandboxes,
     private readonly commands: CommandRegistry,
     private readonly takeHome: TakeHome,
-    private chosen: Section
+    private chosen: Section,
+    private folder = ''
   ) {
     super();
     this.id = `sbx-details-${sandboxId}`;
@@ -48,6 +49,12 @@ export class DetailsWidget extends ReactWidget {
       this.sectionSignal.emit();
       this.update();
     }
+  };
+
+  /** Limits the changes to those in a directory; to all with an empty path. */
+  readonly setFolder = (folder: string): void => {
+    this.folder = folder;
+    this.update();
   };
 
   override dispose(): void {
@@ -85,6 +92,8 @@ export class DetailsWidget extends ReactWidget {
           isActive={this.isVisible}
           section={this.chosen}
           setSection={this.showSection}
+          folder={this.folder}
+          setFolder={this.setFolder}
         />
       </React.Suspense>
     );

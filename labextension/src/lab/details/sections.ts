@@ -18,6 +18,9 @@ export interface ISectionProps {
   readonly commands: CommandRegistry;
   readonly sandboxId: string;
   readonly takeHome: TakeHome;
+  /** The directory to whose changes the list is limited; empty for all. */
+  readonly folder: string;
+  readonly setFolder: (folder: string) => void;
   /** Whether it can be seen; nothing is asked otherwise. */
   readonly isActive: boolean;
 }

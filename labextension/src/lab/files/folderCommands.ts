@@ -4,6 +4,7 @@ import { terminalIcon } from '@jupyterlab/ui-components';
 
 import { trans } from '../../components/translation';
 import { CommandIDs } from '../commandIds';
+import { detailsIcon } from '../icons';
 import { describedBy } from '../panel/commands';
 import { splitPath } from './driveModel';
 
@@ -14,22 +15,31 @@ const LAB_TERMINAL = 'terminal:open-folder-in-terminal';
 
 /** Adds the commands on a folder of a sandbox, with their menu items. */
 export function addFolderCommands(app: JupyterFrontEnd, browser: () => FileBrowser | null): void {
+  const inFolder = (work: (folder: ReturnType<typeof splitPath>) => unknown): unknown => {
+    const shown = browser();
+    return shown === null ? null : work(splitPath(app.serviceManager.contents.localPath(chosenFolder(shown))));
+  };
   app.commands.addCommand(CommandIDs.openTerminalHere, {
     label: trans.__('Open Sandbox Terminal Here'),
     caption: trans.__('Open a terminal of the sandbox in the folder that is chosen or shown'),
     icon: terminalIcon,
     isEnabled: () => browser() !== null,
     describedBy: describedBy({}),
-    execute: () => {
-      const shown = browser();
-      if (shown === null) {
-        return null;
-      }
-      const { sandboxId, path } = splitPath(app.serviceManager.contents.localPath(chosenFolder(shown)));
-      return app.commands.execute(CommandIDs.openTerminal, { sandbox: sandboxId, path });
-    }
+    execute: () => inFolder(({ sandboxId, path }) => app.commands.execute(CommandIDs.openTerminal, { sandbox: sandboxId, path }))
+  });
+  app.commands.addCommand(CommandIDs.showChangesHere, {
+    label: trans.__('Show What Changed Here'),
+    caption: trans.__('List what the sandbox added, changed or deleted in the folder that is chosen or shown'),
+    icon: detailsIcon,
+    isEnabled: () => browser() !== null,
+    describedBy: describedBy({}),
+    execute: () =>
+      inFolder(({ sandboxId, path }) =>
+        app.commands.execute(CommandIDs.openDetails, { sandbox: sandboxId, section: 'changes', folder: path })
+      )
   });
   app.contextMenu.addItem({ command: CommandIDs.openTerminalHere, selector: LISTING, rank: 60 });
+  app.contextMenu.addItem({ command: CommandIDs.showChangesHere, selector: LISTING, rank: 61 });
   withoutLabTerminal(app);
 }
 

@@ -9,7 +9,7 @@ import { NameForm } from './nameForm';
 import { attempt, confirmDeletion } from './questions';
 import type { StorageRequests } from './requests';
 import type { IStoreProps } from './sections';
-import { StoreTable } from './storeTable';
+import { NONE, StoreTable } from './storeTable';
 
 const INTERVAL = 20_000;
 
@@ -44,7 +44,7 @@ export function SecretsSection({ requests, sandboxes, isActive }: ISecretsProps)
     }
     return isDone;
   };
-  const age = (time: string | undefined) => (time === undefined ? '–' : formatAge((sandboxes.now() - Date.parse(time)) / 1000));
+  const age = (time: string | undefined) => (time === undefined ? NONE : formatAge((sandboxes.now() - Date.parse(time)) / 1000));
   return (
     <StoreTable
       label={trans.__('Secrets')}

@@ -7,6 +7,9 @@ import type { IPolled } from '../polled';
 import { isMissing } from '../polled';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
 
+/** Stands for a fact that is not known. */
+export const NONE = '–';
+
 /** One thing that is stored, as a row. */
 export interface IStoreRow {
   readonly id: string;
@@ -77,7 +80,7 @@ function StoreRow({ name, title, tag, facts, actions, columns }: IStoreRow & { r
         {tag !== undefined && <span className="sbx-Tag">{tag}</span>}
       </span>
       {facts.map((fact, at) => (
-        <span key={columns[at]} role="cell" className="sbx-Store-fact sbx-mod-number" data-column={columns[at]}>
+        <span key={columns[at]} role="cell" className={`sbx-Store-fact sbx-mod-number${fact === NONE ? ' sbx-mod-none' : ''}`} data-column={columns[at]}>
           {fact}
         </span>
       ))}

@@ -15,7 +15,7 @@ import { attempt, confirmDeletion } from './questions';
 import type { StorageRequests } from './requests';
 import type { IStoreProps } from './sections';
 import type { IRowAction, IStoreRow } from './storeTable';
-import { StoreTable } from './storeTable';
+import { NONE, StoreTable } from './storeTable';
 
 /** Milliseconds between two lists: they can be made elsewhere, and measuring them costs something. */
 const INTERVAL = 20_000;
@@ -66,19 +66,21 @@ export function TemplatesSection(props: ITemplatesProps): React.JSX.Element {
 }
 
 function templateRow(template: IStoredTemplate, props: ITemplatesProps, refresh: () => void): IStoreRow {
-  const { createdAt, ownBytes, sharedBytes, sandboxes = [], buildStatus } = template;
-  const age = createdAt === undefined ? '–' : formatAge((props.sandboxes.now() - Date.parse(createdAt)) / 1000);
+  const { createdAt, ownBytes, sharedBytes, sandboxes = [], buildStatus, isStock = false } = template;
+  const age = createdAt === undefined ? NONE : formatAge((props.sandboxes.now() - Date.parse(createdAt)) / 1000);
   const names = sandboxes.map(id => sandboxName(props, id));
   const shared = sharedBytes ? trans.__('and %1 shared with others', formatBytes(sharedBytes)) : '';
+  const origin = isStock ? trans.__('Its programs are those of this machine.') : '';
   return {
     id: template.templateID,
     name: templateLabel(template),
-    title: [template.templateID, shared, names.length === 0 ? '' : trans.__('Sandboxes: %1', namesText(names))].filter(Boolean).join('\n'),
+    title: [template.templateID, origin, shared, names.length === 0 ? '' : trans.__('Sandboxes: %1', namesText(names))].filter(Boolean).join('\n'),
     ...tagOf(template, buildStatus),
     facts: [
-      template.sandboxes === undefined ? '–' : String(sandboxes.length),
-      typeof ownBytes === 'number' ? formatBytes(ownBytes) : '–',
-      template.isStock === true ? '–' : age
+      template.sandboxes === undefined ? NONE : String(sandboxes.length),
+      // A stock template has no files of its own, and was always there.
+      typeof ownBytes === 'number' && !isStock ? formatBytes(ownBytes) : NONE,
+      isStock ? NONE : age
     ],
     actions: rowActions(template, names, props, refresh)
   };

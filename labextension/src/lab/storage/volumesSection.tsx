@@ -11,7 +11,7 @@ import { NameForm } from './nameForm';
 import { attempt, confirmDeletion } from './questions';
 import type { StorageRequests } from './requests';
 import type { IStoreProps } from './sections';
-import { StoreTable } from './storeTable';
+import { NONE, StoreTable } from './storeTable';
 
 const INTERVAL = 20_000;
 
@@ -67,9 +67,9 @@ export function VolumesSection({ requests, sandboxes, isActive }: IVolumesProps)
         name: volume.name,
         title: [volume.volumeID, namesText((volume.sandboxes ?? []).map(nameOf))].filter(Boolean).join('\n'),
         facts: [
-          volume.sandboxes === undefined ? '–' : String(volume.sandboxes.length),
-          typeof volume.ownBytes === 'number' ? formatBytes(volume.ownBytes) : '–',
-          volume.createdAt === undefined ? '–' : formatAge((sandboxes.now() - Date.parse(volume.createdAt)) / 1000)
+          volume.sandboxes === undefined ? NONE : String(volume.sandboxes.length),
+          typeof volume.ownBytes === 'number' ? formatBytes(volume.ownBytes) : NONE,
+          volume.createdAt === undefined ? NONE : formatAge((sandboxes.now() - Date.parse(volume.createdAt)) / 1000)
         ],
         actions: [{ icon: killIcon, label: trans.__('Delete %1', volume.name), run: () => void remove(volume) }]
       })}

@@ -6,7 +6,7 @@ import { formatAge, formatBytes, formatCountdown } from '../../../components/for
 import { trans } from '../../../components/translation';
 import type { IReading } from '../../../protocol/runtime';
 import type { ISandbox } from '../../../protocol/sandboxes';
-import { displayName, templateName } from '../../../protocol/sandboxes';
+import { displayName, templateName, visible } from '../../../protocol/sandboxes';
 import { CommandIDs } from '../../commandIds';
 import { metricsIcon } from '../../icons';
 import type { IActivity } from '../../sandboxes';
@@ -146,8 +146,14 @@ function RowFacts({ sandbox, activity }: IFactsProps): React.JSX.Element {
   const left = (Date.parse(sandbox.endAt) - now) / 1000;
   const age = (now - Date.parse(sandbox.startedAt)) / 1000;
   const template = templateName(sandbox);
+  const owner = sandbox.owner === undefined ? undefined : visible(sandbox.owner);
   return (
     <span className="sbx-Row-facts">
+      {owner !== undefined && (
+        <span className="sbx-Row-owner" title={trans.__('Owner %1', owner)}>
+          {owner}
+        </span>
+      )}
       <span className="sbx-Row-template" title={trans.__('Template %1', template)}>
         {template}
       </span>

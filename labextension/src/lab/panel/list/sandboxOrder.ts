@@ -1,13 +1,13 @@
 import { trans } from '../../../components/translation';
 import type { IReading } from '../../../protocol/runtime';
 import type { ISandbox } from '../../../protocol/sandboxes';
-import { displayName, shortTemplate, templateName } from '../../../protocol/sandboxes';
+import { displayName, shortTemplate, templateName, visible } from '../../../protocol/sandboxes';
 
 /** What the list can be sorted by. */
 export type SortKey = 'newest' | 'name' | 'left' | 'cpu' | 'memory';
 
 /** What the list can be grouped by. */
-export type GroupKey = 'none' | 'template' | 'state';
+export type GroupKey = 'none' | 'template' | 'state' | 'owner' | 'notebook';
 
 /** The sandboxes below one heading. */
 export interface IGroup {
@@ -16,14 +16,23 @@ export interface IGroup {
   readonly items: readonly ISandbox[];
 }
 
+/** What groups need to know about the kernels of this server. */
+export interface IKernels {
+  /** The sandbox of the notebook in front. */
+  readonly current: string | undefined;
+  readonly has: (sandboxId: string) => boolean;
+}
+
+const NO_KERNELS: IKernels = { current: undefined, has: () => false };
+
 /** Gives the newest reading of a sandbox, if there is one. */
 export type Latest = (sandboxId: string) => IReading | undefined;
 
-/** The sandboxes whose name, id or template contains every word of `search`. */
+/** The sandboxes whose name, id, template or owner contains every word of `search`. */
 export function matching(items: readonly ISandbox[], search: string): readonly ISandbox[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   return items.filter(sandbox => {
-    const text = `${displayName(sandbox)} ${sandbox.sandboxID} ${templateName(sandbox)}`.toLowerCase();
+    const text = `${displayName(sandbox)} ${sandbox.sandboxID} ${templateName(sandbox)} ${sandbox.owner ?? ''}`.toLowerCase();
     return words.every(word => text.includes(word));
   });
 }
@@ -58,19 +67,28 @@ export function steady(items: readonly ISandbox[], before: readonly string[]): r
   return [...items].sort((one, other) => place(one) - place(other));
 }
 
-/** The sandboxes below headings, the heading of the first one first. */
-export function grouped(items: readonly ISandbox[], key: GroupKey): readonly IGroup[] {
+/** The sandboxes below headings: the user's own and those of the notebook first, else that of the first one. */
+export function grouped(items: readonly ISandbox[], key: GroupKey, kernels: IKernels = NO_KERNELS): readonly IGroup[] {
   const titles: Record<GroupKey, (sandbox: ISandbox) => string> = {
     none: () => '',
     template: sandbox => shortTemplate(templateName(sandbox)),
-    state: ({ state }) => (state === 'paused' ? trans.__('Paused') : trans.__('Running'))
+    state: ({ state }) => (state === 'paused' ? trans.__('Paused') : trans.__('Running')),
+    owner: ({ owner }) => (owner === undefined ? trans.__('Mine') : visible(owner)),
+    notebook: ({ sandboxID }) =>
+      sandboxID === kernels.current ? trans.__('This notebook') : kernels.has(sandboxID) ? trans.__('Other kernels') : trans.__('Without a kernel')
+  };
+  const firsts: Partial<Record<GroupKey, readonly string[]>> = {
+    owner: [trans.__('Mine')],
+    notebook: [trans.__('This notebook'), trans.__('Other kernels')]
   };
   const groups = new Map<string, ISandbox[]>();
   for (const sandbox of items) {
     const title = titles[key](sandbox);
     groups.set(title, [...(groups.get(title) ?? []), sandbox]);
   }
-  return [...groups].map(([title, members]) => ({ title, items: members }));
+  const first = firsts[key] ?? [];
+  const rank = ({ title }: IGroup): number => (first.includes(title) ? first.indexOf(title) : first.length);
+  return [...groups].map(([title, members]) => ({ title, items: members })).sort((one, other) => rank(one) - rank(other));
 }
 
 /** A name for a new sandbox: its template's and the lowest number that is free. */

@@ -39,11 +39,14 @@ export function SearchableList(props: ISearchableListProps): React.JSX.Element {
   const matched = isLong ? matching(items, search) : items;
   const wanted = isLong ? withFirst(sorted(matched, order, id => usage.of(id).at(-1)), notebook.sandboxId) : matched;
   const { shown, hold } = useSteady(wanted, `${isLong ? order : ''} ${search}`);
-  const groups: readonly IGroup[] = grouped(shown, isLong ? group : 'none');
+  const hasOwners = items.some(({ owner }) => owner !== undefined);
+  const isPossible = isLong && (group !== 'owner' || hasOwners);
+  const kernels = { current: notebook.sandboxId, has: (id: string) => sandboxes.hasKernel(id) };
+  const groups: readonly IGroup[] = grouped(shown, isPossible ? group : 'none', kernels);
   const chosen = remaining(selection, shown.map(({ sandboxID }) => sandboxID));
   return (
     <>
-      {isLong && <ListControls {...{ search, setSearch, order, setOrder, group, setGroup }} />}
+      {isLong && <ListControls {...{ search, setSearch, order, setOrder, group, setGroup, hasOwners }} />}
       <div
         className={sandboxes.error === null ? 'sbx-Panel-list' : 'sbx-Panel-list sbx-mod-stale'}
         onPointerMove={hold}
@@ -98,16 +101,18 @@ interface IControlsProps {
   readonly setOrder: (order: SortKey) => void;
   readonly group: GroupKey;
   readonly setGroup: (group: GroupKey) => void;
+  /** Whether some are other users'. */
+  readonly hasOwners: boolean;
 }
 
-function ListControls({ search, setSearch, order, setOrder, group, setGroup }: IControlsProps): React.JSX.Element {
+function ListControls({ search, setSearch, order, setOrder, group, setGroup, hasOwners }: IControlsProps): React.JSX.Element {
   return (
     <div className="sbx-Panel-controls">
       <input
         type="search"
         className="sbx-Input"
         placeholder={trans.__('Filter')}
-        title={trans.__('Filter by name, id or template')}
+        title={hasOwners ? trans.__('Filter by name, id, template or owner') : trans.__('Filter by name, id or template')}
         aria-label={trans.__('Filter the sandboxes')}
         value={search}
         onChange={event => {
@@ -131,7 +136,7 @@ function ListControls({ search, setSearch, order, setOrder, group, setGroup }: I
       <select
         className="sbx-Input"
         aria-label={trans.__('Groups of the sandboxes')}
-        value={group}
+        value={group === 'owner' && !hasOwners ? 'none' : group}
         onChange={event => {
           setGroup(event.target.value as GroupKey);
         }}
@@ -139,6 +144,8 @@ function ListControls({ search, setSearch, order, setOrder, group, setGroup }: I
         <option value="none">{trans.__('No groups')}</option>
         <option value="template">{trans.__('By template')}</option>
         <option value="state">{trans.__('By state')}</option>
+        <option value="notebook">{trans.__('By notebook')}</option>
+        {hasOwners && <option value="owner">{trans.__('By owner')}</option>}
       </select>
     </div>
   );

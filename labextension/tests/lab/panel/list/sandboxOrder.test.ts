@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { freeSandboxName, matching, sorted, withFirst } from '../../../../src/lab/panel/list/sandboxOrder';
+import { freeSandboxName, grouped, matching, sorted, withFirst } from '../../../../src/lab/panel/list/sandboxOrder';
 import type { ISandbox } from '../../../../src/protocol/sandboxes';
 
 function sandbox(name: string, startedAt: string, endAt: string, state: ISandbox['state'] = 'running'): ISandbox {
@@ -31,6 +31,24 @@ describe('the list of sandboxes', () => {
   it('begins with the sandbox of the notebook in front', () => {
     expect(names(withFirst(items, 'iagent'))).toEqual(['agent', 'data 10', 'data 9']);
     expect(withFirst(items, undefined)).toBe(items);
+  });
+
+  it('is grouped by owner, the user’s own first', () => {
+    const [first, second, third] = items as [ISandbox, ISandbox, ISandbox];
+    const shared = [{ ...first, owner: 'zoë' }, second, { ...third, owner: 'a\u202elice' }];
+    expect(grouped(shared, 'owner').map(({ title }) => title)).toEqual(['Mine', 'zoë', 'a\ufffdlice']);
+    expect(names(matching(shared, 'zoë'))).toEqual(['data 10']);
+  });
+
+  it('is grouped by notebook, the one in front first', () => {
+    const kernels = { current: 'iagent', has: (id: string) => id !== 'idata 9' };
+    const groups = grouped(sorted(items, 'newest'), 'notebook', kernels);
+    expect(groups.map(({ title, items: members }) => [title, ...names(members)])).toEqual([
+      ['This notebook', 'agent'],
+      ['Other kernels', 'data 10'],
+      ['Without a kernel', 'data 9']
+    ]);
+    expect(grouped(items, 'none')).toEqual([{ title: '', items }]);
   });
 
   it('gives a new sandbox the lowest free number', () => {
