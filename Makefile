@@ -32,12 +32,13 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-lowest test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
 
-## Open JupyterLab on the demo notebook, with the engine behind it.
+## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
 	-$(BIN)/jupyter sbx doctor
-	$(BIN)/jupyter lab $(AS_ROOT) $(ARGS) binder/demo.ipynb
+	$(BIN)/python binder/match_kernel.py binder demo
+	$(BIN)/jupyter lab $(AS_ROOT) $(ARGS) demo/demo.ipynb
 
 ## Install what the tests need and run all of them.
 test: $(VENV)/.test
@@ -121,6 +122,11 @@ test-kills: $(VENV)/.test
 ## 3 minutes.
 test-crowd: $(VENV)/.test
 	$(BIN)/python -m pytest -s tests/browser/test_crowd.py --confcutdir=tests/browser $(PYTEST_ARGS)
+
+## Look at each state of each view with axe-core, in three themes, and use the views by keyboard alone:
+## about 6 minutes.
+test-accessibility: $(VENV)/.test
+	$(BIN)/python -m pytest tests/accessibility --confcutdir=tests/accessibility $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser --confcutdir=tests/browser $(PYTEST_ARGS)

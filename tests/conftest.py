@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # share, and the tests of faults count all their child processes. The others are targets of their
 # own in the Makefile.
 collect_ignore = [
+    "accessibility",
     "applications",
     "binder",
     "browser",

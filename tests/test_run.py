@@ -102,6 +102,7 @@ def test_each_run_takes_the_place_of_one_that_is_over_and_prints_in_order(run_al
 def test_every_test_belongs_to_one_run() -> None:
     """The first takes all folders but those of the others and of targets of their own."""
     targets = {
+        "tests/accessibility",
         "tests/applications",
         "tests/binder",
         "tests/floods",

@@ -1,0 +1,1 @@
+"""The states of JupyterLab's views under axe-core, and what people do without a pointer."""
