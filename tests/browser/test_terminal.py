@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
+from tests.waiting import until
+
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
@@ -41,6 +43,32 @@ def test_what_is_typed_runs_in_the_sandbox(lab: Lab, sandbox: str, server: Jupyt
     lab.page.keyboard.type('printf %s "$PWD" > /tmp/proof')
     lab.page.keyboard.press("Enter")
     server.wait_for(sandbox, "/tmp/proof", b"/home/user")
+
+
+def test_the_menu_copies_and_pastes_and_the_text_is_searched(
+    lab: Lab, sandbox: str, server: JupyterServer
+):
+    lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_terminal(lab)
+    lab.type_in_terminal("touch /tmp/needle")
+    server.wait_for(sandbox, "/tmp/needle", b"")
+    screen = lab.page.locator(".jp-Terminal:visible .xterm-screen")
+    menu = lab.page.locator(".lm-Menu-item:not(.lm-mod-hidden)")
+
+    screen.click(click_count=3, position={"x": 100, "y": 8})
+    screen.click(button="right", position={"x": 100, "y": 8})
+    menu.get_by_text("Copy", exact=True).click()
+    until(lambda: "touch /tmp/needle" in lab.page.evaluate("navigator.clipboard.readText()"))
+
+    lab.page.evaluate("navigator.clipboard.writeText('printf pasted > /tmp/pasted\\n')")
+    screen.click(button="right")
+    menu.get_by_text("Paste", exact=True).click()
+    lab.page.keyboard.press("Enter")
+    server.wait_for(sandbox, "/tmp/pasted", b"pasted")
+
+    lab.execute("documentsearch:start")
+    lab.page.locator(".jp-DocumentSearch-input textarea").fill("needle")
+    expect(lab.page.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/1")
 
 
 def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: JupyterServer):

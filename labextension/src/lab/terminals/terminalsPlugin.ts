@@ -17,6 +17,7 @@ import type { SandboxCommands } from '../panel/commands';
 import { describedBy, labelled, numberOf, sandboxArg, stringOf } from '../panel/commands';
 import { sandboxIcon } from '../icons';
 import type { Sandboxes } from '../sandboxes';
+import { addClipboardCommands } from './clipboardCommands';
 import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { RunningTerminals } from './runningTerminals';
 import { TerminalConnection } from './terminalConnection';
@@ -116,6 +117,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
     addViewCommands(app, tracker);
+    addClipboardCommands(app, tracker);
     managers?.add(new RunningTerminals(app, sandboxes, tracker));
     launcher?.add({
       command: CommandIDs.openTerminal,
