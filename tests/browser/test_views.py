@@ -81,3 +81,28 @@ def test_a_secret_is_stored_and_never_shown(lab: Lab, server: JupyterServer):
     row.get_by_label("Delete API_KEY").click()
     lab.page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
     expect(row).to_have_count(0)
+
+
+CUT = """() => {
+  const view = document.querySelector('.sbx-Storage').getBoundingClientRect();
+  const isIn = ({ left, right }) => left >= view.left && right <= view.right;
+  return [...document.querySelectorAll('.sbx-Storage button')]
+    .filter(button => !isIn(button.getBoundingClientRect()))
+    .map(button => button.ariaLabel ?? button.textContent);
+}"""
+
+
+def test_a_narrow_storage_cuts_no_button_off(lab: Lab, sandbox: str, server: JupyterServer):
+    kept = server.http.post(f"sandboxes/{sandbox}/snapshots", json={"name": "kept"})
+    lab.execute("sbx:open-storage", store="snapshots")
+    lab.page.set_viewport_size({"width": 560, "height": 800})
+
+    expect(lab.page.get_by_label("Delete kept")).to_be_visible()
+    lab.wait_until("() => document.querySelector('.sbx-Storage').clientWidth < 300")
+    assert lab.page.evaluate(CUT) == []
+
+    lab.page.get_by_role("tab", name="Templates").click()
+    stock = lab.page.get_by_role("row").filter(has_text="built in").first
+    expect(stock).to_be_visible()
+    expect(stock).not_to_contain_text("0 B")
+    server.http.delete(f"templates/{kept.raise_for_status().json()['snapshotID']}")
