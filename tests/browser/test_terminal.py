@@ -67,7 +67,7 @@ def test_the_menu_copies_and_pastes_and_the_text_is_searched(
     server.wait_for(sandbox, "/tmp/pasted", b"pasted")
 
     lab.execute("documentsearch:start")
-    lab.page.locator(".jp-DocumentSearch-input textarea").fill("needle")
+    lab.page.locator("textarea.jp-DocumentSearch-input").fill("needle")
     expect(lab.page.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/1")
 
 

@@ -16,6 +16,7 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
 ):
     server.write(sandbox, "/home/user/.bashrc", b"# <b>mine</b>\n")
     server.write(sandbox, "/home/user/result.txt", b"42\n")
+    server.write(sandbox, "/home/user/data/made.txt", b"made")
     lab.choose("workbench", "Show Details")
     page = lab.page
     expect(page.get_by_role("log")).to_contain_text("Sandbox started")
@@ -32,9 +33,11 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
 
     # What the engine itself writes when it starts a sandbox is no change.
     expect(tree.get_by_role("treeitem", name="hostname")).to_have_count(0)
-    lab.execute("sbx:browse-files", sandbox=sandbox, path="/srv")
-    lab.execute("sbx:show-changes-here")
-    expect(page.get_by_text("Nothing changed in /srv")).to_be_visible()
+    lab.execute("sbx:browse-files", sandbox=sandbox)
+    page.locator("#sbx-files .jp-DirListing-item", has_text="data").click(button="right")
+    page.locator(".lm-Menu-itemLabel", has_text="Show What Changed Here").click()
+    expect(tree.get_by_role("treeitem", name="made.txt")).to_be_visible()
+    expect(tree.get_by_role("treeitem", name=".bashrc")).to_have_count(0)
     page.get_by_label("List the changes everywhere").click()
 
     tree.get_by_role("treeitem", name="result.txt").click()

@@ -4,6 +4,7 @@ import { terminalIcon } from '@jupyterlab/ui-components';
 
 import { trans } from '../../components/translation';
 import { CommandIDs } from '../commandIds';
+import { withoutItems } from '../contextMenus';
 import { detailsIcon } from '../icons';
 import { describedBy } from '../panel/commands';
 import { splitPath } from './driveModel';
@@ -40,23 +41,11 @@ export function addFolderCommands(app: JupyterFrontEnd, browser: () => FileBrows
   });
   app.contextMenu.addItem({ command: CommandIDs.openTerminalHere, selector: LISTING, rank: 60 });
   app.contextMenu.addItem({ command: CommandIDs.showChangesHere, selector: LISTING, rank: 61 });
-  withoutLabTerminal(app);
+  withoutItems(app, LISTING, [LAB_TERMINAL]);
 }
 
 /** The folder that is chosen in a browser, else the one that it shows. */
 export function chosenFolder(browser: FileBrowser): string {
   const [first, second] = [...browser.selectedItems()];
   return first?.type === 'directory' && second === undefined ? first.path : browser.model.path;
-}
-
-/** Takes JupyterLab's item out of the menu of a sandbox's folder: its terminal would not be in the sandbox. */
-function withoutLabTerminal(app: JupyterFrontEnd): void {
-  app.contextMenu.opened.connect(({ menu }) => {
-    if (app.contextMenuHitTest(node => node.matches(LISTING)) === undefined) {
-      return;
-    }
-    for (const item of [...menu.items].filter(({ command }) => command === LAB_TERMINAL)) {
-      menu.removeItem(item);
-    }
-  });
 }

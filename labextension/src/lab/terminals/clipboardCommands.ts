@@ -6,6 +6,7 @@ import { copyIcon, pasteIcon, refreshIcon } from '@jupyterlab/ui-components';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import { CommandIDs } from '../commandIds';
+import { withoutItems } from '../contextMenus';
 import { notifyError } from '../notifications';
 import { describedBy } from '../panel/commands';
 import type { TerminalWidget } from './terminalWidget';
@@ -60,12 +61,5 @@ export function addClipboardCommands(app: JupyterFrontEnd, tracker: WidgetTracke
   for (const [rank, command] of commands.entries()) {
     app.contextMenu.addItem({ command, args: { inMenu: true }, selector: `${TERMINAL} .jp-Terminal`, rank });
   }
-  app.contextMenu.opened.connect(({ menu }) => {
-    if (app.contextMenuHitTest(node => node.matches(TERMINAL)) === undefined) {
-      return;
-    }
-    for (const item of [...menu.items].filter(({ command }) => LAB_ITEMS.includes(command))) {
-      menu.removeItem(item);
-    }
-  });
+  withoutItems(app, TERMINAL, LAB_ITEMS);
 }
