@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.kernel.widgets import is_model_id
@@ -69,8 +69,10 @@ class PageDrawing:
         if not marks or bundle == safe:
             return {}
         view = bundle.get(WIDGET)
-        if isinstance(view, dict) and view.get("model_id") not in self._opened:  # pyright: ignore[reportUnknownMemberType] - JSON
-            return {}  # its page does not know the widget; the frame does
+        if isinstance(view, dict):
+            model_id = cast("Content", view).get("model_id")
+            if not is_model_id(model_id) or model_id not in self._opened:
+                return {}  # its page does not know the widget; the frame does
         return {DIRECT: {"marks": marks, "data": bundle, "metadata": metadata}}
 
     def comm(self, kind: str, content: Content) -> Content | None:

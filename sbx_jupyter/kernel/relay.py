@@ -178,26 +178,30 @@ class Relay:
         """Pass a message of the guest on to Jupyter, as far as it is harmless."""
         try:
             number, frames = unpack(raw if isinstance(raw, bytes) else raw.encode())
+            # Checking a large message takes long enough to hold up the other kernels.
             name = CHANNELS[number]
-            if name != _HEARTBEAT:
-                # Checking a large message takes long enough to hold up the other kernels.
-                check = functools.partial(self._checked, name, frames)
-                kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
-            else:
-                kept = [frames]
+            check = functools.partial(self._checked, name, frames)
+            kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
+            for message in kept:
+                for each in self._limited(message) if name == "iopub" else (message,):
+                    await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
         except (ForgedMessageError, ValueError) as error:
             self.dropped += 1
             _LOG.debug("a message of a sandboxed kernel is left out: %s", error)
-            return
-        for message in kept:
-            for each in self._limited(message) if name == "iopub" else (message,):
-                await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
+        except Exception:
+            # Whatever a hostile kernel finds to send, its channels go on. Said once, since such
+            # messages could fill the log.
+            level = logging.DEBUG if self.dropped else logging.ERROR
+            self.dropped += 1
+            _LOG.log(level, "a message of a sandboxed kernel cannot be checked", exc_info=True)
 
     def _checked(self, name: str, frames: list[bytes]) -> list[list[bytes]]:
         """What is passed on of a message of the guest: at most once for all, once for some pages.
 
         Raises ``ForgedMessageError``.
         """
+        if name == _HEARTBEAT:
+            return [frames] if frames else []
         found = [from_guest(name, frames, self._theirs, self._ours, self._drawing)]
         if name == "iopub" and self._drawing.marks():
             found.append(direct_comm(frames, self._theirs, self._ours, self._drawing))

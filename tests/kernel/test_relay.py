@@ -1,0 +1,88 @@
+"""What the channels of a kernel do with what a hostile guest sends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+import zmq.asyncio
+
+from sbx_jupyter.kernel.drawing import PageDrawing
+from sbx_jupyter.kernel.guest import CHANNELS, pack
+from sbx_jupyter.kernel.messages import DELIMITER, Signer
+from sbx_jupyter.kernel.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+THEIRS = Signer(b"theirs")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> dict[str, Any]:
+    ports = {f"{name}_port": number for number, name in enumerate(CHANNELS, 1)}
+    return {"ip": str(tmp_path / "k"), "key": b"ours", **ports}
+
+
+@pytest.fixture
+async def relay(connection: dict[str, Any]) -> AsyncIterator[Relay]:
+    drawing = PageDrawing()
+    drawing.allow("a-mark-of-one-page", 60)
+    relay = Relay(connection, b"theirs", drawing)
+    yield relay
+    await relay.aclose()
+
+
+def message(kind: str, content: Any) -> list[bytes]:
+    parts = [json.dumps(part).encode() for part in ({"msg_type": kind}, {}, {}, content)]
+    return [kind.encode(), DELIMITER, THEIRS.sign(parts), *parts]
+
+
+@pytest.mark.parametrize(
+    ("channel", "frames"),
+    [
+        ("hb", []),
+        ("shell", []),
+        ("iopub", [b""] * 1000),
+        ("control", [b"<IDS|MSG>"] * 9),
+        ("stdin", [b"x" * 300, *message("input_request", {"prompt": "?"})]),
+        ("iopub", message("display_data", {"data": {WIDGET: {"model_id": [1]}}})),
+        ("iopub", message("display_data", {"data": {WIDGET: {"model_id": {}}}})),
+        ("iopub", message("stream", {"text": {"a": [None]}})),
+    ],
+)
+async def test_no_message_of_a_guest_ends_the_channels(
+    relay: Relay, connection: dict[str, Any], channel: str, frames: list[bytes]
+):
+    with zmq.asyncio.Context() as context, context.socket(zmq.SUB) as page:
+        page.linger = 0
+        page.subscribe(b"")
+        page.connect(f"ipc://{connection['ip']}-{connection['iopub_port']}")
+        # Sent again until the subscription has arrived.
+        while not await page.poll(20):
+            await relay.say("ready")
+
+        await relay._receive(pack(CHANNELS.index(channel), frames))
+
+        said = message("stream", {"name": "stdout", "text": "the next one"})
+        await relay._receive(pack(CHANNELS.index("iopub"), said))
+        found = b""
+        while b"the next one" not in found:
+            found = b"".join(await page.recv_multipart())
+
+
+async def test_what_cannot_be_checked_is_left_out_and_told_once(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(*_: object) -> None:
+        raise TypeError("nobody thought of this")
+
+    monkeypatch.setattr("sbx_jupyter.kernel.relay.from_guest", fail)
+    for _ in range(3):
+        await relay._receive(pack(CHANNELS.index("shell"), message("execute_reply", {})))
+    assert relay.dropped == 3
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
