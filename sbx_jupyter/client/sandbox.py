@@ -25,7 +25,7 @@ from sbx_jupyter.protocol.access import ACCESS_TOKEN_HEADER
 from sbx_jupyter.protocol.runtime import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.protocol.diff import Diff
@@ -95,13 +95,15 @@ class AsyncSandbox(CodeRunner):
         auto_resume: bool = False,
         volumes: Mapping[str, str] | None = None,
         memory_mb: int | None = None,
+        shown_directories: Sequence[str] = (),
         config: ConnectionConfig | None = None,
         platform: PlatformClient | None = None,
     ) -> AsyncSandbox:
         """Start a sandbox that ends, or pauses, ``timeout`` seconds from now.
 
         ``volumes`` maps mount points to names of volumes. ``memory_mb`` (MiB) takes the place of
-        the template's memory; deployments other than the bundled engine ignore it. With neither
+        the template's memory, and ``shown_directories`` are seen read-only: environments of the
+        engine's machine. Deployments other than the bundled engine ignore both. With neither
         ``config`` nor ``platform`` the deployment is the one that the environment names, else the
         user's shared engine, which is started when none is running. When this call is cancelled,
         the sandbox is ended that was started meanwhile. Raises ``NotFoundError`` for an unknown
@@ -121,6 +123,7 @@ class AsyncSandbox(CodeRunner):
             ]
             or None,
             memory_mb=memory_mb,
+            shown_directories=list(shown_directories) or None,
         )
         async with _platform_for(config, platform) as (client, owned):
             made = await finish_or_undo(

@@ -14,7 +14,7 @@ from sbx_jupyter.display import reports
 from sbx_jupyter.protocol import platform as records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sbx_jupyter.client.connection.config import ConnectionConfig
 
@@ -62,6 +62,7 @@ class Sandbox(SyncCodeRunner):
         auto_resume: bool = False,
         volumes: Mapping[str, str] | None = None,
         memory_mb: int | None = None,
+        shown_directories: Sequence[str] = (),
         config: ConnectionConfig | None = None,
     ) -> Sandbox:
         """Start a sandbox that ends, or pauses, ``timeout`` seconds from now.
@@ -84,6 +85,7 @@ class Sandbox(SyncCodeRunner):
             auto_resume=auto_resume,
             volumes=volumes,
             memory_mb=memory_mb,
+            shown_directories=shown_directories,
             platform=platform,
         )
         return cls(portal, platform.config, portal.call(creating).record)

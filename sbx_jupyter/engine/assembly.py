@@ -31,6 +31,7 @@ from sbx_jupyter.engine.storage.snapshots import Snapshots
 from sbx_jupyter.engine.templates.catalog import Catalog
 from sbx_jupyter.engine.watch.sampling import Sampler
 from sbx_jupyter.engine.watch.watchdog import Watchdog
+from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
@@ -112,7 +113,15 @@ def assemble(
     catalog = Catalog(store, layers)
     flattener = Flattener(context)
     pool = Pool(placement, config.default_limits, config.pool_size, hooks.prepared)
-    creation = Creation(context, catalog, supervisor, removal, pool)
+    creation = Creation(
+        context,
+        catalog,
+        supervisor,
+        removal,
+        pool,
+        # A helper takes no directories of the machine from the engine that it serves.
+        shows_directories=tier == Tier.NAMESPACES and isinstance(fence, Fence),
+    )
     capture = Capture(context, flattener, supervisor)
     return Components(
         context=context,

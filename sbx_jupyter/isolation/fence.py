@@ -49,6 +49,7 @@ from .tree_operations import TreeOperations, relative_to
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from sbx_jupyter.isolation.ids.blocks import IdRange
 
@@ -88,6 +89,8 @@ class FenceSpec:
     limits: Limits
     network: bool = True
     volumes: tuple[tuple[Path, str], ...] = ()
+    shown: tuple[str, ...] = ()
+    """Directories of the host that it sees read-only besides, in the tier with namespaces."""
 
 
 def control_groups_of(data_dir: Path, cpu_weight: int) -> ControlGroups:
@@ -136,6 +139,8 @@ class Fence:
         self._groups = control_groups_of(self._data_dir, cpu_weight)
         self.known_stock = known_stock
         """The layer of the stock root file system; it stands once the fence is started."""
+        self._chosen: frozenset[str] = frozenset()
+        """What sandboxes were shown besides; a zygote must know it when it starts."""
         self.tree_operations = TreeOperations(self._data_dir, self._live_zygote)
         self.stored = StoredTrees(self._data_dir)
         self.connections = TapConnections(self._data_dir)
@@ -179,6 +184,8 @@ class Fence:
         Raises ``IsolationError`` when it cannot be set up, ``InvalidArgumentError`` when that is
         for its layers or volumes, ``UnavailableError`` when no zygote answers.
         """
+        if self._tier == Tier.NAMESPACES:
+            await self._choose(spec.shown)
         name, limit = self._relative(spec.writable), spec.limits.disk_mb << 20
         await asyncio.to_thread(self.stored.make_writable, name, limit)
         for left in reversed(range(_ATTEMPTS)):
@@ -189,6 +196,16 @@ class Fence:
                     raise
                 logger.warning("a sandbox is made again: %s", error.message)
         raise AssertionError("unreachable")
+
+    async def _choose(self, shown: Sequence[str]) -> None:
+        """Let the zygote know directories that sandboxes see besides; a new one must start."""
+        async with self._starting:
+            if self._chosen.issuperset(shown):
+                return
+            self._chosen |= set(shown)
+            if self._zygote is not None:
+                # What it does for others meanwhile is asked of the next one again.
+                await self._zygote.stop()
 
     async def _create(self, spec: FenceSpec, listener: socket.socket) -> Cage:
         zygote = await self._live_zygote()
@@ -292,6 +309,7 @@ class Fence:
             "layers": [self._relative(layer) for layer in spec.layers],
             "host_base": spec.base == "host",
             "writable": self._relative(spec.writable),
+            "shown": list(spec.shown),
             "volumes": [[self._relative(source), target] for source, target in spec.volumes],
             "processes": limits.processes,
             "memory_mb": limits.memory_mb,
@@ -335,6 +353,7 @@ class Fence:
             plan = rootfs.plan_stock(
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
+                chosen=sorted(self._chosen),
             )
             known = self.known_stock
             self._zygote, layer = await start_zygote(
@@ -343,13 +362,17 @@ class Fence:
                 plan,
                 self._report.id_base,
                 agent=self._agent,
-                stock=known.layer if known is not None and known.plan == plan else None,
+                # Of a chosen directory that was away meanwhile, it does not know what to hide.
+                stock=known.layer
+                if known is not None and known.plan == plan and not self._chosen
+                else None,
                 own_ids=self._host_ids if self._report.ids == users.OWN else None,
                 landlock_abi=self._report.landlock_abi,
             )
             self.known_stock = rootfs.KnownStock(layer, plan)
-            shown = (Layer(Path(tree.path), tree.path.strip("/")) for tree in plan.trees)
-            self.stored.stock = (Layer(layer), *shown)
+            seen = [Path(tree.path) for tree in plan.trees if not tree.chosen]
+            layers = (Layer(path, str(path).strip("/")) for path in seen)
+            self.stored.stock = (Layer(layer), *layers)
             return self._zygote
 
     async def recover(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:

@@ -329,7 +329,7 @@ class Zygote:
                 if each == number:
                     _signal(pid, signal.SIGKILL)
         elif (program := request["argv"][0]) and shutil.which(program) is None:
-            _say(id=number, error=f"there is no {program} in the sandbox")
+            _say(id=number, error=f"there is no {program} in the sandbox{_how_to_show(program)}")
         else:
             self._fork(request)
 
@@ -360,6 +360,15 @@ class Zygote:
             if (number := self._running.pop(pid, None)) is not None:
                 self._ended[number] = _exit_code(status)
                 _say(id=number, exit=self._ended[number])
+
+
+def _how_to_show(program: str) -> str:
+    """How a program of another environment of the machine is seen in a sandbox."""
+    path = Path(program)
+    if not path.is_absolute() or path.parent.name != "bin":
+        return ""
+    prefix = path.parent.parent
+    return f"; --SandboxProvisioner.show={prefix} shows it that environment, read-only"
 
 
 def _preload(modules: list[str]) -> None:

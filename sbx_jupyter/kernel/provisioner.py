@@ -51,6 +51,11 @@ class SandboxProvisioner(KernelProvisionerBase):
         ["numpy", "pandas", "matplotlib"],
         help="Modules that a sandbox which waits for a kernel has imported, of those it has.",
     ).tag(config=True)
+    show: Any = List(
+        Unicode(),
+        help="Directories of this machine that the sandbox sees read-only, such as the environment"
+        " that the kernel's program is in; of them, what all users may read.",
+    ).tag(config=True)
     keep_ready: Any = Bool(
         True,
         help="In a Jupyter server, keep one sandbox ready for the next kernel after the first.",
@@ -194,7 +199,9 @@ class SandboxProvisioner(KernelProvisionerBase):
         )
         if chosen:
             return await KernelSandbox.connect(config, chosen)
-        place = Place(config, self.template, tuple(self.preload))
+        # A kernel of another environment has no use for the modules of this one.
+        modules = () if self.show else tuple(self.preload)
+        place = Place(config, self.template, modules, shown=tuple(self.show))
         sandbox = await READY.take(place, name)
         # Programs that run one notebook, such as nbconvert, have no use for another sandbox.
         if self.keep_ready and isinstance(getattr(self.parent, "parent", None), MultiKernelManager):

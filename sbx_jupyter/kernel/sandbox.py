@@ -46,6 +46,8 @@ class Place:
     template: str
     modules: tuple[str, ...] = ()
     memory_mb: int | None = None
+    shown: tuple[str, ...] = ()
+    """Directories of this machine that the sandboxes see read-only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +74,24 @@ class KernelSandbox:
     """One sandbox and, in it, at most one kernel at a time; use it on the portal's loop."""
 
     def __init__(
-        self, sandbox: AsyncSandbox, zygote: KernelZygote, template: str, *, is_ours: bool
+        self,
+        sandbox: AsyncSandbox,
+        zygote: KernelZygote,
+        template: str,
+        shown: tuple[str, ...] = (),
+        *,
+        is_ours: bool,
     ) -> None:
         self.sandbox = sandbox
         self.zygote = zygote
         self._template = template
+        self._shown = shown
         self.drawing = PageDrawing()
         self._is_ours = is_ours
         self._running: _Running | None = None
         self._exit_code: int | None = LOST
         self._dying: asyncio.Task[None] | None = None
+        self._is_closed = False
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     @classmethod
@@ -96,6 +106,7 @@ class KernelSandbox:
             timeout=LEASE,
             metadata=metadata,
             memory_mb=place.memory_mb,
+            shown_directories=place.shown,
             platform=platform,
         )
         try:
@@ -103,7 +114,7 @@ class KernelSandbox:
         except BaseException:
             await sandbox.kill()
             raise
-        return cls(sandbox, zygote, place.template, is_ours=True)
+        return cls(sandbox, zygote, place.template, place.shown, is_ours=True)
 
     @classmethod
     async def connect(cls, config: ConnectionConfig, sandbox_id: str) -> KernelSandbox:
@@ -181,7 +192,8 @@ class KernelSandbox:
                 await source.delete_snapshot(snapshot.snapshot_id)
 
     async def _copy(self, template: str, metadata: Mapping[str, str], size: Size) -> KernelSandbox:
-        place = Place(self.sandbox.platform.config, template, memory_mb=size.memory_mb)
+        config = self.sandbox.platform.config
+        place = Place(config, template, memory_mb=size.memory_mb, shown=self._shown)
         made = await KernelSandbox.create(place, metadata)
         # A sandbox that the user chose is not ended with its kernel, and neither is its copy.
         made._is_ours = self._is_ours
@@ -235,11 +247,10 @@ class KernelSandbox:
 
     async def aclose(self) -> None:
         """End the kernel, and the sandbox if it was created for it."""
+        self._is_closed = True
         self._renewing.cancel()
-        with contextlib.suppress(SbxError):
-            if self._is_ours:
-                # Everything in it ends at once, and nobody needs the exit status any more.
-                await self.sandbox.kill()
+        # Everything in it ends at once, and nobody needs the exit status any more.
+        await self._end_sandbox()
         await self.end_kernel()
         with contextlib.suppress(SbxError):
             await self.zygote.aclose()
@@ -252,13 +263,26 @@ class KernelSandbox:
         await relay.say(f"\n[{ending.text}]\n")
         await relay.tell(ENDINGS, ending.to_json())
 
-    async def _renew(self) -> None:
-        """Keep the sandbox alive while this process lives."""
-        while True:
-            await asyncio.sleep(_RENEWAL)
+    async def _end_sandbox(self) -> None:
+        with contextlib.suppress(SbxError):
             if self._is_ours:
-                with contextlib.suppress(SbxError):
-                    await self.sandbox.set_timeout(LEASE)
+                await self.sandbox.kill()
+
+    async def _renew(self) -> None:
+        """Keep the sandbox alive while this process lives, and end it at the end of the process.
+
+        Jupyter's console, for example, ends without a word to what it started.
+        """
+        try:
+            while True:
+                await asyncio.sleep(_RENEWAL)
+                if self._is_ours:
+                    with contextlib.suppress(SbxError):
+                        await self.sandbox.set_timeout(LEASE)
+        except asyncio.CancelledError:
+            if not self._is_closed:
+                await self._end_sandbox()
+            raise
 
 
 async def check_isolation(platform: PlatformClient) -> None:

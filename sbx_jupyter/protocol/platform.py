@@ -84,7 +84,10 @@ class NetworkConfig(Record, frozen=True):
 
 
 class NewSandbox(Record, frozen=True):
-    """The body of create, v1 and v2 (interface 1.2); ``memoryMB`` is an addition."""
+    """The body of create, v1 and v2 (interface 1.2); the last two are additions.
+
+    ``shown_directories`` are those of the engine's machine that the sandbox sees read-only.
+    """
 
     template_id: str = field(name="templateID")
     timeout: int | None = None
@@ -100,6 +103,7 @@ class NewSandbox(Record, frozen=True):
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     secure: bool | None = None
     memory_mb: int | None = field(name="memoryMB", default=None)
+    shown_directories: list[str] | None = field(name="shownDirectories", default=None)
 
 
 class Sandbox(Record, frozen=True):

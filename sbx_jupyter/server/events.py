@@ -10,7 +10,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.server.deployments.changes import Changes
-from sbx_jupyter.server.kernels import kernel_places
+from sbx_jupyter.server.kernels.routes import kernel_places
 from sbx_jupyter.server.processes import show_port
 from sbx_jupyter.server.sandboxes import describe_server
 from sbx_jupyter.server.streams import ALIVE, HEARTBEAT, EventStream

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sbx_jupyter.server.description import DescriptionHandler
 from sbx_jupyter.server.events import EventsHandler
 from sbx_jupyter.server.files import FilesHandler
-from sbx_jupyter.server.kernels import DrawingHandler, KernelSandboxHandler, KernelsHandler
+from sbx_jupyter.server.kernels.routes import DrawingHandler, KernelSandboxHandler, KernelsHandler
+from sbx_jupyter.server.kernels.variant_routes import VariantHandler
 from sbx_jupyter.server.observations import DiffHandler, EarlierFileHandler, LogsHandler
 from sbx_jupyter.server.processes import PortsHandler, ProcessesHandler, SignalHandler
 from sbx_jupyter.server.runtime_proxy import MetricsHandler, RpcHandler
@@ -59,6 +60,7 @@ HANDLERS = [
     (rf"{_API}/kernels", KernelsHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/drawing", DrawingHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/sandbox", KernelSandboxHandler),
+    (rf"{_API}/kernelspecs/(?P<name>[A-Za-z0-9._-]{{1,100}})", VariantHandler),
     (_SANDBOXES, SandboxesHandler),
     (_SANDBOX, SandboxHandler),
     (rf"{_SANDBOX}/timeout", TimeoutHandler),

@@ -11,7 +11,7 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import OnTimeout, VolumeMount  # noqa: TC001 - msgspec reads it
 from sbx_jupyter.server.answers import SandboxRoute
-from sbx_jupyter.server.kernels import kernel_places, within
+from sbx_jupyter.server.kernels.routes import kernel_places, within
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.deployments.connection import Connection

@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -83,8 +83,8 @@ async def main(home: Path, wanted: str) -> None:
         plant(prefix)
     stock = rootfs.plan_stock
 
-    def plan_with_prefixes(*, real_users: bool, host_root_mapped: bool) -> rootfs.StockPlan:
-        plan = stock(real_users=real_users, host_root_mapped=host_root_mapped)
+    def plan_with_prefixes(**options: Any) -> rootfs.StockPlan:
+        plan = stock(**options)
         base, prefix = (rootfs.HostTree(str(p), p.name == "base") for p in prefixes)
         needed = (*plan.needed, *(f"{p}/envs/mine" for p in prefixes))
         return replace(plan, trees=(*plan.trees, base, prefix), needed=needed)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,29 @@ async def test_the_sandbox_ends_with_the_kernel(config: ConnectionConfig):
         assert os.path.isdir(folder)
     assert sandbox_id not in [item.sandbox_id for item in await AsyncSandbox.list(config=config)]
     assert not os.path.exists(folder)
+
+
+ENDS_WITHOUT_A_WORD = f"""
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
+manager = KernelManager()
+manager._kernel_spec = KernelSpec.from_resource_dir({str(SPECS / "spec")!r})
+manager.start_kernel()
+print(manager.provisioner.sandbox_of_kernel)
+"""
+
+
+async def test_the_sandbox_ends_with_a_program_that_does_not_end_its_kernel(
+    config: ConnectionConfig,
+):
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ENDS_WITHOUT_A_WORD, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await ran.communicate()
+    assert ran.returncode == 0
+    assert said.strip().startswith(b"i")
+    left = [item.sandbox_id for item in await AsyncSandbox.list(config=config)]
+    assert said.decode().strip() not in left
 
 
 async def test_a_restart_keeps_the_files_and_forgets_the_variables(kernel: Running):

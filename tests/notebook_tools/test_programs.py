@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from traitlets.config import Config
 
 from sbx_jupyter.client import Sandbox
 from tests.notebook_tools.conftest import KERNEL
@@ -90,8 +91,13 @@ def test_a_console_runs_code_and_ends_its_sandbox():
 
 
 async def test_a_kernel_that_nobody_uses_is_culled_with_its_sandbox():
+    # A server keeps another sandbox ready, which is not culled with the kernel.
     manager = AsyncMappingKernelManager(
-        cull_idle_timeout=3, cull_interval=1, cull_connected=True, default_kernel_name=KERNEL
+        cull_idle_timeout=3,
+        cull_interval=1,
+        cull_connected=True,
+        default_kernel_name=KERNEL,
+        config=Config({"SandboxProvisioner": {"keep_ready": False}}),
     )
     kernel_id = await manager.start_kernel(kernel_name=KERNEL)
     busy: Any = manager.get_kernel(kernel_id).client()

@@ -32,5 +32,6 @@ export const CommandIDs = {
   refresh: 'sbx:refresh',
   showIsolation: 'sbx:show-isolation',
   drawInPage: 'sbx:draw-in-page',
-  restartLarger: 'sbx:restart-larger'
+  restartLarger: 'sbx:restart-larger',
+  runInSandbox: 'sbx:run-in-sandbox'
 } as const;

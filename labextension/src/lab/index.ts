@@ -9,6 +9,7 @@ import { drawingPlugin } from './notebooks/drawing/drawingPlugin';
 import { largerSandboxPlugin } from './notebooks/largerSandboxPlugin';
 import { launcherPlugin } from './notebooks/launcherPlugin';
 import { notebookPlugin } from './notebooks/notebookPlugin';
+import { runInSandboxPlugin } from './notebooks/runInSandboxPlugin';
 import { outputTrustPlugin } from './notebooks/trust/outputTrustPlugin';
 import { onboardingPlugin } from './onboarding/onboardingPlugin';
 import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
@@ -38,6 +39,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   widgetsPlugin,
   drawingPlugin,
   largerSandboxPlugin,
+  runInSandboxPlugin,
   launcherPlugin
 ];
 

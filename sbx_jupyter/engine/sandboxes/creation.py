@@ -14,13 +14,14 @@ from sbx_jupyter.engine.sandboxes.admission import check_request, check_request_
 from sbx_jupyter.engine.sandboxes.idempotency import IdempotencyKeys, check_key
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import limits_for
+from sbx_jupyter.engine.sandboxes.shown_directories import check_shown
 from sbx_jupyter.engine.sandboxes.slots import Slot
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import Row, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import metered
-from sbx_jupyter.errors import InternalError
+from sbx_jupyter.errors import InternalError, UnimplementedError
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
 
 if TYPE_CHECKING:
@@ -56,12 +57,16 @@ class Creation:
         supervisor: Supervisor,
         removal: Removal,
         pool: Pool,
+        *,
+        shows_directories: bool,
     ) -> None:
+        """``shows_directories``: whether sandboxes may see more of the machine when asked for."""
         self._context = context
         self._catalog = catalog
         self._supervisor = supervisor
         self._removal = removal
         self._pool = pool
+        self._shows_directories = shows_directories
         self._keys = IdempotencyKeys(context.store)
         self.uses = TemplateUses({})
 
@@ -115,7 +120,8 @@ class Creation:
         context.slots.check_room()
         context.config.quotas.check_sandbox(row, context.slots, context.store.volumes)
         limits = limits_for(row, context.config.default_limits)
-        ready = None if row.volume_mounts else self._pool.take(limits, row.base, row.layers)
+        is_plain = not row.volume_mounts and not row.shown
+        ready = None if not is_plain else self._pool.take(limits, row.base, row.layers)
         if ready is not None:
             extra = [_renamed(other, row.sandbox_id, ready.sandbox_id) for other in extra or ()]
             row = replace(row, sandbox_id=ready.sandbox_id)
@@ -193,6 +199,7 @@ class Creation:
             network=network,
             allow_internet_access=request.allow_internet_access,
             volume_mounts=request.volume_mounts or [],
+            shown=self._shown(request),
             mcp=request.mcp,
             iam=request.iam,
             auto_pause=request.auto_pause,
@@ -202,6 +209,18 @@ class Creation:
         if row.volume_mounts and context.hooks.mounts is not None:
             context.hooks.mounts(row.volume_mounts, row.owner)
         return row
+
+    def _shown(self, request: NewSandbox) -> tuple[str, ...]:
+        """The directories that a sandbox shall see besides. Raises ``SbxError``."""
+        asked = request.shown_directories
+        if not asked:
+            return ()
+        if not self._shows_directories:
+            raise UnimplementedError(
+                "this engine shows no more directories: that needs the tier 'namespaces', without"
+                " a user of the engine's own"
+            )
+        return check_shown(asked, data_dir=self._context.data_dir.path)
 
 
 def draft_from(template: TemplateRow, build: BuildRow) -> SandboxRow:

@@ -36,7 +36,10 @@ _CLOSED_GRACE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sandbox is started from. ``volumes`` are pairs of directory and mount point."""
+    """What a sandbox is started from. ``volumes`` are pairs of directory and mount point.
+
+    ``shown`` are directories of the machine that it sees read-only.
+    """
 
     sandbox_id: str
     limits: Limits
@@ -46,6 +49,7 @@ class Plan:
     default_user: str = "user"
     default_cwd: str = ""
     volumes: tuple[tuple[Path, str], ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -204,6 +208,7 @@ class LocalPlacement:
             writable=self._data_dir.writable(plan.sandbox_id),
             limits=plan.limits,
             volumes=plan.volumes,
+            shown=plan.shown,
         )
 
     def _prepare(self, plan: Plan) -> socket.socket:
@@ -253,6 +258,7 @@ def plan_for(
         default_user=row.default_user,
         default_cwd=row.default_cwd,
         volumes=volumes,
+        shown=row.shown,
     )
 
 

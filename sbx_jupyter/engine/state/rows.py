@@ -66,6 +66,9 @@ class SandboxRow(Row, frozen=True, kw_only=True):
     network: NetworkConfig | None = None
     allow_internet_access: bool | None = None
     volume_mounts: list[VolumeMount] = []
+    shown: tuple[str, ...] = ()
+    """Directories of the machine that it sees read-only, besides those that all see."""
+
     mcp: dict[str, Any] | None = None
     iam: dict[str, Any] | None = None
     auto_pause: bool = False

@@ -106,6 +106,8 @@ class HostTree:
     path: str
     writable: bool
     """Laid over, so that writes land in the sandbox; else read-only."""
+    chosen: bool = False
+    """Seen only by sandboxes whose makers asked for it; else by all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class StockPlan:
             real_users=raw["real_users"],
             host_root_mapped=raw["host_root_mapped"],
             python=raw["python"],
-            trees=tuple(HostTree(tree["path"], tree["writable"]) for tree in raw["trees"]),
+            trees=tuple(HostTree(**tree) for tree in raw["trees"]),
             site_packages=tuple(raw["site_packages"]),
             needed=tuple(raw["needed"]),
             fingerprint=raw["fingerprint"],
@@ -149,8 +151,13 @@ class KnownStock:
     plan: StockPlan
 
 
-def plan_stock(*, real_users: bool, host_root_mapped: bool) -> StockPlan:
-    """The stock root file system for this host and this Python."""
+def plan_stock(
+    *, real_users: bool, host_root_mapped: bool, chosen: Sequence[str] = ()
+) -> StockPlan:
+    """The stock root file system for this host and this Python.
+
+    ``chosen`` are more directories of the host, which some sandboxes may see read-only.
+    """
     base, prefix = os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix)
     trees = [HostTree("/usr", writable=True)]
     trees += [
@@ -161,6 +168,8 @@ def plan_stock(*, real_users: bool, host_root_mapped: bool) -> StockPlan:
     for path, writable in ((base, True), (prefix, False)):
         if not any(path == t.path or path.startswith(t.path + "/") for t in trees):
             trees.append(HostTree(path, writable))
+    # One may lie in a directory that all see, and be hidden there; so its mount comes last.
+    trees += [HostTree(path, writable=False, chosen=True) for path in sorted(chosen)]
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     python = os.path.join(base, "bin", f"python{version}")
     site = (os.path.join(prefix, "lib", f"python{version}", "site-packages"),)

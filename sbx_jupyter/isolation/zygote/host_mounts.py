@@ -68,7 +68,7 @@ def prepare(
     Path("root").mkdir()
     _make_dev(Path("dev"))
     owner = namespace_of_ids(id_base) if id_base else None
-    trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees)]
+    trees = [(tree, f"tree{index}") for index, tree in enumerate(plan.trees) if _is_there(tree)]
     kept = {name for tree, name in trees if _can_keep_ids(tree)}
     try:
         _clone(str(data), "data", owner, _PRIVATE)
@@ -120,6 +120,14 @@ def map_to(pid: int, host: HostMounts) -> list[int]:
     finally:
         os.close(owner)
     return trees
+
+
+def _is_there(tree: rootfs.HostTree) -> bool:
+    """Whether a tree can be shown: a chosen one may have gone, or be closed to others by now."""
+    if not tree.chosen:
+        return True
+    path = tree.path
+    return os.path.realpath(path) == path and os.path.isdir(path) and _can_keep_ids(tree)
 
 
 def _can_keep_ids(tree: rootfs.HostTree) -> bool:

@@ -147,6 +147,8 @@ def _mount_trees(
     layers = _open_layers(order, host, data, outside)
     writable = outside.add(contained.open_folder(data, order.writable))
     for index, (tree, source) in enumerate(host.trees):
+        if tree.chosen and tree.path not in order.shown:
+            continue
         target = outside.add(contained.make_folder(root, tree.path))
         host_tree = outside.add(os.open(source, contained.FOLDER))
         if not tree.writable:

@@ -18,6 +18,9 @@ class Order:
     host_base: bool
     writable: str
     volumes: tuple[tuple[str, str], ...]
+    shown: tuple[str, ...]
+    """The chosen directories of the host that it sees, read-only; absolute."""
+
     processes: int
     memory_mb: int
     open_files: int
@@ -56,6 +59,7 @@ class Order:
             host_base=raw["host_base"],
             writable=raw["writable"],
             volumes=tuple((str(source), str(target)) for source, target in raw["volumes"]),
+            shown=tuple(raw["shown"]),
             processes=raw["processes"],
             memory_mb=raw["memory_mb"],
             open_files=raw["open_files"],

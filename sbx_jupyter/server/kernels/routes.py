@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from jupyter_client.kernelspec import NoSuchKernel
@@ -14,13 +14,12 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.kernels.variants import is_sandboxed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sbx_jupyter.protocol.platform import ListedSandbox
-
-_PROVISIONER: Final = "sbx-provisioner"
 
 
 class StartBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -119,8 +118,7 @@ class KernelsHandler(SandboxRoute):
             spec = await ensure_async(manager.get_kernel_spec(name))
         except NoSuchKernel:
             raise InvalidArgumentError(f"there is no kernel '{name}'") from None
-        provisioner: dict[str, Any] = spec.metadata.get("kernel_provisioner") or {}
-        if provisioner.get("provisioner_name") != _PROVISIONER:
+        if not is_sandboxed(spec):
             raise InvalidArgumentError(f"the kernel '{name}' does not run in a sandbox")
 
 

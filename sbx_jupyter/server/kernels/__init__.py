@@ -1,0 +1,1 @@
+"""Kernels in sandboxes: where each runs, and specifications whose kernels do."""
