@@ -138,7 +138,7 @@ def test_hostile_names_are_shown_as_text(lab: Lab, server: JupyterServer):
 
     expect(lab.rows.filter(has_text="<img src=x")).to_have_count(1)
     lab.execute("sbx:open-metrics", sandbox=sandbox_id)
-    expect(lab.page.locator(".sbx-MetricsWidget-title")).to_contain_text("<img src=x")
+    expect(lab.page.locator(".sbx-MetricsWidget .sbx-View-title")).to_contain_text("<img src=x")
     assert lab.page.evaluate("window.hurt") is None
     width = lab.panel.evaluate("node => [node.scrollWidth, node.clientWidth]")
     assert width[0] <= width[1]

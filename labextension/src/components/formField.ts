@@ -1,11 +1,11 @@
 import { element } from './dom';
 
-/** A control of a form with its label above, and a hint below if there is one. */
-export function formField(label: string, control: HTMLElement, hint = ''): HTMLElement {
-  const caption = element('span', 'sbx-Form-label', {}, label);
-  const row = element('label', 'sbx-Form-field', {}, caption, control);
-  if (hint !== '') {
-    row.append(element('span', 'sbx-Form-hint', {}, hint));
-  }
-  return row;
+/** A control of a form with its label above, and hints below. */
+export function formField(label: string, control: HTMLElement, ...hints: readonly HTMLElement[]): HTMLElement {
+  return element('label', 'sbx-Form-field', {}, element('span', 'sbx-Form-label', {}, label), control, ...hints);
+}
+
+/** A hint below a control. */
+export function formHint(text: string): HTMLElement {
+  return element('span', 'sbx-Form-hint', {}, text);
 }

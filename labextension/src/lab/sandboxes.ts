@@ -8,7 +8,6 @@ import { ServerTransport } from '../components/serverTransport';
 import type {
   IKernelPlace,
   INewSandbox,
-  IOperation,
   ISandbox,
   ISandboxSize,
   IServerInfo,
@@ -20,6 +19,8 @@ import type {
 import { errorFrom } from '../protocol/errors';
 import { isReserve } from '../protocol/sandboxes';
 import type { IVolume } from '../protocol/storage';
+import type { ActivityKind, IActivity } from './activities';
+import { Activities } from './activities';
 import type { IErrorDescription } from './errorDescription';
 import { describeError } from './errorDescription';
 import type { IServerEvent } from './serverEvents';
@@ -29,32 +30,6 @@ const JSON_BODY = { 'Content-Type': 'application/json' };
 const DEFAULT_INTERVAL = 5000;
 /** The longest delay between two polls while the server does not answer, in milliseconds. */
 const MAX_INTERVAL = 60_000;
-
-/** Milliseconds between two requests for the progress of an operation. */
-const PROGRESS_INTERVAL = 700;
-
-export type ActivityKind =
-  | 'pausing'
-  | 'resuming'
-  | 'killing'
-  | 'extending'
-  | 'renaming'
-  | 'snapshotting'
-  | 'forking';
-
-/** A request that is changing a sandbox. */
-export interface IActivity {
-  readonly kind: ActivityKind;
-  /** Its progress, if the engine reports it. */
-  readonly operation: IOperation | null;
-}
-
-/** The engine's operation kind for each activity that has progress. */
-const OPERATION_KINDS: Readonly<Partial<Record<ActivityKind, string>>> = {
-  snapshotting: 'snapshot',
-  forking: 'fork',
-  pausing: 'pause'
-};
 
 /** The state of everything, as the route `events` sends it first. */
 interface IServerState {
@@ -78,6 +53,7 @@ export class Sandboxes {
       frequency: { interval: DEFAULT_INTERVAL, backoff: true, max: MAX_INTERVAL },
       standby: () => (this.watchers === 0 || this.events.isLive ? true : 'when-hidden')
     });
+    this.activities = new Activities(server, () => { this.changedSignal.emit(); });
     this.events = new ServerEvents(server, event => { this.take(event); });
   }
 
@@ -385,42 +361,21 @@ export class Sandboxes {
   }
 
   private async during<T>(sandboxId: string, kind: ActivityKind, work: () => Promise<T>): Promise<T> {
-    this.activities.set(sandboxId, { kind, operation: null });
-    this.changedSignal.emit();
-    const operationKind = OPERATION_KINDS[kind];
-    const timer = operationKind === undefined ? 0 : window.setInterval(() => void this.follow(sandboxId, operationKind), PROGRESS_INTERVAL);
     try {
-      const result = await work();
+      const result = await this.activities.during(sandboxId, kind, work);
       this.changes += 1;
       return result;
     } finally {
-      window.clearInterval(timer);
-      this.activities.delete(sandboxId);
       this.changedSignal.emit();
       void this.refresh();
     }
   }
 
-  /** Updates the progress of an activity; not every deployment reports it. */
-  private async follow(sandboxId: string, operationKind: string): Promise<void> {
-    const answer = await this.server.request(['sandboxes', sandboxId, 'operations']).catch(() => null);
-    if (answer?.ok !== true) {
-      return;
-    }
-    const { operations } = (await answer.json()) as { operations: IOperation[] };
-    const activity = this.activities.get(sandboxId);
-    const operation = operations.find(({ kind }) => kind === operationKind) ?? null;
-    if (activity !== undefined && OPERATION_KINDS[activity.kind] === operationKind) {
-      this.activities.set(sandboxId, { ...activity, operation });
-      this.changedSignal.emit();
-    }
-  }
-
   private readonly poll: Poll;
   private readonly events: ServerEvents;
+  private readonly activities: Activities;
   private readonly toldSignal = new Signal<this, IServerEvent>(this);
   private readonly changedSignal = new Signal<this, void>(this);
-  private readonly activities = new Map<string, IActivity>();
   private known: readonly ISandbox[] | null = null;
   private kernels: readonly IKernelPlace[] = [];
   private serverInfo: IServerInfo | null = null;

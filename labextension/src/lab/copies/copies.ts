@@ -8,6 +8,7 @@ import { isAbort } from '../../components/files/upload';
 import { messageOf } from '../../protocol/errors';
 import { displayName } from '../../protocol/sandboxes';
 import { notifyError } from '../notifications';
+import { ProgressNotification } from '../progressNotification';
 import type { Sandboxes } from '../sandboxes';
 import { addressOf } from './addresses';
 import type { Ask } from './conflicts';
@@ -17,9 +18,8 @@ import { checkedName, planCopy, runCopy } from './copyTree';
 import type { ICopyEntry, ICopyPlace } from './places';
 import { ContentsPlace, SandboxPlace } from './places';
 
-/** Milliseconds before a copy is shown, and between two updates. */
+/** Milliseconds before a copy is shown. */
 const SHOW_DELAY = 600;
-const UPDATE_INTERVAL = 250;
 
 /** Copies files and folders between JupyterLab's files and sandboxes, and between sandboxes. */
 export class Copies {
@@ -38,7 +38,11 @@ export class Copies {
 
   /** Copies into a directory, with progress and a button that cancels; tells the user how it ended. */
   async copyInto(paths: readonly string[], directory: string): Promise<void> {
-    const shown = new CopyNotification(paths.length === 1 ? basename(paths[0] ?? '') : trans.__('%1 items', paths.length));
+    const what = paths.length === 1 ? basename(paths[0] ?? '') : trans.__('%1 items', paths.length);
+    const shown = new ProgressNotification(SHOW_DELAY);
+    const onProgress = (progress: ICopyProgress) => {
+      shown.update(() => described(what, progress));
+    };
     try {
       const target = addressOf(directory);
       const targetPlace = this.placeOf(directory);
@@ -49,7 +53,7 @@ export class Copies {
         return;
       }
       const plan = await planCopy(sourcePlace, jobs, shown.signal);
-      const failures = await runCopy(sourcePlace, targetPlace, plan, { signal: shown.signal, onProgress: shown.update });
+      const failures = await runCopy(sourcePlace, targetPlace, plan, { signal: shown.signal, onProgress });
       this.tell(jobs.map(({ entry }) => entry.name), directory, failures, plan.links.length);
     } catch (reason) {
       if (!isAbort(reason)) {
@@ -108,51 +112,12 @@ async function found(place: ICopyPlace, paths: readonly string[]): Promise<reado
   return entries;
 }
 
-/** Shows the progress of one copy in a notification with a Cancel button. */
-class CopyNotification {
-  constructor(private readonly what: string) {}
-
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
-
-  readonly update = ({ files, allFiles, bytes, allBytes }: ICopyProgress): void => {
-    const now = Date.now();
-    if (now - this.started < SHOW_DELAY || now - this.lastUpdate < UPDATE_INTERVAL) {
-      return;
-    }
-    this.lastUpdate = now;
-    const size = trans.__('%1 of %2', formatBytes(bytes), formatBytes(allBytes));
-    const count = allFiles > 1 ? `, ${trans.__('%1 of %2 files', files, allFiles)}` : '';
-    const message = `${trans.__('Copying %1', this.what)}: ${size}${count}`;
-    const progress = allBytes > 0 ? bytes / allBytes : allFiles > 0 ? files / allFiles : 0;
-    if (this.id === null) {
-      this.id = Notification.emit(message, 'in-progress', {
-        autoClose: false,
-        progress,
-        actions: [
-          {
-            label: trans.__('Cancel'),
-            callback: () => {
-              this.controller.abort();
-            }
-          }
-        ]
-      });
-    } else {
-      Notification.update({ id: this.id, message, progress });
-    }
+/** What the notification says of a copy. */
+function described(what: string, { files, allFiles, bytes, allBytes }: ICopyProgress): { message: string; progress: number } {
+  const size = trans.__('%1 of %2', formatBytes(bytes), formatBytes(allBytes));
+  const count = allFiles > 1 ? `, ${trans.__('%1 of %2 files', files, allFiles)}` : '';
+  return {
+    message: `${trans.__('Copying %1', what)}: ${size}${count}`,
+    progress: allBytes > 0 ? bytes / allBytes : allFiles > 0 ? files / allFiles : 0
   };
-
-  end(): void {
-    if (this.id !== null) {
-      Notification.dismiss(this.id);
-      this.id = null;
-    }
-  }
-
-  private readonly controller = new AbortController();
-  private readonly started = Date.now();
-  private lastUpdate = 0;
-  private id: string | null = null;
 }

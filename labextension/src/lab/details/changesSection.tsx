@@ -10,6 +10,7 @@ import { messageOf } from '../../protocol/errors';
 import type { IChange, IDiff } from '../../protocol/observations';
 import type { ITemplate } from '../../protocol/sandboxes';
 import { templateLabel, visible } from '../../protocol/sandboxes';
+import { Choice } from '../controls';
 import { isMissing, usePolled } from '../polled';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
 import { WindowedRows } from '../windowedRows';
@@ -36,24 +37,21 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
   return (
     <div className="sbx-Section">
       <div className="sbx-Section-bar">
-        <label className="sbx-Section-label">
-          {trans.__('Since')}
-          <select
-            className="sbx-Input"
+        <span className="sbx-Section-label">
+          <span aria-hidden="true">{trans.__('Since')}</span>
+          <Choice
+            label={trans.__('Since')}
             value={since}
-            onChange={event => {
+            choose={snapshot => {
               choose(null);
-              setSince(event.target.value);
+              setSince(snapshot);
             }}
-          >
-            <option value="">{trans.__('its creation')}</option>
-            {snapshots.map(snapshot => (
-              <option key={snapshot.templateID} value={snapshot.templateID}>
-                {trans.__('snapshot %1', templateLabel(snapshot))}
-              </option>
-            ))}
-          </select>
-        </label>
+            options={[
+              ['', trans.__('its creation')],
+              ...snapshots.map(snapshot => [snapshot.templateID, trans.__('snapshot %1', templateLabel(snapshot))] as const)
+            ]}
+          />
+        </span>
         {folder !== '' && (
           <span className="sbx-Scope">
             <span className="sbx-Scope-path" title={visible(folder)}>

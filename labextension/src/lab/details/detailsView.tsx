@@ -71,10 +71,10 @@ function Head({ sandbox, hasEnded, name, sandboxes, sandboxId, commands }: IHead
   return (
     <div className="sbx-Details-head">
       <span className={`sbx-Dot sbx-mod-${hasEnded ? 'ended' : (sandbox?.state ?? 'unknown')}`} />
-      <h2 className="sbx-Details-name" title={sandboxId}>
+      <h2 className="sbx-View-title" title={sandboxId}>
         {sandbox === undefined ? name : displayName(sandbox)}
       </h2>
-      <span className="sbx-Details-facts">{facts(sandbox, hasEnded, sandboxes.now())}</span>
+      <span className="sbx-View-facts">{facts(sandbox, hasEnded, sandboxes.now())}</span>
       {hasEnded ? (
         <button
           type="button"

@@ -7,6 +7,7 @@ import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { ILogEntry, LogLevel } from '../../protocol/observations';
+import { Choice, Filter } from '../controls';
 import { followIcon } from '../icons';
 import { isMissing, usePolled } from '../polled';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
@@ -45,30 +46,13 @@ export function LogsSection({ server, sandboxId, isActive }: ISectionProps): Rea
   return (
     <div className="sbx-Section">
       <div className="sbx-Section-bar">
-        <input
-          type="search"
-          className="sbx-Input"
-          placeholder={trans.__('Filter')}
-          aria-label={trans.__('Filter the log')}
-          value={search}
-          onChange={event => {
-            setSearch(event.target.value);
-          }}
-        />
-        <select
-          className="sbx-Input"
-          aria-label={trans.__('Least level')}
+        <Filter label={trans.__('Filter the log')} placeholder={trans.__('Filter')} value={search} change={setSearch} />
+        <Choice
+          label={trans.__('Least level')}
           value={least}
-          onChange={event => {
-            setLeast(event.target.value as LogLevel);
-          }}
-        >
-          {LEVELS.map(level => (
-            <option key={level} value={level}>
-              {LEVEL_LABELS[level]()}
-            </option>
-          ))}
-        </select>
+          choose={setLeast}
+          options={LEVELS.map(level => [level, LEVEL_LABELS[level]()] as const)}
+        />
         <span className="sbx-Section-count">
           {shown.length === value.length ? value.length : trans.__('%1 of %2', shown.length, value.length)}
         </span>

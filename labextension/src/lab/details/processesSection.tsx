@@ -8,6 +8,7 @@ import { commandLine, processTree } from '../../components/processTree';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { IProcess } from '../../protocol/observations';
+import { Choice } from '../controls';
 import { endIcon, killIcon } from '../icons';
 import { notifyError } from '../notifications';
 import { isMissing, usePolled } from '../polled';
@@ -54,18 +55,16 @@ export function ProcessesSection({ server, sandboxId, isActive }: ISectionProps)
   return (
     <div className="sbx-Section">
       <div className="sbx-Section-bar">
-        <select
-          className="sbx-Input"
-          aria-label={trans.__('Order of the processes')}
+        <Choice
+          label={trans.__('Order of the processes')}
           value={order}
-          onChange={event => {
-            setOrder(event.target.value as ProcessOrder);
-          }}
-        >
-          <option value="pid">{trans.__('By id')}</option>
-          <option value="cpu">{trans.__('By CPU')}</option>
-          <option value="memory">{trans.__('By memory')}</option>
-        </select>
+          choose={setOrder}
+          options={[
+            ['pid', trans.__('By id')],
+            ['cpu', trans.__('By CPU')],
+            ['memory', trans.__('By memory')]
+          ]}
+        />
         <span className="sbx-Section-count">{summary(value)}</span>
       </div>
       {error !== null && <Notice text={messageOf(error)} action={trans.__('Retry')} onAction={refresh} />}

@@ -1,4 +1,4 @@
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { FileBrowserModel } from '@jupyterlab/filebrowser';
 import type { Contents } from '@jupyterlab/services';
 import { fileUploadIcon, ToolbarButton } from '@jupyterlab/ui-components';
@@ -10,11 +10,10 @@ import { isAbort } from '../../components/files/upload';
 import { messageOf } from '../../protocol/errors';
 import type { SandboxDrive } from './drive';
 import { notifyError } from '../notifications';
+import { ProgressNotification } from '../progressNotification';
 
 /** Milliseconds before an upload is shown. */
 const SHOW_DELAY = 1000;
-/** Milliseconds between two updates of the notification. */
-const UPDATE_INTERVAL = 250;
 
 /**
  * Makes a browser of sandbox files upload each file in one request.
@@ -29,14 +28,22 @@ export function uploadWithoutChunks(model: FileBrowserModel, drive: SandboxDrive
     if ([...model.items()].some(item => item.name === file.name) && !(await confirmReplace(file.name))) {
       throw new DOMException(trans.__('%1 was not uploaded.', file.name), 'AbortError');
     }
-    const notification = new UploadNotification(file);
+    const shown = new ProgressNotification(SHOW_DELAY);
+    const onProgress = (done: number, total: number) => {
+      shown.update(() => ({
+        message: trans.__('Uploading %1: %2 of %3', file.name, formatBytes(done), formatBytes(total)),
+        progress: total > 0 ? done / total : 0
+      }));
+    };
     try {
-      return await drive.upload(localDir, file, { onProgress: notification.update, signal: notification.signal });
+      return await drive.upload(localDir, file, { onProgress, signal: shown.signal });
     } catch (reason) {
-      notification.fail(reason);
+      if (!isAbort(reason)) {
+        notifyError(trans.__('%1 was not uploaded. %2', file.name, messageOf(reason)));
+      }
       throw reason;
     } finally {
-      notification.end();
+      shown.end();
     }
   };
 }
@@ -72,57 +79,4 @@ async function confirmReplace(name: string): Promise<boolean> {
     defaultButton: 0
   });
   return result.button.accept;
-}
-
-/** Shows the progress of one upload in a notification with a Cancel button. */
-class UploadNotification {
-  constructor(private readonly file: File) {}
-
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
-
-  readonly update = (done: number, total: number): void => {
-    const now = Date.now();
-    if (now - this.started < SHOW_DELAY || now - this.lastUpdate < UPDATE_INTERVAL) {
-      return;
-    }
-    this.lastUpdate = now;
-    const message = trans.__('Uploading %1: %2 of %3', this.file.name, formatBytes(done), formatBytes(total));
-    const progress = total > 0 ? done / total : 0;
-    if (this.id === null) {
-      this.id = Notification.emit(message, 'in-progress', {
-        autoClose: false,
-        progress,
-        actions: [
-          {
-            label: trans.__('Cancel'),
-            callback: () => {
-              this.controller.abort();
-            }
-          }
-        ]
-      });
-    } else {
-      Notification.update({ id: this.id, message, progress });
-    }
-  };
-
-  fail(reason: unknown): void {
-    if (!isAbort(reason)) {
-      notifyError(trans.__('%1 was not uploaded. %2', this.file.name, messageOf(reason)));
-    }
-  }
-
-  end(): void {
-    if (this.id !== null) {
-      Notification.dismiss(this.id);
-      this.id = null;
-    }
-  }
-
-  private readonly controller = new AbortController();
-  private readonly started = Date.now();
-  private lastUpdate = 0;
-  private id: string | null = null;
 }

@@ -87,7 +87,7 @@ export class MetricsContent {
       'header',
       'sbx-MetricsWidget-head',
       {},
-      element('h2', 'sbx-MetricsWidget-title', { title }, title),
+      element('h2', 'sbx-View-title', { title }, title),
       this.facts,
       element('div', 'sbx-MetricsWidget-tools', {}, span, element('label', 'sbx-Check', {}, limit, trans.__('Limits')), this.zoomButton, save)
     );
@@ -166,7 +166,7 @@ export class MetricsContent {
     }, 10_000);
   }
 
-  private readonly facts = element('p', 'sbx-MetricsWidget-facts');
+  private readonly facts = element('p', 'sbx-View-facts');
   private readonly zoomButton = element('button', 'sbx-Button sbx-mod-plain', { type: 'button', title: trans.__('Drag over a chart to enlarge a part of it; a double click shows all again') }, trans.__('Show all'));
   private readonly view: MetricsView;
   private readonly taking = new Set<string>();

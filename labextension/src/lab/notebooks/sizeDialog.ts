@@ -3,7 +3,7 @@ import { Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
 import { formatDuration } from '../../components/format';
-import { formField } from '../../components/formField';
+import { formField, formHint } from '../../components/formField';
 import { trans } from '../../components/translation';
 import type { ISandboxSize } from '../../protocol/sandboxes';
 
@@ -51,12 +51,9 @@ class SizeForm extends Widget implements Dialog.IBodyWidget<ISandboxSize> {
       option.selected = former.isOutOfTime ? seconds === TIMES[1] : seconds === 0;
       this.time.append(option);
     }
-    const hint =
-      former.memoryMB === undefined
-        ? ''
-        : trans.__('The sandbox has %1 MiB.', String(former.memoryMB));
+    const hints = former.memoryMB === undefined ? [] : [formHint(trans.__('The sandbox has %1 MiB.', String(former.memoryMB)))];
     this.node.append(
-      formField(trans.__('Memory (MiB)'), this.memory, hint),
+      formField(trans.__('Memory (MiB)'), this.memory, ...hints),
       formField(trans.__('Lives for'), this.time),
       element('label', 'sbx-Form-choice', {}, this.files, trans.__('Keep the files')),
       element('p', 'sbx-Form-hint', {}, trans.__('A sandbox that has ended has no files to keep. Variables are lost.'))

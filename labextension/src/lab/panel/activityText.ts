@@ -1,5 +1,5 @@
 import { trans } from '../../components/translation';
-import type { IActivity } from '../sandboxes';
+import type { IActivity } from '../activities';
 
 /** Describes the activity on a sandbox for its row. */
 export function activityText({ kind, operation }: IActivity): string {

@@ -4,6 +4,7 @@ import { Widget } from '@lumino/widgets';
 import { element } from '../../components/dom';
 import { parseEnvironment } from '../../components/environment';
 import { formatBytes, formatDuration } from '../../components/format';
+import { formField, formHint } from '../../components/formField';
 import { trans } from '../../components/translation';
 import type { INewSandbox } from '../../protocol/sandboxes';
 import { shortTemplate, templateLabel } from '../../protocol/sandboxes';
@@ -40,10 +41,10 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
       this.readEnvironment();
     });
     this.node.append(
-      field(trans.__('Name'), this.nameInput),
-      field(trans.__('Template'), this.template, this.size),
-      field(trans.__('Lives for'), this.timeout, hint(trans.__('The time can be extended later.'))),
-      field(trans.__('Then'), this.atEnd),
+      formField(trans.__('Name'), this.nameInput),
+      formField(trans.__('Template'), this.template, this.size),
+      formField(trans.__('Lives for'), this.timeout, formHint(trans.__('The time can be extended later.'))),
+      formField(trans.__('Then'), this.atEnd),
       this.more()
     );
   }
@@ -84,7 +85,7 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
     const rows = this.volumes.map(({ name, box, path }) =>
       element('div', 'sbx-Form-volume', {}, element('label', 'sbx-Check', {}, box, name), path)
     );
-    this.volumeList.replaceChildren(...(rows.length === 0 ? [hint(trans.__('There are none. Make one in the storage of sandboxes.'))] : rows));
+    this.volumeList.replaceChildren(...(rows.length === 0 ? [formHint(trans.__('There are none. Make one in the storage of sandboxes.'))] : rows));
   }
 
   private fillTemplates(templates: readonly IStoredTemplate[]): void {
@@ -121,7 +122,7 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
       'sbx-Form-more',
       {},
       element('summary', '', {}, trans.__('Environment, network and volumes')),
-      field(trans.__('Environment'), this.environment, this.environmentHint),
+      formField(trans.__('Environment'), this.environment, this.environmentHint),
       element('label', 'sbx-Check', {}, this.internet, trans.__('It may use the internet')),
       element('div', 'sbx-Form-field', { role: 'group', 'aria-label': trans.__('Volumes') }, element('span', 'sbx-Form-label', {}, trans.__('Volumes')), this.volumeList)
     );
@@ -143,12 +144,12 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
 
   private readonly nameInput = element('input', 'jp-mod-styled', { placeholder: trans.__('Optional'), maxlength: '100' });
   private readonly template = element('select', 'jp-mod-styled');
-  private readonly size = hint('');
+  private readonly size = formHint('');
   private readonly timeout = element('select', 'jp-mod-styled');
   private readonly atEnd = element('select', 'jp-mod-styled');
   private readonly internet = element('input', '', { type: 'checkbox' });
   private readonly environment = element('textarea', 'jp-mod-styled sbx-Form-text', { rows: '3', spellcheck: 'false', placeholder: 'API_URL=https://example.org' });
-  private readonly environmentHint = hint(trans.__('A line for each, NAME=value.'));
+  private readonly environmentHint = formHint(trans.__('A line for each, NAME=value.'));
   private readonly volumeList = element('div', 'sbx-Form-volumes');
   private volumes: { name: string; box: HTMLInputElement; path: HTMLInputElement }[] = [];
   private templates: readonly IStoredTemplate[] = [];
@@ -159,10 +160,4 @@ function option(value: string, label: string, selected: boolean): HTMLOptionElem
   const node = element('option', '', { value }, label);
   node.selected = selected;
   return node;
-}
-
-const hint = (text: string): HTMLElement => element('span', 'sbx-Form-hint', {}, text);
-
-function field(label: string, control: HTMLElement, ...hints: readonly HTMLElement[]): HTMLElement {
-  return element('label', 'sbx-Form-field', {}, element('span', 'sbx-Form-label', {}, label), control, ...hints);
 }

@@ -21,7 +21,7 @@ export function StorageView(props: IStorageProps): React.JSX.Element {
   return (
     <>
       <div className="sbx-Details-head">
-        <h2 className="sbx-Details-name">{trans.__('Storage of sandboxes')}</h2>
+        <h2 className="sbx-View-title">{trans.__('Storage of sandboxes')}</h2>
       </div>
       <Tabs label={trans.__('Kinds')} tabs={STORES} nameOf={storeLabel} chosen={store} choose={setStore} />
       <div className="sbx-Storage-body" role="tabpanel" aria-label={storeLabel(store)}>

@@ -1,6 +1,7 @@
 import { trans } from '../../../components/translation';
 import type { ISandbox } from '../../../protocol/sandboxes';
-import type { ActivityKind, Sandboxes } from '../../sandboxes';
+import type { ActivityKind } from '../../activities';
+import type { Sandboxes } from '../../sandboxes';
 
 /** How many are remembered; they are only in memory. */
 const MAX_ENDED = 10;

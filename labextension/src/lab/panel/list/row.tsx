@@ -9,7 +9,7 @@ import type { ISandbox } from '../../../protocol/sandboxes';
 import { displayName, templateName, visible } from '../../../protocol/sandboxes';
 import { CommandIDs } from '../../commandIds';
 import { metricsIcon } from '../../icons';
-import type { IActivity } from '../../sandboxes';
+import type { IActivity } from '../../activities';
 import { activityText } from '../activityText';
 import { ClockContext } from './clock';
 import type { IPick } from './selection';

@@ -5,6 +5,7 @@ import * as React from 'react';
 import { trans } from '../../../components/translation';
 import type { ISandbox } from '../../../protocol/sandboxes';
 import { CommandIDs } from '../../commandIds';
+import { Choice, Filter } from '../../controls';
 import { killIcon, metricsIcon, pauseIcon } from '../../icons';
 import type { CurrentNotebook } from '../../notebooks/currentNotebook';
 import type { Sandboxes } from '../../sandboxes';
@@ -108,45 +109,37 @@ interface IControlsProps {
 function ListControls({ search, setSearch, order, setOrder, group, setGroup, hasOwners }: IControlsProps): React.JSX.Element {
   return (
     <div className="sbx-Panel-controls">
-      <input
-        type="search"
-        className="sbx-Input"
-        placeholder={trans.__('Filter')}
+      <Filter
+        label={trans.__('Filter the sandboxes')}
         title={hasOwners ? trans.__('Filter by name, id, template or owner') : trans.__('Filter by name, id or template')}
-        aria-label={trans.__('Filter the sandboxes')}
+        placeholder={trans.__('Filter')}
         value={search}
-        onChange={event => {
-          setSearch(event.target.value);
-        }}
+        change={setSearch}
       />
-      <select
-        className="sbx-Input"
-        aria-label={trans.__('Order of the sandboxes')}
+      <Choice
+        label={trans.__('Order of the sandboxes')}
         value={order}
-        onChange={event => {
-          setOrder(event.target.value as SortKey);
-        }}
-      >
-        <option value="newest">{trans.__('Newest')}</option>
-        <option value="name">{trans.__('Name')}</option>
-        <option value="left">{trans.__('Time left')}</option>
-        <option value="cpu">{trans.__('CPU')}</option>
-        <option value="memory">{trans.__('Memory')}</option>
-      </select>
-      <select
-        className="sbx-Input"
-        aria-label={trans.__('Groups of the sandboxes')}
+        choose={setOrder}
+        options={[
+          ['newest', trans.__('Newest')],
+          ['name', trans.__('Name')],
+          ['left', trans.__('Time left')],
+          ['cpu', trans.__('CPU')],
+          ['memory', trans.__('Memory')]
+        ]}
+      />
+      <Choice
+        label={trans.__('Groups of the sandboxes')}
         value={group === 'owner' && !hasOwners ? 'none' : group}
-        onChange={event => {
-          setGroup(event.target.value as GroupKey);
-        }}
-      >
-        <option value="none">{trans.__('No groups')}</option>
-        <option value="template">{trans.__('By template')}</option>
-        <option value="state">{trans.__('By state')}</option>
-        <option value="notebook">{trans.__('By notebook')}</option>
-        {hasOwners && <option value="owner">{trans.__('By owner')}</option>}
-      </select>
+        choose={setGroup}
+        options={[
+          ['none', trans.__('No groups')],
+          ['template', trans.__('By template')],
+          ['state', trans.__('By state')],
+          ['notebook', trans.__('By notebook')],
+          ...(hasOwners ? [['owner', trans.__('By owner')] as const] : [])
+        ]}
+      />
     </div>
   );
 }

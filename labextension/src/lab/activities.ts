@@ -1,0 +1,71 @@
+import type { IJupyterServer } from '../components/jupyterServer';
+import type { IOperation } from '../protocol/sandboxes';
+
+/** Milliseconds between two requests for the progress of an operation. */
+const PROGRESS_INTERVAL = 700;
+
+export type ActivityKind =
+  | 'pausing'
+  | 'resuming'
+  | 'killing'
+  | 'extending'
+  | 'renaming'
+  | 'snapshotting'
+  | 'forking';
+
+/** A request that is changing a sandbox. */
+export interface IActivity {
+  readonly kind: ActivityKind;
+  /** Its progress, if the engine reports it. */
+  readonly operation: IOperation | null;
+}
+
+/** The engine's operation kind for each activity that has progress. */
+const OPERATION_KINDS: Readonly<Partial<Record<ActivityKind, string>>> = {
+  snapshotting: 'snapshot',
+  forking: 'fork',
+  pausing: 'pause'
+};
+
+/** The requests that are changing sandboxes now: at most one for each sandbox is shown. */
+export class Activities {
+  constructor(
+    private readonly server: IJupyterServer,
+    private readonly changed: () => void
+  ) {}
+
+  get(sandboxId: string): IActivity | undefined {
+    return this.current.get(sandboxId);
+  }
+
+  /** Shows an activity while `work` is under way, with its progress where the engine reports it. */
+  async during<T>(sandboxId: string, kind: ActivityKind, work: () => Promise<T>): Promise<T> {
+    this.current.set(sandboxId, { kind, operation: null });
+    this.changed();
+    const operationKind = OPERATION_KINDS[kind];
+    const timer = operationKind === undefined ? 0 : window.setInterval(() => void this.follow(sandboxId, operationKind), PROGRESS_INTERVAL);
+    try {
+      return await work();
+    } finally {
+      window.clearInterval(timer);
+      this.current.delete(sandboxId);
+    }
+  }
+
+  /** Updates the progress of an activity; not every deployment reports it. */
+  private async follow(sandboxId: string, operationKind: string): Promise<void> {
+    const answer = await this.server.request(['sandboxes', sandboxId, 'operations']).catch(() => null);
+    if (answer?.ok !== true) {
+      return;
+    }
+    const { operations } = (await answer.json()) as { operations: IOperation[] };
+    const activity = this.current.get(sandboxId);
+    const operation = operations.find(({ kind }) => kind === operationKind) ?? null;
+    if (activity !== undefined && OPERATION_KINDS[activity.kind] === operationKind) {
+      this.current.set(sandboxId, { ...activity, operation });
+      this.changed();
+    }
+  }
+
+  private readonly current = new Map<string, IActivity>();
+}
