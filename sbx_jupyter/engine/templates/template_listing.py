@@ -39,12 +39,7 @@ class TemplateListing:
 
     def alias(self, text: str) -> AliasAnswer:
         """The template behind a name (T7); raises ``NotFoundError``, ``InvalidArgumentError``."""
-        reference = parse_reference(text)
-        template = self._catalog.find(reference)
-        if reference.tag is not None and reference.tag not in template.tags:
-            raise NotFoundError(
-                f"tag '{reference.tag}' does not exist for template '{reference.without_tag}'"
-            )
+        template = self._find(text)
         return AliasAnswer(template_id=template.template_id, public=template.public)
 
     def owner_of_changeable(self, text: str) -> str:
@@ -52,10 +47,19 @@ class TemplateListing:
 
         Raises ``PermissionDeniedError`` for a template of somebody else.
         """
-        self.alias(text)
-        template = self._catalog.find(parse_reference(text))
+        template = self._find(text)
         check_changeable(template)
         return template.owner
+
+    def _find(self, text: str) -> TemplateRow:
+        """The template behind a name, whose tag, if it has one, must exist."""
+        reference = parse_reference(text)
+        template = self._catalog.find(reference)
+        if reference.tag is not None and reference.tag not in template.tags:
+            raise NotFoundError(
+                f"tag '{reference.tag}' does not exist for template '{reference.without_tag}'"
+            )
+        return template
 
     def own(self) -> list[Template]:
         """Every template made on this engine, newest first (T12)."""
