@@ -9,7 +9,9 @@ import pytest_asyncio
 from tornado.httpclient import AsyncHTTPClient
 
 from sbx_jupyter.client.processes.commands import Commands
-from sbx_jupyter.server.deployments.changes import MAX_WAITING, Page
+from sbx_jupyter.errors import UnauthenticatedError
+from sbx_jupyter.server.deployments import changes
+from sbx_jupyter.server.deployments.changes import MAX_WAITING, Changes, Page
 from tests.waiting import async_until
 
 
@@ -141,3 +143,47 @@ def test_a_page_that_does_not_read_gets_the_state_instead_of_a_long_queue():
 
     assert page.needs_state
     assert page.take() == ""
+
+
+class Refusing:
+    """A deployment that refuses the key until it is told not to."""
+
+    def __init__(self):
+        self.lists = 0
+        self.refuses = True
+
+    def is_awake(self):
+        return True
+
+    async def transport(self):
+        raise UnauthenticatedError("another key")
+
+    async def list_sandboxes(self):
+        self.lists += 1
+        if self.refuses:
+            raise UnauthenticatedError("another key")
+        return []
+
+    def note_failure(self, error, sandbox_id):
+        pass
+
+
+async def test_a_problem_is_told_once_until_a_list_succeeds(monkeypatch):
+    monkeypatch.setattr(changes, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(changes, "_PAUSE", 0.01)
+    deployment = Refusing()
+
+    async def facts():
+        return {}
+
+    following = Changes(deployment, facts, lambda port, sandbox_id: {})
+    page = following.add("")
+    try:
+        assert "another key" in await following.state(page)
+        await async_until(lambda: deployment.lists > 5)
+        assert page.take() == ""
+
+        deployment.refuses = False
+        await async_until(lambda: page.take().endswith("event: problem\ndata: null\n\n"))
+    finally:
+        await following.aclose()

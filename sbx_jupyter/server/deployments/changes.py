@@ -232,13 +232,13 @@ class Changes:
             try:
                 if _LISTED in changed:
                     await self._tell_sandboxes()
-                await self._tell_ports(changed.pop("ports", set()))
-                if self._problem is not None:
-                    self._problem = None
-                    self._publish("problem", None)
+                    self._tell_problem(None)
             except SbxError as error:
                 self._connection.note_failure(error, None)
-                self._tell_problem(error)
+                self._tell_problem(error_to_json(error))
+                # Without an event: it is listed again after LOOK_EVERY seconds, not at once.
+                self._changed.setdefault(_LISTED, set())
+            await self._tell_ports(changed.pop("ports", set()))
             await self._tell_facts()
             self._is_read.set()
             if others := {k: sorted(ids) for k, ids in changed.items() if k != _LISTED}:
@@ -248,7 +248,7 @@ class Changes:
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._is_changed.wait()
             except TimeoutError:
-                continue  # only what the server itself knows is looked at
+                continue  # what the server itself knows is looked at, and a list that failed
 
     async def _tell_sandboxes(self) -> None:
         """Publish how the list differs from the last one. Raises ``SbxError``."""
@@ -287,8 +287,7 @@ class Changes:
                 if self._is_read.is_set():
                     self._publish(name, shown)
 
-    def _tell_problem(self, error: SbxError) -> None:
-        problem = error_to_json(error)
+    def _tell_problem(self, problem: object) -> None:
         if problem != self._problem:
             self._problem = problem
             self._publish("problem", problem)
