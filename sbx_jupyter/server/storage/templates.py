@@ -163,14 +163,26 @@ class TemplateHandler(SandboxRoute):
     @authorized
     async def delete(self, template_id: str) -> None:
         if self.get_query_argument("dependants", "") == "true":
-            platform = await self.connection.platform()
-            name = template_id.partition(":")[0]
-            for sandbox in [each async for each in platform.list(template=name)]:
-                self.connection.forget_tokens(sandbox.sandbox_id)
-                await platform.kill(sandbox.sandbox_id)
+            await self._end_dependants(template_id.partition(":")[0])
         if not await self.connection.call(lambda platform: platform.remove_snapshot(template_id)):
             raise NotFoundError(f"there is no template or snapshot {template_id}")
         self.answer_empty()
+
+    async def _end_dependants(self, name: str) -> None:
+        """End the sandboxes of a template, unless its removal will be refused."""
+        self.connection.require("catalogue")
+        platform = await self.connection.platform()
+        for found in await platform.template_details():
+            names = (
+                found.template_id,
+                *found.names,
+                *(each.rpartition("/")[2] for each in found.names),
+            )
+            if not found.is_own or name not in names:
+                continue
+            for sandbox_id in found.sandboxes:
+                self.connection.forget_tokens(sandbox_id)
+                await platform.kill(sandbox_id)
 
 
 class BuildHandler(SandboxRoute):

@@ -71,6 +71,14 @@ async def test_a_template_is_built_renamed_and_removed_with_its_sandboxes(
     assert (refused, removed, gone) == (400, 204, 404)
 
 
+async def test_a_removal_that_is_refused_ends_no_sandbox(sandbox, api):
+    refused, _ = await api("DELETE", "templates", "base", params={"dependants": "true"})
+    kept, body = await api("GET", "sandboxes", sandbox)
+
+    assert 400 <= refused < 500
+    assert (kept, body["state"]) == (200, "running")
+
+
 async def test_a_build_is_cancelled(with_engine, api):
     template_id, build_id = await begin(api, "to-cancel", 600)
 
