@@ -103,8 +103,7 @@ def test_the_widgets_and_the_questions_in_them(lab: Lab, sandbox: str, server: J
     lab.page.keyboard.press("Enter")
     expect(files.get_by_role("treeitem", name="made", exact=True)).to_be_visible()
 
-    files.get_by_role("treeitem", name="seen.txt", exact=True).focus()
-    lab.page.keyboard.press("Delete")
+    files.get_by_role("treeitem", name="seen.txt", exact=True).press("Delete")
     danger = files.get_by_role("alertdialog")
     expect(danger.get_by_role("button", name="Cancel")).to_be_focused()
     check(lab, ".sbx-Files")

@@ -17,8 +17,7 @@ def toast(lab: Lab, text: str):
 
 
 def test_a_sandbox_is_renamed_from_its_row(lab: Lab, sandbox: str, server: JupyterServer):
-    lab.row("workbench").focus()
-    lab.page.keyboard.press("F2")
+    lab.row("workbench").press("F2")
     dialog = lab.page.locator(".jp-Dialog")
     dialog.locator("input").fill("<b>renamed</b>")
     lab.page.keyboard.press("Enter")

@@ -55,15 +55,13 @@ def test_killing_asks_first_and_keeps_the_sandbox_on_cancel(
     lab: Lab, sandbox: str, server: JupyterServer
 ):
     row = lab.row("workbench")
-    row.focus()
-    lab.page.keyboard.press("Delete")
+    row.press("Delete")
     dialog = lab.page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("workbench")
     dialog.get_by_role("button", name="Cancel").click()
     assert sandbox in server.sandboxes()
 
-    row.focus()
-    lab.page.keyboard.press("Delete")
+    row.press("Delete")
     dialog.get_by_role("button", name="Kill sandbox").click()
 
     expect(row).to_have_count(0)
@@ -119,8 +117,7 @@ def test_the_badge_says_what_holds_each_limit(lab: Lab, server: JupyterServer):
 def test_arrow_keys_move_between_rows(lab: Lab, server: JupyterServer, sandbox: str):
     other = server.create("second bench")
     lab.execute("sbx:refresh")
-    lab.row("second bench").focus()
-    lab.page.keyboard.press("ArrowDown")
+    lab.row("second bench").press("ArrowDown")
     expect(lab.row("workbench")).to_be_focused()
     lab.page.keyboard.press("Shift+F10")
     lab.page.locator(".lm-Menu-itemLabel", has_text="Pause").wait_for()

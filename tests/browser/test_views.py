@@ -21,8 +21,7 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
     page = lab.page
     expect(page.get_by_role("log")).to_contain_text("Sandbox started")
 
-    page.get_by_role("tab", name="Logs").focus()
-    page.keyboard.press("End")
+    page.get_by_role("tab", name="Logs").press("End")
     expect(page.get_by_role("tab", name="Changes")).to_be_focused()
     tree = page.get_by_role("tree", name="Changed files")
     expect(tree).to_contain_text(".bashrc")
@@ -42,7 +41,7 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
 
     tree.get_by_role("treeitem", name="result.txt").click()
     page.get_by_label("Take this file home").click()
-    expect(page.get_by_text("is in the notebook files")).to_be_visible()
+    expect(page.get_by_text("copied to the notebook files")).to_be_visible()
     assert (server.root / "result.txt").read_bytes() == b"42\n"
 
     lab.wait_saved(f"sbx-details:{sandbox}")
@@ -54,8 +53,7 @@ def test_details_are_walked_by_keyboard_and_come_back_after_a_reload(
 def test_several_are_chosen_and_killed_after_one_question(lab: Lab, server: JupyterServer):
     made = {name: server.create(name) for name in ("one", "two", "three")}
     lab.execute("sbx:refresh")
-    lab.row("one").focus()
-    lab.page.keyboard.press("Space")
+    lab.row("one").press("Space")
     lab.row("three").click(modifiers=["ControlOrMeta"])
     lab.panel.get_by_label("Kill them").click()
 

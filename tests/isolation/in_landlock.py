@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import select
@@ -13,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
@@ -99,7 +101,8 @@ async def main(data: Path) -> None:
         await cage.thaw()
         seen.update(await bombed(inside))
         below = descendants.descendants(cage.pid)
-        await inside.start("kill -9 -1")  # the agent, too, but not its keeper
+        with contextlib.suppress(UnavailableError):  # its reply may be lost
+            await inside.start("kill -9 -1")  # the agent, too, but not its keeper
         await asyncio.wait_for(cage.wait_dead(), 10)
     seen["left"] = [pid for pid in below if Path(f"/proc/{pid}").exists() and _state(pid) != "Z"]
     seen["dirs"] = os.listdir(data / "sandboxes")

@@ -30,3 +30,25 @@ export async function checkResponse(response: Response): Promise<Response> {
 export async function readJson<T>(response: Response): Promise<T> {
   return (await (await checkResponse(response)).json()) as T;
 }
+
+/** The body of a successful response; `null` if it has more than `most` bytes, of which no more are read. */
+export async function bytesAtMost(response: Response, most: number): Promise<Uint8Array | null> {
+  const reader = (await checkResponse(response)).body?.getReader();
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for (let part = await reader?.read(); part?.value !== undefined; part = await reader?.read()) {
+    parts.push(part.value);
+    size += part.value.length;
+    if (size > most) {
+      await reader?.cancel();
+      return null;
+    }
+  }
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -4,7 +4,7 @@ import { toReading } from '../protocol/runtime';
 import type { ITerminalRequest } from '../protocol/terminal';
 import { trans } from './translation';
 import type { IJupyterServer } from './jupyterServer';
-import { checkResponse, readJson } from './responses';
+import { bytesAtMost, checkResponse, readJson } from './responses';
 import { openTerminalSocket } from './terminals/terminalSocket';
 import { stateFrom } from './sandboxState';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from './transport';
@@ -29,6 +29,11 @@ export class ServerTransport implements ISandboxTransport {
   async read(path: string): Promise<Uint8Array> {
     const response = await checkResponse(await this.server.request(this.parts('files'), {}, { path }));
     return new Uint8Array(await response.arrayBuffer());
+  }
+
+  /** Like `read`; `null` if the file has more than `most` bytes, whatever it had when it was listed. */
+  async readAtMost(path: string, most: number): Promise<Uint8Array | null> {
+    return bytesAtMost(await this.server.request(this.parts('files'), {}, { path }), most);
   }
 
   /** Like `read`, for contents that the browser may keep on its disk. */

@@ -12,7 +12,8 @@ export interface IPolled<T> {
 }
 
 /**
- * Reads now and `interval` milliseconds after each answer, while `isActive` and the page is visible.
+ * Reads now and `interval` milliseconds after each answer, while `isActive`; while the page is hidden,
+ * once it is visible again.
  *
  * After a failure the last value stays; an interval of 0 reads once.
  */
@@ -28,33 +29,50 @@ export function usePolled<T>(read: () => Promise<T>, interval: number, isActive:
     if (!isActive) {
       return;
     }
-    let isOver = false;
-    let timer = 0;
-    const step = async () => {
-      if (document.visibilityState === 'visible') {
-        try {
-          const answer = await read();
-          if (!isOver) {
-            setValue(answer);
-            setError(null);
-          }
-        } catch (reason) {
-          if (!isOver) {
-            setError(reason);
-          }
-        }
-      }
-      if (!isOver && interval > 0) {
-        timer = window.setTimeout(() => void step(), interval);
-      }
-    };
-    void step();
-    return () => {
-      isOver = true;
-      window.clearTimeout(timer);
-    };
+    return poll(
+      read,
+      interval,
+      answer => {
+        setValue(answer);
+        setError(null);
+      },
+      setError
+    );
   }, [read, interval, isActive, round]);
   return { value, error, refresh };
+}
+
+/** Reads as `usePolled` says; returns a function that ends it, after which nothing is told any more. */
+export function poll<T>(read: () => Promise<T>, interval: number, onAnswer: (answer: T) => void, onFailure: (reason: unknown) => void): () => void {
+  let isOver = false;
+  let timer = 0;
+  const tell = (told: () => void) => {
+    if (!isOver) {
+      told();
+    }
+  };
+  const step = async () => {
+    if (document.hidden) {
+      document.addEventListener('visibilitychange', again, { once: true });
+      return;
+    }
+    try {
+      const answer = await read();
+      tell(() => { onAnswer(answer); });
+    } catch (reason) {
+      tell(() => { onFailure(reason); });
+    }
+    if (!isOver && interval > 0) {
+      timer = window.setTimeout(again, interval);
+    }
+  };
+  const again = () => void step();
+  void step();
+  return () => {
+    isOver = true;
+    window.clearTimeout(timer);
+    document.removeEventListener('visibilitychange', again);
+  };
 }
 
 /** Whether a failure says that the deployment, or an older Jupyter server, has no such feature. */

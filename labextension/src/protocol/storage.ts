@@ -7,6 +7,8 @@ export interface IStoredTemplate {
   readonly templateID: string;
   readonly names: readonly string[];
   readonly kind: 'template' | 'snapshot';
+  /** Of the newest build. */
+  readonly buildID?: string;
   readonly buildStatus?: string | null;
   /** Whether it came with the engine, and cannot be renamed or deleted. */
   readonly isStock?: boolean;
@@ -38,10 +40,14 @@ export interface ISecret {
   readonly updatedAt?: string;
 }
 
-/** The answer to a request that began a build. */
-export interface IBegunBuild {
+/** Names a build. */
+export interface IBuild {
   readonly templateID: string;
   readonly buildID: string;
+}
+
+/** The answer to a request that began a build. */
+export interface IBegunBuild extends IBuild {
   readonly names: readonly string[];
   /** The steps of the Dockerfile that have no effect here. */
   readonly leftOut?: readonly string[];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { answered, checkResponse, readJson } from '../../src/components/responses';
+import { answered, bytesAtMost, checkResponse, readJson } from '../../src/components/responses';
 
 describe('responses of the server', () => {
   it('throws the sentence of the server', async () => {
@@ -25,5 +25,19 @@ describe('responses of the server', () => {
   it('passes on that a request was cancelled', async () => {
     const stopped = new DOMException('stopped', 'AbortError');
     await expect(answered(Promise.reject(stopped))).rejects.toBe(stopped);
+  });
+
+  it('reads no more of a body than it may have', async () => {
+    let asked = 0;
+    const endless = new ReadableStream({
+      pull: controller => {
+        asked += 1;
+        controller.enqueue(new Uint8Array(1000));
+      }
+    });
+    expect(await bytesAtMost(new Response(endless), 2500)).toBeNull();
+    expect(asked).toBeLessThan(6);
+    expect(await bytesAtMost(new Response('abc'), 3)).toEqual(new TextEncoder().encode('abc'));
+    expect(await bytesAtMost(new Response(null), 3)).toEqual(new Uint8Array());
   });
 });

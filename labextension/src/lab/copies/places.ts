@@ -96,7 +96,19 @@ export class ContentsPlace implements ICopyPlace {
     return response.blob();
   }
 
-  async write(path: string, content: Blob, { onProgress, signal }: IUploadOptions): Promise<void> {
+  async write(path: string, content: Blob, options: IUploadOptions): Promise<void> {
+    try {
+      await this.writeParts(path, content, options);
+    } catch (reason) {
+      if (content.size > CHUNK) {
+        // The beginning of a file would look like the whole.
+        await this.contents.delete(path).catch(() => undefined);
+      }
+      throw reason;
+    }
+  }
+
+  private async writeParts(path: string, content: Blob, { onProgress, signal }: IUploadOptions): Promise<void> {
     const parts = Math.max(1, Math.ceil(content.size / CHUNK));
     for (let part = 1; part <= parts; part += 1) {
       signal?.throwIfAborted();

@@ -6,6 +6,9 @@ import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { trans } from '../../components/translation';
 import { displayName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
+import { globalPath } from '../copies/addresses';
+import { askInDialog } from '../copies/conflictDialog';
+import { Copies } from '../copies/copies';
 import { detailsIcon } from '../icons';
 import type { SandboxCommands } from '../panel/commands';
 import { describedBy, labelled, sandboxArg, stringOf } from '../panel/commands';
@@ -13,9 +16,8 @@ import type { Sandboxes } from '../sandboxes';
 import { ISandboxCommands, ISandboxes } from '../tokens';
 import { DetailsWidget } from './detailsWidget';
 import { addPortPages } from './portPage';
-import type { Section } from './sections';
+import type { Section, TakeHome } from './sections';
 import { SECTIONS, sectionOf } from './sections';
-import { takeHomeTo } from './takeHome';
 
 type Shown = MainAreaWidget<DetailsWidget>;
 
@@ -34,8 +36,11 @@ export const detailsPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     browser: IDefaultFileBrowser | null
   ) => {
-    const { contents } = app.serviceManager;
-    const takeHome = takeHomeTo(contents, sandboxes, () => contents.localPath(browser?.model.path ?? ''));
+    const { contents, serverSettings } = app.serviceManager;
+    // JupyterLab's browsers list again by themselves what is saved through its contents.
+    const copies = new Copies(contents, serverSettings, sandboxes, askInDialog, () => undefined);
+    const takeHome: TakeHome = (sandboxId, path) =>
+      copies.copyInto([globalPath(sandboxId, path)], contents.localPath(browser?.model.path ?? ''));
     const tracker = new WidgetTracker<Shown>({ namespace: 'sbx-details' });
     app.commands.addCommand(CommandIDs.openDetails, {
       label: args => (args['section'] === undefined ? labelled(trans.__('Show Details'), trans.__('Show Sandbox Details'))(args) : commandLabel(sectionOf(args['section']))),

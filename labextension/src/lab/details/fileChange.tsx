@@ -6,7 +6,7 @@ import { MAX_TEXT, textOf } from '../../components/files/fileText';
 import { formatBytes } from '../../components/format';
 import type { ILine } from '../../components/files/lineChanges';
 import { lineChanges, MAX_LINES } from '../../components/files/lineChanges';
-import { checkResponse } from '../../components/responses';
+import { bytesAtMost } from '../../components/responses';
 import { trans } from '../../components/translation';
 import type { IChange } from '../../protocol/observations';
 import { visible } from '../../protocol/sandboxes';
@@ -80,7 +80,7 @@ function Content({ server, sandboxes, sandboxId, change, since, isActive }: IFil
   const isLarge = size > MAX_TEXT;
   const read = React.useCallback(async (): Promise<Compared> => {
     const nothing = new Uint8Array();
-    const after = kind === 'deleted' ? nothing : await sandboxes.transport(sandboxId).read(path);
+    const after = kind === 'deleted' ? nothing : await sandboxes.transport(sandboxId).readAtMost(path, MAX_TEXT);
     const before = kind === 'added' ? nothing : await readBefore(server, sandboxId, path, since);
     return compare(before, after);
   }, [server, sandboxes, sandboxId, path, since, kind]);
@@ -99,14 +99,14 @@ function Content({ server, sandboxes, sandboxId, change, since, isActive }: IFil
 
 const tooLarge = () => trans.__('Files up to %1 are compared here. Download it, or take it home.', formatBytes(MAX_TEXT));
 
-async function readBefore(server: ISectionProps['server'], sandboxId: string, path: string, since: string): Promise<Uint8Array> {
+async function readBefore(server: ISectionProps['server'], sandboxId: string, path: string, since: string): Promise<Uint8Array | null> {
   const query = since === '' ? { path } : { path, since };
-  const answer = await checkResponse(await server.request(['sandboxes', sandboxId, 'diff', 'before'], {}, query));
-  return new Uint8Array(await answer.arrayBuffer());
+  return bytesAtMost(await server.request(['sandboxes', sandboxId, 'diff', 'before'], {}, query), MAX_TEXT);
 }
 
-function compare(before: Uint8Array, after: Uint8Array): Compared {
-  if (Math.max(before.length, after.length) > MAX_TEXT) {
+/** Compares two texts; `null` stands for one that is too large. */
+function compare(before: Uint8Array | null, after: Uint8Array | null): Compared {
+  if (before === null || after === null) {
     return { reason: tooLarge() };
   }
   const [old, now] = [textOf(before), textOf(after)];

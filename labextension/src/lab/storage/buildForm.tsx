@@ -5,6 +5,7 @@ import { messageOf } from '../../protocol/errors';
 import type { ILogEntry } from '../../protocol/observations';
 import type { IBegunBuild, IBuildProgress } from '../../protocol/storage';
 import { CommandIDs } from '../commandIds';
+import { cancelBuild } from './questions';
 import type { StorageRequests } from './requests';
 import type { IStoreProps } from './sections';
 
@@ -119,7 +120,7 @@ function BuildLog({ begun, requests, refresh, commands, back }: IBuildLogProps):
       </div>
       <div className="sbx-Build-actions">
         {!isOver && (
-          <button type="button" className="sbx-Button sbx-mod-plain" onClick={() => { requests.cancelBuild(begun).catch(() => undefined); }}>
+          <button type="button" className="sbx-Button sbx-mod-plain" onClick={() => void cancelBuild(begun, name, requests, refresh)}>
             {trans.__('Cancel')}
           </button>
         )}

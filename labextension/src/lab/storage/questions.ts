@@ -2,8 +2,11 @@ import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
+import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
+import type { IBuild } from '../../protocol/storage';
 import { notifyError } from '../notifications';
+import type { StorageRequests } from './requests';
 
 interface IQuestion {
   readonly title: string;
@@ -38,4 +41,10 @@ export async function attempt(work: () => Promise<void>, done: string, failed: s
   } finally {
     refresh();
   }
+}
+
+/** Stops a build, of which nothing is kept. */
+export async function cancelBuild(build: IBuild, name: string, requests: StorageRequests, refresh: () => void): Promise<void> {
+  const work = () => requests.cancelBuild(build);
+  await attempt(work, trans.__('The build of %1 is cancelled.', name), trans.__('The build of %1 could not be cancelled.', name), refresh);
 }

@@ -1,5 +1,5 @@
 import { checkResponse, readJson } from '../../components/responses';
-import type { IBegunBuild, IBuildProgress, ISecret, IStoredTemplate, IVolume } from '../../protocol/storage';
+import type { IBegunBuild, IBuild, IBuildProgress, ISecret, IStoredTemplate, IVolume } from '../../protocol/storage';
 import type { IJupyterServer } from '../../components/jupyterServer';
 
 /** Seconds that a request for more of a build's log waits for it. */
@@ -33,7 +33,7 @@ export class StorageRequests {
     return readJson(await this.server.request(parts, { signal }, { offset, wait: WAIT }));
   }
 
-  async cancelBuild({ templateID, buildID }: IBegunBuild): Promise<void> {
+  async cancelBuild({ templateID, buildID }: IBuild): Promise<void> {
     await checkResponse(await this.server.request(['templates', templateID, 'builds', buildID], { method: 'DELETE' }));
   }
 

@@ -1,4 +1,4 @@
-import { addIcon } from '@jupyterlab/ui-components';
+import { addIcon, stopIcon } from '@jupyterlab/ui-components';
 import { InputDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 
@@ -6,12 +6,12 @@ import { formatAge, formatBytes } from '../../components/format';
 import { namesText } from '../../components/names';
 import { trans } from '../../components/translation';
 import { displayName, templateLabel } from '../../protocol/sandboxes';
-import type { IStoredTemplate } from '../../protocol/storage';
+import type { IBuild, IStoredTemplate } from '../../protocol/storage';
 import { CommandIDs } from '../commandIds';
 import { killIcon, renameIcon } from '../icons';
 import { usePolled } from '../polled';
 import { BuildForm } from './buildForm';
-import { attempt, confirmDeletion } from './questions';
+import { attempt, cancelBuild, confirmDeletion } from './questions';
 import type { StorageRequests } from './requests';
 import type { IStoreProps } from './sections';
 import type { IRowAction, IStoreRow } from './storeTable';
@@ -120,9 +120,20 @@ function rowActions(template: IStoredTemplate, names: readonly string[], props: 
       await attempt(work, trans.__('%1 is deleted.', label), trans.__('%1 could not be deleted.', label), refresh);
     }
   };
+  const cancel = {
+    icon: stopIcon,
+    label: trans.__('Cancel the build of %1', label),
+    run: () => {
+      const build = runningBuild(template);
+      if (build !== null) {
+        void cancelBuild(build, label, requests, refresh);
+      }
+    }
+  };
   // Where the deployment does not say whose it is, a template may be one that came with it.
   const isOurs = template.isOwn === true || (template.kind === 'snapshot' && template.isOwn !== false);
   return [
+    ...(runningBuild(template) === null ? [] : [cancel]),
     ...(template.buildStatus === 'building' || template.buildStatus === 'error' ? [] : [create]),
     ...(isOurs
       ? [
@@ -131,6 +142,12 @@ function rowActions(template: IStoredTemplate, names: readonly string[], props: 
         ]
       : [])
   ];
+}
+
+/** The newest build of a template of the user, while it is under way. */
+function runningBuild({ templateID, buildID, buildStatus, isOwn }: IStoredTemplate): IBuild | null {
+  const isUnderWay = buildStatus === 'building' || buildStatus === 'waiting';
+  return isUnderWay && isOwn === true && buildID !== undefined ? { templateID, buildID } : null;
 }
 
 /** What follows from the deletion of a template or snapshot. */
