@@ -46,6 +46,8 @@ class Lab:
         """Start with an empty layout: a restored one would make checks pass on old widgets."""
         self.page.goto(f"{self.address}?token={TOKEN}")
         self._wait_started()
+        # JupyterLab opens it a moment after the layout, and gives it the focus.
+        self.page.locator(".jp-LauncherCard").first.wait_for()
         self.show_panel()
 
     def wait_saved(self, widget: str) -> None:
