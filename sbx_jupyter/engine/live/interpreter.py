@@ -12,6 +12,8 @@ import functools
 import io
 import marshal
 import os
+import re
+import socket
 import sys
 import zipfile
 from importlib.resources import files
@@ -45,6 +47,7 @@ _REVIVED_AFTER: Final = 2.0
 """Seconds that an interpreter must have run to be started again when it ends: one that ends at
 once would end again."""
 _ERROR_TAIL: Final = 2000
+_PORT: Final = re.compile(r"--port ([0-9]{1,5})\b")
 _UNCHECKED: Final = 1
 """The flag of compiled modules that are not compared with their source (PEP 552)."""
 _PYTHON: Final = "/usr/local/bin/python3"
@@ -66,6 +69,8 @@ class Interpreter:
         """Where its program is kept inside: one that the sandbox may change."""
         self.python: str | None = None
         """The Python to start it with, where that is known."""
+        self.shares_ports = False
+        """Whether other sandboxes and the machine have the same ports."""
         self._starting = asyncio.Lock()
         self._listens_since: float | None = None
         self._tasks = BackgroundTasks()
@@ -74,6 +79,16 @@ class Interpreter:
     @property
     def _is_running(self) -> bool:
         return any(process.tag == TAG for process in self._processes.list())
+
+    @property
+    def port(self) -> int | None:
+        """Where it listens; ``None`` where that is chosen at its start, which is to come."""
+        if not self.shares_ports:
+            return INTERPRETER_PORT
+        for process in self._processes.list():
+            if process.tag == TAG and (found := _PORT.search(" ".join(process.config.args))):
+                return int(found[1])
+        return None
 
     async def start(self) -> None:
         """Return when the interpreter listens; concurrent calls wait for the first one.
@@ -91,7 +106,8 @@ class Interpreter:
             await self._write_envs()
             # Programs of the Landlock tier find files by their names outside.
             shown = [await self._files.resolve(path, "root") for path in (program, envs)]
-            arguments = [shown[0], "--port", str(INTERPRETER_PORT), "--envs", shown[1]]
+            port = _free_port() if self.shares_ports else INTERPRETER_PORT
+            arguments = [shown[0], "--port", str(port), "--envs", shown[1]]
             request = StartRequest(
                 process=ProcessConfig(cmd=await self._python(), args=arguments),
                 tag=TAG,
@@ -153,6 +169,11 @@ class Interpreter:
         except NotFoundError:
             return False
         return True
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
 
 
 async def _wait_listening(process: Process) -> None:

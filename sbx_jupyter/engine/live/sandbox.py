@@ -23,7 +23,7 @@ from sbx_jupyter.engine.live.watchers import Watchers
 from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol import agent as ops
-from sbx_jupyter.protocol.runtime import PROXY_PORT
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, PROXY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,10 +100,11 @@ class Sandbox:
         self._channel = Channel(sock, on_event=self._on_event, on_close=self._on_close)
         try:
             hello = await self._greet()
-            if hello.loopback:  # the Landlock tier
-                self._ports.are_kept = True
+            self._ports.are_kept = hello.loopback
+            if self.cage.kept:  # without namespaces
                 self._interpreter.folder = _PRIVATE_FOLDER
                 self._interpreter.python = sys.executable
+                self._interpreter.shares_ports = not hello.loopback
             await self.configure(envs=envs, default_user=default_user, default_cwd=default_cwd)
             await self.processes.adopt(hello.processes)
             await self._metrics.start()
@@ -147,6 +148,11 @@ class Sandbox:
         """
         if port == PROXY_PORT:
             raise UnavailableError("port is not open")
+        if port == INTERPRETER_PORT:
+            own = self._interpreter.port
+            if own is None:
+                raise UnavailableError("port is not open")
+            port = own
         return await self._ports.connect(port)
 
     async def prepare_port(self, port: int) -> None:

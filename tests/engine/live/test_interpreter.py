@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from tests.engine.live.running import run
 
 ADDRESS = "http://127.0.0.1:49999"
@@ -20,6 +24,20 @@ async def value_of(sandbox, name, **context):
     said = await ask(sandbox, "/execute", {"code": code, **context})
     events = [json.loads(line) for line in said.splitlines()]
     return next((event["text"] for event in events if event["type"] == "result"), None)
+
+
+async def test_where_sandboxes_share_ports_each_interpreter_has_its_own(sandbox):
+    sandbox._interpreter.shares_ports = True
+    with pytest.raises(UnavailableError, match="port is not open"):
+        await sandbox.connect_port(INTERPRETER_PORT)
+
+    await sandbox.start_interpreter()
+
+    with await sandbox.connect_port(INTERPRETER_PORT) as connection:
+        assert connection.getpeername()[1] not in (0, INTERPRETER_PORT)
+    sandbox._interpreter.shares_ports = False
+    with pytest.raises(UnavailableError):  # of which another sandbox would have been asked
+        await sandbox.connect_port(INTERPRETER_PORT)
 
 
 async def test_a_kernel_gets_the_variables_that_the_sandbox_has_at_its_first_execution(sandbox):
