@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import detect
-from tests.isolation.inside import Inside, sandbox
+from tests.isolation.inside import LOCAL_PACKAGE, Inside, sandbox
 from tests.isolation.numbered_calls import made_and_refused
 from tests.waiting import async_until
 
@@ -20,6 +20,8 @@ COMMANDS = {
     "root": ("root", "id -u"),
     "sudo": ("user", "sudo id -u"),
     "su": ("user", "su -c 'id -u'"),
+    "names": ("user", "whoami; sudo whoami; su -c whoami; sudo su user -c whoami"),
+    "package": ("user", LOCAL_PACKAGE),
     "python": ("user", "python -c 'print(6 * 7)'"),
     "pip": ("user", "pip --version >/dev/null && echo ok"),
     "usr": ("root", "echo x > /usr/local/bin/mine && cat /usr/local/bin/mine"),

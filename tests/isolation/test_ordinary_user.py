@@ -169,6 +169,9 @@ def assert_sound(seen: dict[str, Any]) -> None:
     """What holds for either kind of users."""
     assert_refused(seen["calls"])
     assert seen["sudo"] == seen["su"] == "0"
+    assert seen["names"].split() == ["user", "root", "root", "user"]
+    if shutil.which("dpkg-deb"):
+        assert seen["package"] == "hello"
     assert seen["python"] == "42"
     assert seen["pip"] == seen["chown"] == seen["closed"] == "ok"
     assert seen["usr"] == "x"

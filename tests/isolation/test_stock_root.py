@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .inside import sandbox
+from .inside import LOCAL_PACKAGE, sandbox
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.fence import Fence
@@ -55,6 +56,24 @@ async def test_the_tools_of_a_stock_template_are_there(box: Inside) -> None:
     assert ran.out == ""
 
 
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="the host has no packages of Debian")
+async def test_apt_get_installs_a_local_package(box: Inside) -> None:
+    ran = await box.run(LOCAL_PACKAGE, timeout=60)
+
+    assert (ran.out, ran.status) == ("hello\n", 0), ran.err
+    # Of each package that the machine has, dpkg would say that its list of files is missing.
+    assert "warning" not in ran.err
+    ran = await box.run("dpkg --status sbx-tried bash | grep -c '^Status: install ok installed'")
+    assert ran.out == "2\n"
+
+
+@pytest.mark.skipif(shutil.which("sudo") is None, reason="the host has no sudo")
+async def test_sudo_keeps_the_way_out(box: Inside) -> None:
+    ran = await box.run("export https_proxy=http://127.0.0.1:1; sudo sh -c 'echo $https_proxy'")
+
+    assert ran.out == "http://127.0.0.1:1\n"
+
+
 async def test_git_makes_a_commit(box: Inside) -> None:
     ran = await box.run(
         "cd ~ && git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q "
@@ -85,7 +104,7 @@ async def test_the_host_cannot_be_seen(box: Inside, data_dir: Path) -> None:
     hidden = [
         str(secret),
         "/etc/ssh",
-        "/var/lib/dpkg",
+        "/var/log/dpkg.log",
         "/.dockerenv",
     ]
     hidden += [f"/{name}" for name in os.listdir("/") if name not in _TOP_LEVEL_INSIDE]

@@ -22,6 +22,7 @@ from sbx_jupyter.isolation.confined.process_limit import ceiling_of_processes
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
 from sbx_jupyter.isolation.root import rootfs
 from sbx_jupyter.isolation.root.private_entries import private_entries, split
+from sbx_jupyter.isolation.root.user_programs import ONE_ID
 from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan, *, has_loop
             shutil.copyfile(source, target)
     for name in ("python", "python3"):
         os.symlink(plan.python, os.path.join(root, "usr/local/bin", name))
-    for name in ("pip", "pip3", "sudo"):
+    for name in ("pip", "pip3", *ONE_ID):
         shutil.copy(os.path.join(stock, "usr/local/bin", name), os.path.join(root, "usr/local/bin"))
     for name, text in stand_ins.programs(has_loopback=has_loopback).items():
         program = os.path.join(root, "usr/local/bin", name)

@@ -9,33 +9,6 @@ from typing import Final
 
 from sbx_jupyter.protocol.sockets import TABLE_PORT
 
-_WHOAMI: Final = r"""#!/bin/sh
-# A stand-in for whoami: all users of this sandbox are one id, which has another name outside.
-echo "${USER:-user}"
-"""
-
-_SU: Final = r"""#!/bin/sh
-# A stand-in for su: all users are one id, so that it needs no password.
-user=root command= login=
-while [ $# -gt 0 ]; do
-  case $1 in
-    -c|--command) command=$2; shift 2 ;;
-    --command=*) command=${1#*=}; shift ;;
-    -|-l|--login) login=1; shift ;;
-    -s|--shell|-g|--group|-G) shift 2 ;;
-    --) shift; break ;;
-    -*) shift ;;
-    *) user=$1; shift ;;
-  esac
-done
-home=$(grep "^$user:" "$SBX_ROOT/etc/passwd" | cut -d: -f6)
-[ -n "$home" ] || { echo "su: user $user does not exist" >&2; exit 1; }
-export USER="$user" LOGNAME="$user" HOME="$SBX_ROOT$home"
-[ -z "$login" ] || cd "$HOME" || exit 1
-[ -z "$command" ] || exec /bin/bash ${login:+-l} -c "$command" "$@"
-exec /bin/bash ${login:+-l} "$@"
-"""
-
 _ADD_USER: Final = r"""#!/bin/sh
 # A stand-in for useradd and adduser: a name for the one id of this sandbox, and a home.
 name= home=
@@ -66,7 +39,7 @@ _NO_PACKAGES: Final = r"""#!/bin/sh
 # A stand-in for apt-get, apt and dpkg, which could not write where packages belong.
 case " $* " in
   *" install "*|*" remove "*|*" update "*|*" upgrade "*|*" -i "*|*" --install "*)
-    echo "${0##*/}: this sandbox has no file system of its own (tier landlock), so packages of" \
+    echo "${0##*/}: this sandbox has no root file system of its own, so packages of" \
       "the system cannot be installed; pip and downloads to \$HOME work" >&2
     exit 100 ;;
 esac
@@ -91,6 +64,6 @@ exit 0
 
 def programs(*, has_loopback: bool) -> dict[str, str]:
     """The stand-ins by their names."""
-    found = {"whoami": _WHOAMI, "su": _SU, "useradd": _ADD_USER, "adduser": _ADD_USER}
+    found = {"useradd": _ADD_USER, "adduser": _ADD_USER}
     found |= dict.fromkeys(("apt-get", "apt", "dpkg"), _NO_PACKAGES)
     return found | ({"ss": _SS} if has_loopback else {})

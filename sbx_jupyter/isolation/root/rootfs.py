@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sbx_jupyter.isolation.root import package_tables
 from sbx_jupyter.isolation.root.private_entries import PRIVATE_NAMES
 from sbx_jupyter.isolation.root.stock_files import (
     BASHRC,
@@ -25,15 +26,14 @@ from sbx_jupyter.isolation.root.stock_files import (
     PROFILE_OF_HOME,
     SECRET,
     SHADOW_GROUP,
-    SUDO_BY_SU,
-    SUDO_VIRTUAL,
     generated,
 )
+from sbx_jupyter.isolation.root.user_programs import ONE_ID, SUDO_BY_SU
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STOCK_VERSION: Final = 6
+STOCK_VERSION: Final = 7
 
 _DRAFT: Final = re.compile(r"[0-9a-f]{16}\.[0-9]+")
 
@@ -186,7 +186,8 @@ def plan_stock(
 
 def _fingerprint(plan: StockPlan) -> str:
     parts: list[Any] = [STOCK_VERSION, plan.to_json()]
-    for path in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/pam.d"):
+    looked_at = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/pam.d")
+    for path in (*looked_at, f"/{package_tables.STATUS}"):
         try:
             parts.append(os.stat(path).st_mtime_ns)
         except OSError:
@@ -247,9 +248,10 @@ class _Builder:
         self._symlink("var/run", "/run")
         self._symlink("var/lock", "/run/lock")
         self._etc()
+        self._packages()
         self._home()
         self._python()
-        self._sudo(hidden)
+        self._programs_for_users(hidden)
         for path in hidden:
             self._hide(path)
 
@@ -307,6 +309,18 @@ class _Builder:
                 os.chown(path, 0, SHADOW_GROUP)
         self._symlink("etc/mtab", "/proc/self/mounts")
 
+    def _packages(self) -> None:
+        """The tables of installed packages, where the host has those of Debian."""
+        if not Path("/", package_tables.STATUS).is_file():
+            return
+        for name in package_tables.FOLDERS:
+            self._directory(name, 0o755)
+        for name in package_tables.COPIED:
+            _copy(f"/{name}", self._root / name)
+        files = package_tables.settings(real_users=self._plan.real_users)
+        for name, content in (files | package_tables.sources()).items():
+            self._file(name, content)
+
     def _home(self) -> None:
         for home in ("root", "home/user"):
             self._directory(home, 0o755)
@@ -332,14 +346,17 @@ class _Builder:
             content = "".join(f"{path}\n" for path in plan.site_packages)
             self._file(str(file).lstrip("/"), content)
 
-    def _sudo(self, hidden: Sequence[str]) -> None:
+    def _programs_for_users(self, hidden: Sequence[str]) -> None:
         plan = self._plan
+        if not plan.real_users:
+            for name, text in ONE_ID.items():
+                self._file(f"usr/local/bin/{name}", text, 0o755)
+            return
         sudo = shutil.which("sudo", path=PATH)
-        if plan.real_users and plan.host_root_mapped and sudo and sudo not in hidden:
+        if plan.host_root_mapped and sudo and sudo not in hidden:
             return  # the host's own works
-        shim = SUDO_BY_SU if plan.real_users else SUDO_VIRTUAL
-        self._file("usr/local/bin/sudo", shim, 0o755)
-        if plan.real_users and not plan.host_root_mapped:
+        self._file("usr/local/bin/sudo", SUDO_BY_SU, 0o755)
+        if not plan.host_root_mapped:
             self._copy_set_uid("su")
 
     def _copy_set_uid(self, name: str) -> None:

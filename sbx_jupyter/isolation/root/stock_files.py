@@ -95,11 +95,18 @@ fi
 true
 """
 
+_KEPT_BY_SUDO: Final = (
+    "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE"
+    " REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT NODE_EXTRA_CA_CERTS"
+)
+"""How programs find the way out, and whom they trust there; apt-get needs it as root."""
+
 _SUDOERS: Final = f"""\
 Defaults env_reset
 Defaults !requiretty
 Defaults !use_pty
 Defaults secure_path="{PATH}"
+Defaults env_keep += "{_KEPT_BY_SUDO}"
 root ALL=(ALL:ALL) NOPASSWD: ALL
 %sudo ALL=(ALL:ALL) NOPASSWD: ALL
 user ALL=(ALL:ALL) NOPASSWD: ALL
@@ -118,53 +125,6 @@ _PIP: Final = """\
 break-system-packages = true
 disable-pip-version-check = true
 """
-
-_SUDO_OPTIONS: Final = r"""#!/bin/sh
-# A stand-in for sudo: runs the command as the user that is asked for, without a password.
-user=root login= keep= shell=
-while [ $# -gt 0 ]; do
-  case $1 in
-    -u|--user) user=$2; shift 2 ;;
-    -u*) user=${1#-u}; shift ;;
-    --user=*) user=${1#*=}; shift ;;
-    -g|--group|-p|--prompt|-C|-h|--host|-T|-r|-t|-D) shift 2 ;;
-    -E|--preserve-env) keep=1; shift ;;
-    --preserve-env=*) keep=1; shift ;;
-    -i|--login) login=1; shift ;;
-    -s|--shell) shell=1; shift ;;
-    -l|-v|-k|-K|--list|--validate|--reset-timestamp|--remove-timestamp) exit 0 ;;
-    -V|--version) echo "sudo (stand-in)"; exit 0 ;;
-    --) shift; break ;;
-    -*) shift ;;
-    *) break ;;
-  esac
-done
-while [ $# -gt 0 ]; do
-  case $1 in
-    [A-Za-z_]*=*) export "$1"; shift ;;
-    *) break ;;
-  esac
-done
-"""
-
-SUDO_VIRTUAL: Final = (
-    _SUDO_OPTIONS
-    + r"""if [ "$user" = root ]; then home=/root; else home=/home/$user; fi
-export USER="$user" LOGNAME="$user" HOME="$home" SUDO_USER="${USER:-user}"
-[ -n "$login" ] && cd "$home"
-[ $# -gt 0 ] || set -- /bin/bash
-exec "$@"
-"""
-)
-
-SUDO_BY_SU: Final = (
-    _SUDO_OPTIONS
-    + r"""[ $# -gt 0 ] || set -- /bin/bash
-export SUDO_USER="${USER:-user}"
-exec su ${login:+-l} ${keep:+-m} -s /bin/sh -c 'exec "$@"' -- "$user" sh "$@"
-"""
-)
-
 
 SECRET: Final = ("shadow", "gshadow")
 """Files that only root and the group ``shadow`` may read."""
