@@ -32,7 +32,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release check lint format bench screenshots moving-picture docs build clean
+.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-tiers check lint format bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -55,6 +55,10 @@ test-integrations: $(VENV)/.test
 ## The unit tests that need no browser, under another Python version, where the machine has one.
 test-second-python: $(BUILT)
 	sh tests/second_python.sh $(PYTEST_ARGS)
+
+## The unit tests under each Python from 3.12 to 3.14 that the machine has.
+test-pythons: $(BUILT)
+	sh tests/each_python.sh $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 ## The unit tests with the lowest version of each dependency that pyproject.toml allows.
 test-lowest: $(BUILT)
@@ -104,6 +108,10 @@ test-floods: $(VENV)/.test
 test-release: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[release]"
 	$(BIN)/python -m pytest tests/release --confcutdir=tests/release $(PYTEST_ARGS)
+
+## Try each line of docs/tiers.md in a sandbox of an engine of each tier: about 3 minutes. Needs root.
+test-tiers: $(VENV)/.test
+	$(BIN)/python -m pytest tests/tiers --confcutdir=tests/tiers $(PYTEST_ARGS)
 
 ## Damage the engine's files 3,000 times, each in another way, and recover: about 20 minutes.
 test-damage: $(VENV)/.test
@@ -167,6 +175,11 @@ moving-picture: screenshots
 docs: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[docs]"
 	$(BIN)/python docs/site/make_site.py
+
+## Look up the addresses outside that the documentation links to. Needs a network.
+docs-links: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet ".[docs]"
+	$(BIN)/python docs/site/make_site.py --links
 
 build: $(BUILT)
 

@@ -26,6 +26,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+def see(page: str) -> str:
+    """The end of a message that names a remedy: where the documentation says more."""
+    return f" (jupyter sbx help {page})"
+
+
 class SbxError(Exception):
     """Base of every error that sbx-jupyter raises on purpose."""
 

@@ -27,6 +27,7 @@ collect_ignore = [
     "programs",
     "release",
     "siege",
+    "tiers",
 ]
 
 

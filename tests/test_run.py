@@ -111,6 +111,7 @@ def test_every_test_belongs_to_one_run() -> None:
         "tests/programs",
         "tests/release",
         "tests/siege",
+        "tests/tiers",
     }
     apart = {folder for name, (folder, *_) in RUNS.items() if name != "others"}
     ignored = {option.removeprefix("--ignore=") for option in RUNS["others"]}

@@ -1,5 +1,7 @@
 """Builds the documentation site: ``python docs/site/make_site.py [FOLDER]``, else ``build/docs``.
 
+With ``--links`` it looks up the addresses that the pages link to instead.
+
 The pages of the repository are read as they are. They are copied beside the generated pages of the
 reference; links to files outside of ``docs`` become plain text, and a page whose name is in
 ``SECTIONS`` gets the pages that it links to below it in the navigation. Pages without such a link
@@ -25,6 +27,9 @@ OF_THE_REPOSITORY = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 """Pages of the root folder that the site has as well."""
 
 MARK = "<!-- The site lists its generated pages here. -->\n"
+
+OUTSIDE = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)=.https?:[^>]*>")
+"""Tags that make a browser load something from elsewhere."""
 
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -84,16 +89,42 @@ def navigation(pages: list[str]) -> str:
     return "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
-def main(folder: Path) -> int:
-    """Build the site; warnings are errors. Returns the exit code of Sphinx."""
+def loaded_from_outside(html: Path) -> list[str]:
+    """What pages of the built site would load from a network; links are not loaded."""
+    return [
+        f"{page.relative_to(html)}: {tag}"
+        for page in sorted(html.rglob("*.html"))
+        for tag in OUTSIDE.findall(page.read_text())
+        if 'rel="canonical"' not in tag
+    ]
+
+
+def main(folder: Path, *, links: bool = False) -> int:
+    """Build the site, or look up its links; warnings are errors. Returns the exit code of Sphinx.
+
+    It is 1 as well where a page would load something from a network, and so not work without one.
+    """
     from sphinx.cmd.build import build_main
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     os.environ["SBX_VERSION"] = project["version"]
     stage(folder / "pages")
-    options = ["-b", "html", "-W", "--keep-going", "-q", "-j", "auto", "-d", str(folder / "cache")]
-    return build_main([*options, str(folder / "pages"), str(folder / "html")])
+    options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", str(folder / "cache")]
+    if links:
+        return build_main(
+            ["-b", "linkcheck", *options, str(folder / "pages"), str(folder / "links")]
+        )
+    html = folder / "html"
+    if status := build_main(["-b", "html", *options, str(folder / "pages"), str(html)]):
+        return status
+    outside = loaded_from_outside(html)
+    if outside or not (html / "searchindex.js").is_file():
+        print("not offline:", *outside, "or no index to search in", sep="\n", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "docs")))
+    arguments = [argument for argument in sys.argv[1:] if argument != "--links"]
+    place = Path(arguments[0]) if arguments else ROOT / "build" / "docs"
+    sys.exit(main(place, links="--links" in sys.argv))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.errors import UnavailableError, see
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +25,9 @@ def running_engine(options: argparse.Namespace) -> ConnectionFile:
 
     found = find_engine(options.data_dir)
     if found is None:
-        raise UnavailableError("no engine is running; `jupyter sbx env` starts it")
+        raise UnavailableError(
+            f"no engine is running; `jupyter sbx env` starts it{see('use-it-from')}"
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from sbx_jupyter.cli.calls import call_platform, running_engine
 from sbx_jupyter.cli.connections import add_option, resolve
 from sbx_jupyter.cli.parsers import add_command
 from sbx_jupyter.cli.processes import show_processes
-from sbx_jupyter.errors import SbxError, UnavailableError
+from sbx_jupyter.errors import SbxError, UnavailableError, see
 from sbx_jupyter.protocol.locations import default_data_dir
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def show_isolation(options: argparse.Namespace) -> int:
         print(f"{TITLES[resource] + ':':26}{report['limit_words'][resource]} ({holder})")
     for missing in report["missing"]:
         print(f"missing: {missing['what']}\n         {missing['remedy']}")
+        print(f"        {see(missing['page'])}")
     print(f"network: {_describe_network(report)}")
     if apparmor.restricts_namespaces() and report["tier"] != "namespaces":
         _print_profile()
@@ -172,7 +173,7 @@ def _describe_network(report: dict[str, Any]) -> str:
         return "proxy, or full with --network=full"
     missing = report["full_network_missing"]
     steps = "".join(f"\n         {item['what']}: {item['remedy']}" for item in missing)
-    return f"proxy; for --network=full:{steps}"
+    return f"proxy; for --network=full:{steps}{see('network')}"
 
 
 def show_info(options: argparse.Namespace) -> int:

@@ -56,7 +56,7 @@ def _run_engine(arguments: list[str]) -> int:
 
 
 def command_parser() -> argparse.ArgumentParser:
-    from sbx_jupyter.cli import disk, engine, keys, recover, sandboxes, templates
+    from sbx_jupyter.cli import disk, engine, help, keys, recover, sandboxes, templates
 
     parser = argparse.ArgumentParser(prog="jupyter sbx", description=_DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
@@ -67,6 +67,7 @@ def command_parser() -> argparse.ArgumentParser:
     disk.add_to(commands)
     keys.add_to(commands)
     recover.add_to(commands)
+    help.add_to(commands)
     return parser
 
 

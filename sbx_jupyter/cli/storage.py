@@ -19,6 +19,7 @@ from sbx_jupyter.errors import (
     InternalError,
     InvalidArgumentError,
     NoSpaceError,
+    see,
 )
 
 Kind = Literal["btrfs", "xfs"]
@@ -92,7 +93,7 @@ def _program(kind: Kind) -> str:
     if program is None:
         raise FailedPreconditionError(
             f"mkfs.{kind} is missing: apt-get install {_PACKAGES[kind]}, or choose the other"
-            " --filesystem"
+            f" --filesystem{see('storage')}"
         )
     return program
 

@@ -110,6 +110,8 @@ class Hooks:
     egress: list[EgressHook] = field(default_factory=list[EgressHook])
     """Called for each connection that a sandbox's proxy opened or refused."""
     mounts: MountLookup | None = None
+    can_mount: bool = True
+    """Whether new sandboxes may have volumes: they need a root file system of their own."""
     volume_directories: Callable[[Sequence[VolumeMount], str], list[Path]] | None = None
     """Gives the directories of the mounts of an owner whose volumes exist."""
     envs: Callable[[str], dict[str, str]] = lambda sandbox_id: {}

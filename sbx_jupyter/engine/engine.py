@@ -32,7 +32,7 @@ from sbx_jupyter.isolation import limits
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
 from sbx_jupyter.isolation.privileged.remote_fence import RemoteFence
-from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_tier
+from sbx_jupyter.isolation.tiers import Tier, check_full_network, choose, detect, of_tier
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.observations import Observations
@@ -197,6 +197,7 @@ class Engine:
         components.attachments = await Attachments.open(
             context, fence, real_ids=self.report.users != "virtual", network=self.network
         )
+        context.hooks.can_mount = self.tier == Tier.NAMESPACES
         self._exit.push_async_callback(components.attachments.aclose)
         batch = Batch()
         components.catalog.add_stock(batch, self.config.default_limits)

@@ -16,6 +16,8 @@ class Missing:
 
     what: str
     remedy: str
+    page: str
+    """The page of the documentation that says more."""
 
 
 def landlock_works(abi: int, uid: int) -> bool:
@@ -27,16 +29,20 @@ def landlock_works(abi: int, uid: int) -> bool:
 def why_no_landlock(abi: int, uid: int) -> Missing:
     """Why Landlock does not confine, or what it does not give."""
     if uid == 0:
-        return Missing("Landlock alone cannot hold root", "run the engine as an ordinary user")
+        return Missing(
+            "Landlock alone cannot hold root", "run the engine as an ordinary user", "threat-model"
+        )
     if abi < landlock.NEEDED_ABI:
         return Missing(
             "Landlock is not there or switched off",
             "use Linux 5.19 or later, best 6.12, with 'landlock' in its lsm= parameter",
+            "threat-model",
         )
     return Missing(
-        "with Landlock alone a sandbox has no UDP, no container images and no absolute /home/user, "
-        "and can find out which files of this user exist",
+        "with Landlock alone a sandbox has no UDP, no volumes, no container images and no absolute "
+        "/home/user, and can find out which files of this user exist",
         "allow user namespaces as said above",
+        "tiers",
     )
 
 
@@ -54,7 +60,9 @@ def of_older_landlock(abi: int, uid: int) -> list[Missing]:
     if not landlock_works(abi, uid):
         return []
     return [
-        Missing(f"Landlock is of version {abi}: {what}", f"use Linux {linux} or later")
+        Missing(
+            f"Landlock is of version {abi}: {what}", f"use Linux {linux} or later", "threat-model"
+        )
         for version, what, linux in _OF_OLDER
         if abi < version
     ]
@@ -65,6 +73,7 @@ def why_no_loopback(error: str) -> Missing:
     return Missing(
         f"with Landlock a sandbox has no network and no ports here, and so no kernels ({error})",
         "allow pidfd_getfd in the container's seccomp profile",
+        "containers",
     )
 
 
@@ -74,26 +83,31 @@ def why_no_supervision(error: str) -> Missing:
         f"Landlock is of no use here, since the calls that it leaves open cannot be held ({error})",
         "use Linux 5.19 or later, outside of programs that answer system calls themselves, with "
         "kernel.yama.ptrace_scope at 0 or 1",
+        "threat-model",
     )
 
 
 def why_no_namespaces(name: str, error: str) -> Missing:
     """Why a part of the tier with namespaces does not work."""
     if name in ("user_namespace", "mount_namespace"):
-        return Missing(f"user namespaces are refused ({error})", _user_namespace_remedy())
+        what = f"user namespaces are refused ({error})"
+        return Missing(what, _user_namespace_remedy(), "containers")
     if name == "overlay":
         return Missing(
             f"an overlay cannot have the data directory as its writable layer ({error})",
             "put the data directory on ext4, XFS or btrfs (in a container: on a volume) with Linux "
             "5.11 or later, or on tmpfs with Linux 6.6 or later",
+            "containers",
         )
     if name == "proc":
         return Missing(
             f"a process list of its own cannot be mounted ({error})",
             "run the container with an unmasked /proc "
             "(docker run --security-opt systempaths=unconfined)",
+            "containers",
         )
-    return Missing(f"{name} does not work ({error})", "allow it in the container's seccomp profile")
+    remedy = "allow it in the container's seccomp profile"
+    return Missing(f"{name} does not work ({error})", remedy, "containers")
 
 
 def _user_namespace_remedy() -> str:
@@ -115,6 +129,7 @@ def why_shared_ids(why: str) -> Missing:
         f"all sandboxes share host ids, and so what the kernel counts for each of them ({why})",
         "let the engine write to /run; in a container, give it the host's ids, or a user namespace "
         "with ids from 524288 on",
+        "threat-model",
     )
 
 

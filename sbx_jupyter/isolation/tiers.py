@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
-from sbx_jupyter.errors import IsolationError
+from sbx_jupyter.errors import IsolationError, see
 from sbx_jupyter.isolation import limits as limit_holders
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
@@ -131,7 +131,11 @@ def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport
     provided = _provided(hierarchies, found)
     _explain_watched(provided, missing, data_dir, is_btrfs=found.get("btrfs") is True)
     missing += [
-        Missing(f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}", install(package))
+        Missing(
+            f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}",
+            install(package),
+            "templates",
+        )
         for tool, package in _TOOLS.items()
         if shutil.which(tool, path=rootfs.PATH) is None
     ]
@@ -176,7 +180,7 @@ def choose(report: IsolationReport, wanted: str = "auto") -> str:
     if wanted == Tier.NONE and os.getuid() == 0 and not is_container():
         raise IsolationError(
             "the tier 'none' is refused to root of a machine: every program of a sandbox would be "
-            "root here. Run the engine as an ordinary user, or in a container"
+            f"root here. Run the engine as an ordinary user, or in a container{see('containers')}"
         )
     landlocked = wanted == Tier.LANDLOCK and landlock_works(report.landlock_abi, os.getuid())
     if wanted not in (report.tier, Tier.NONE) and not landlocked:
@@ -190,29 +194,34 @@ def check_full_network(report: IsolationReport, tier: str) -> None:
         raise IsolationError(f"the whole network needs the tier {Tier.NAMESPACES.value!r}")
     if not report.full_network:
         why = "; ".join(f"{item.what}: {item.remedy}" for item in report.full_network_missing)
-        raise IsolationError(f"sandboxes cannot have the whole network here. {why}")
+        told = f"sandboxes cannot have the whole network here. {why}{see('network')}"
+        raise IsolationError(told)
 
 
 def _missing_for_full_network(tier: str, found: dict[str, Any]) -> list[Missing]:
     if tier != Tier.NAMESPACES:
-        return [Missing(f"the tier is {tier}", "see what is missing for the tier namespaces")]
+        remedy = "see what is missing for the tier namespaces"
+        return [Missing(f"the tier is {tier}", remedy, "network")]
     missing: list[Missing] = []
     if shutil.which("slirp4netns") is None:
-        missing.append(Missing("slirp4netns is not installed", install("slirp4netns")))
+        missing.append(Missing("slirp4netns is not installed", install("slirp4netns"), "network"))
     if found.get("tap") is not True:
         remedy = "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: "
         remedy += "docker run --device /dev/net/tun)"
-        missing.append(Missing(f"no network interface can be made ({found.get('tap')})", remedy))
+        what = f"no network interface can be made ({found.get('tap')})"
+        missing.append(Missing(what, remedy, "network"))
     if found.get("descriptors") is not True:
         remedy = "allow pidfd_getfd in the container's seccomp profile, with Linux 5.6 or later"
         why = found.get("descriptors")
-        missing.append(Missing(f"a packet filter cannot be set from outside ({why})", remedy))
+        what = f"a packet filter cannot be set from outside ({why})"
+        missing.append(Missing(what, remedy, "network"))
     return missing
 
 
 def _explain(report: IsolationReport) -> str:
     return " ".join(
-        f"{item.what[:1].upper()}{item.what[1:]}: {item.remedy}." for item in report.missing
+        f"{item.what[:1].upper()}{item.what[1:]}: {item.remedy}{see(item.page)}."
+        for item in report.missing
     )
 
 
@@ -272,6 +281,7 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
                     "machine's root inside their namespaces",
                     "put the data directory and the engine's Python on ext4, XFS or btrfs with "
                     "Linux 5.19 or later, or on tmpfs with Linux 6.3 or later",
+                    "threat-model",
                 )
             )
         elif found.get("own_ids") is not True:
@@ -284,6 +294,7 @@ def _users(found: dict[str, Any], missing: list[Missing]) -> str:
             f"root and user are one id inside ({found.get('subordinate')})",
             f"{install('uidmap')} && sudo usermod --add-subuids 100000-165535 "
             f"--add-subgids 100000-165535 {users.login_name()}",
+            "tiers",
         )
     )
     return users.VIRTUAL
@@ -315,6 +326,7 @@ def _explain_watched(
                 "sandbox is bound to as many processors as it may use",
                 f"start the engine with: systemd-run{_of_user()} --scope -p Delegate=yes "
                 "jupyter sbx engine",
+                "limits",
             )
         )
     if provided.disk == "none":
@@ -322,7 +334,7 @@ def _explain_watched(
         if is_btrfs:
             remedy = f"sudo btrfs quota enable {shlex.quote(str(data_dir))}"
         what = "disk use is watched and not limited: the data directory has no quotas"
-        missing.append(Missing(what, remedy))
+        missing.append(Missing(what, remedy, "limits"))
 
 
 def _of_user() -> str:

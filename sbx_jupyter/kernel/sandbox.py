@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.sandbox import AsyncSandbox
-from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
+from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError, see
 from sbx_jupyter.kernel.drawing import PageDrawing
 from sbx_jupyter.kernel.endings import ENDINGS, explain
 from sbx_jupyter.kernel.relay import Relay
@@ -292,5 +292,5 @@ async def check_isolation(platform: PlatformClient) -> None:
     if isolation.get("tier") == _WITHOUT_PORTS and not isolation.get("loopback"):
         raise UnavailableError(
             "sandboxes on this machine have no ports (tier 'landlock'), which kernels need; "
-            "'jupyter sbx doctor' says what the machine lacks"
+            f"'jupyter sbx doctor' says what the machine lacks{see('containers')}"
         )

@@ -22,6 +22,7 @@ import pytest
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.client.api.attachments import AttachmentsClient
 from sbx_jupyter.client.connection.bundled import find_engine
+from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.isolation.kernel import landlock
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine_process import CHECKOUT
@@ -259,6 +260,11 @@ async def test_users_are_names_and_what_cannot_be_is_one_line(sandbox):
     ]  # fmt: skip
     assert ran.stderr.count("\n") == 1
     assert "cannot be installed" in ran.stderr
+
+
+async def test_volumes_are_refused_in_words(config):
+    with pytest.raises(InvalidArgumentError, match="volumes need isolation by namespaces"):
+        await AsyncSandbox.create("base", volumes={"/data": "any"}, config=config)
 
 
 async def test_a_kernel_runs_in_the_sandbox(config, python, monkeypatch):

@@ -23,7 +23,7 @@ WEAK = IsolationReport(
     limits={"memory": "watchdog", "cpu": "none", "processes": "rlimit", "disk": "watchdog"},
     freezer="signals",
     reflink=False,
-    missing=[Missing("user namespaces are refused (EPERM)", "ask the administrator")],
+    missing=[Missing("user namespaces are refused (EPERM)", "ask the administrator", "containers")],
     landlock_abi=5,
 )
 

@@ -47,10 +47,18 @@ def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 def next_version(
     built: dict[str, Path], source: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """A wheel of the same code with the next version; the front end of ``source`` is reused."""
+    """A wheel of the same code with the next version, and with a further step of the database.
+
+    The front end of ``source`` is reused.
+    """
     for name in ("pyproject.toml", "labextension/package.json"):
         path = source / name
         path.write_text(re.sub(r'(version"?\s*[:=]\s*)"0\.1\.0"', r'\1"0.1.1"', path.read_text()))
+    migrations = source / "sbx_jupyter/engine/state/migrations.py"
+    steps = migrations.read_text()
+    end = ')\n"""Step n'
+    assert steps.count(end) == 1
+    migrations.write_text(steps.replace(end, f'    ("CREATE TABLE of_next (key TEXT)",),\n{end}'))
     return build(source, tmp_path_factory.mktemp("next"))
 
 

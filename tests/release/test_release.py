@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sysconfig
 import threading
+import time
 import venv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,15 @@ class Installation:
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout
 
+    def fails(self, program: str, *arguments: str) -> str:
+        """What a command says that must fail."""
+        ran = subprocess.run(
+            [str(self.folder / "bin" / program), *arguments],
+            env=self._environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ran.returncode != 0, ran.stdout
+        return ran.stderr
+
     def pip(self, *arguments: str) -> str:
         return self.run("python", "-m", "pip", "--disable-pip-version-check", *arguments)
 
@@ -120,5 +130,49 @@ def test_it_is_installed_upgraded_under_running_sandboxes_and_removed(
     assert "sleep 777" in place.run("jupyter-sbx", "exec", box, "--", "pgrep", "-a", "sleep")
     place.run("jupyter-sbx", "stop")
 
+    with index_of(tmp_path / "earlier", built[".whl"]) as index:
+        place.pip(
+            "install", "--no-deps", "--index-url", index, "--no-cache-dir", "sbx-jupyter==0.1.0"
+        )
+    store = sorted((tmp_path / "data").glob("*.db*"))
+    before_downgrade = [path.read_bytes() for path in store]
+    assert "newer version" in place.fails("jupyter-sbx", "env")
+    assert [path.read_bytes() for path in store] == before_downgrade
+
     place.pip("uninstall", "--yes", "sbx-jupyter")
     assert {path for path in place.files() - before if "sbx" in path} == set()
+
+
+NEWCOMER = """
+import time
+from sbx_jupyter import Sandbox
+began = time.perf_counter()
+box = Sandbox.create()
+print(box.commands.run("echo here").stdout, end="")
+print(f"first sandbox: {time.perf_counter() - began:.2f} s")
+box.kill()
+"""
+
+
+def test_a_newcomer_has_a_sandbox_in_a_new_environment(
+    built: dict[str, Path], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Print how long each step of the README takes, with dependencies from the package index."""
+    python = tmp_path / "venv" / "bin" / "python"
+    venv.create(tmp_path / "venv", with_pip=True)
+
+    def timed(what: str, *command: str) -> str:
+        began = time.perf_counter()
+        variables = {**os.environ, **environment}
+        ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        print(f"{what}: {time.perf_counter() - began:.1f} s")
+        return ran.stdout
+
+    timed("pip install", str(python), "-m", "pip", "install", "-q", str(built[".whl"]))
+    assert "tier:" in timed("doctor", str(python.with_name("jupyter-sbx")), "doctor")
+    printed = timed("script", str(python), "-c", NEWCOMER)
+    print(printed)
+    assert printed.startswith("here\n")
+    timed("help", str(python.with_name("jupyter-sbx")), "help", "limits")
+    timed("stop", str(python.with_name("jupyter-sbx")), "stop")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.errors import UnavailableError, see
 from sbx_jupyter.protocol.locations import (
     ConnectionFile,
     connection_file_of,
@@ -51,7 +51,7 @@ _ENGINE_IMPORTS: Final = ("tornado", "traitlets", "jupyter_client", "cryptograph
 
 _NEEDS_LINUX: Final = (
     "a local engine needs Linux: use WSL2, a container, or a deployment elsewhere, which"
-    " c.SbxExtension.connections or E2B_API_URL names"
+    f" c.SbxExtension.connections or E2B_API_URL names{see('connections')}"
 )
 
 _children: set[int] = set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from sbx_jupyter.client.connection.config import ConnectionConfig
-from sbx_jupyter.errors import InvalidArgumentError, UnauthenticatedError
+from sbx_jupyter.errors import InvalidArgumentError, UnauthenticatedError, see
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,10 +79,13 @@ class NamedConnection:
         if self.name == LEGACY:
             raise UnauthenticatedError(
                 "c.SbxExtension.api_url is set, but neither c.SbxExtension.api_key nor E2B_API_KEY"
+                f"{see('connections')}"
             )
         if self.api_key_env:
             asked = f"the environment variable {self.api_key_env}"
-        raise UnauthenticatedError(f"the connection '{self.name}' has no key: set {asked}")
+        raise UnauthenticatedError(
+            f"the connection '{self.name}' has no key: set {asked}{see('connections')}"
+        )
 
 
 def read_key_file(path: Path) -> str:

@@ -21,7 +21,7 @@ from sbx_jupyter.engine.state.rows import Row, SandboxRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import metered
-from sbx_jupyter.errors import InternalError, UnimplementedError
+from sbx_jupyter.errors import InternalError, InvalidArgumentError, UnimplementedError, see
 from sbx_jupyter.protocol.access import new_access_token, new_sandbox_id
 
 if TYPE_CHECKING:
@@ -207,6 +207,11 @@ class Creation:
             auto_resume=request.auto_resume is not None and request.auto_resume.enabled,
         )
         if row.volume_mounts and context.hooks.mounts is not None:
+            if not context.hooks.can_mount:
+                raise InvalidArgumentError(
+                    "volumes need isolation by namespaces, which this engine does not have"
+                    f"{see('tiers')}"
+                )
             context.hooks.mounts(row.volume_mounts, row.owner)
         return row
 

@@ -40,6 +40,7 @@ from sbx_jupyter.errors import (
     NoSpaceError,
     SbxError,
     UnavailableError,
+    see,
 )
 
 if TYPE_CHECKING:
@@ -258,13 +259,13 @@ class Database:
         if owner != _APPLICATION_ID:
             raise FailedPreconditionError(
                 f"{self.path} is a database of another program, or its head is damaged: choose "
-                "another data directory, or run `jupyter sbx recover`"
+                f"another data directory, or run `jupyter sbx recover`{see('recovery')}"
             )
         if version > VERSION:
             raise FailedPreconditionError(
                 f"{self.path} was written by a newer version (format {version}, this one knows "
                 f"{VERSION}), or its head is damaged: upgrade sbx-jupyter, choose another data "
-                "directory, or run `jupyter sbx recover`"
+                f"directory, or run `jupyter sbx recover`{see('recovery')}"
             )
         return version
 

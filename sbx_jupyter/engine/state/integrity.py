@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbx_jupyter.errors import DataLossError
+from sbx_jupyter.errors import DataLossError, see
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 REMEDY: Final = (
     "nothing was changed or removed, and running sandboxes go on: put back a copy of the whole "
-    "data directory, or run `jupyter sbx recover`"
+    f"data directory, or run `jupyter sbx recover`{see('recovery')}"
 )
 """What every message about damage ends with."""
 

@@ -13,7 +13,7 @@ import sbx_jupyter
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.display.reports import NOT_ISOLATED, card, table
 from sbx_jupyter.display.text import one_line
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import SbxError, see
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import show_html, write
@@ -85,7 +85,7 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [(name, str(report[name])) for name in ("tier", "users") if name in report]
     facts += [(f"{what} limited by", str(how)) for what, how in report.get("limits", {}).items()]
     facts += [
-        ("missing", f"{item.get('what')}: {item.get('remedy')}")
+        ("missing", f"{item.get('what')}: {item.get('remedy')}{see(item.get('page', 'tiers'))}")
         for item in report.get("missing", [])
     ]
     return facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.client.connection.named_connections import LEGACY
-from sbx_jupyter.errors import PermissionDeniedError, UnauthenticatedError
+from sbx_jupyter.errors import PermissionDeniedError, UnauthenticatedError, see
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,20 +25,23 @@ def remedy_for(named: NamedConnection, state: str) -> str | None:
     if state == "incompatible":
         if named.is_local:
             return (
-                "Run `jupyter sbx stop`; it ends all sandboxes. The next call starts a new engine."
+                "Run `jupyter sbx stop`; it ends all sandboxes. The next call starts a new engine"
+                f"{see('upgrade')}."
             )
-        return "Install the same version of sbx-jupyter on both sides."
+        return f"Install the same version of sbx-jupyter on both sides{see('upgrade')}."
     if named.is_local:
         return {
-            "unauthorized": "Restart the Jupyter server, so that it reads the engine's key again.",
-            "unreachable": "Run `jupyter sbx doctor` to see what this machine lacks.",
+            "unauthorized": "Restart the Jupyter server, so that it reads the engine's key again"
+            f"{see('connections')}.",
+            "unreachable": "Run `jupyter sbx doctor` to see what this machine lacks"
+            f"{see('containers')}.",
         }.get(state)
     setting, url = f"c.SbxExtension.connections['{named.name}']", "its api_url"
     if named.name == LEGACY:
         setting, url = "c.SbxExtension.api_key (or E2B_API_KEY)", "c.SbxExtension.api_url"
     return {
-        "unauthorized": f"Set the key of this deployment in {setting}.",
-        "unreachable": f"Check {url} and the network of the Jupyter server.",
+        "unauthorized": f"Set the key of this deployment in {setting}{see('connections')}.",
+        "unreachable": f"Check {url} and the network of the Jupyter server{see('connections')}.",
     }.get(state)
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from sbx_jupyter.client.connection import bundled
 from sbx_jupyter.client.connection.config import ConnectionConfig
-from sbx_jupyter.errors import SbxError, UnavailableError
+from sbx_jupyter.errors import SbxError, UnavailableError, see
 from sbx_jupyter.protocol.locations import connection_file_of, default_data_dir
 
 if TYPE_CHECKING:
@@ -123,6 +123,6 @@ class LocalEngine:
         if (found := bundled.find_engine(data_dir)) is None:
             raise UnavailableError(
                 "no engine is running and c.SbxExtension.auto_start is off;"
-                " start one with: jupyter sbx engine"
+                f" start one with: jupyter sbx engine{see('containers')}"
             )
         return found

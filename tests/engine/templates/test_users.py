@@ -51,10 +51,10 @@ def missing(kind: str) -> str | None:
     return None
 
 
-def give_range(home: Path) -> str:
+def give_range(home: Path, uid: int = UID) -> str:
     """Commands that let the user have subordinate ids, in a mount namespace of its own."""
     accounts, ranges = home / "passwd", home / "subuid"
-    line = f"sbxbuilds:x:{UID}:{UID}::/nonexistent:/bin/sh\n"
+    line = f"sbxbuilds:x:{uid}:{uid}::/nonexistent:/bin/sh\n"
     accounts.write_text(Path("/etc/passwd").read_text() + line)
     ranges.write_text("sbxbuilds:400000:65536\n")
     mounts = [f"mount --bind {accounts} /etc/passwd"]

@@ -20,6 +20,7 @@ from sbx_jupyter.errors import (
     InvalidArgumentError,
     SbxError,
     UnavailableError,
+    see,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class ImageStore:
     def _check_tier(self) -> None:
         if not self._can_unpack:
             raise InvalidArgumentError(
-                "container images need isolation by namespaces, which this machine does not give"
+                "container images need isolation by namespaces, which this engine does not have"
+                f"{see('tiers')}"
             )
 
     def _find_by_name(self, name: str) -> ImageRow | None:
