@@ -164,6 +164,9 @@ class Refusing:
             raise UnauthenticatedError("another key")
         return []
 
+    async def call(self, use):
+        raise UnauthenticatedError("another key")
+
     def note_failure(self, error, sandbox_id):
         pass
 

@@ -44,7 +44,7 @@ def _top(folder: str, root: str) -> str:
     """The uppermost directory of a file system, where fewest watch for changes."""
     device = os.stat(folder).st_dev
     while folder not in (root, "/"):
-        parent = os.path.dirname(folder)
+        parent: str = os.path.dirname(folder)
         if os.stat(parent).st_dev != device:
             break
         folder = parent
