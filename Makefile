@@ -123,7 +123,7 @@ test-damage: $(VENV)/.test
 ## of ids" the helpers.
 test-kills: $(VENV)/.test
 	SBX_KILL_ROUNDS=$(or $(ROUNDS),1000) SBX_KILL_SEED=$(or $(SEED),2) \
-	  SBX_KILL_ENGINES="$(or $(ENGINES),namespaces none full separate)" SBX_KILL_KINDS="$(KINDS)" \
+	  SBX_KILL_ENGINES="$(or $(ENGINES),namespaces none full separate landlock)" SBX_KILL_KINDS="$(KINDS)" \
 	  $(BIN)/python -m pytest -s tests/faults/test_kills.py --confcutdir=tests/faults $(PYTEST_ARGS)
 
 ## Scroll the panel with 200 sandboxes, leave it alone for a minute, and print the figures: about

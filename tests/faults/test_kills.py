@@ -18,9 +18,18 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.isolation.ids.holder import NAME as HOLDER
-from tests.faults.conftest import made_world
+from tests.faults.conftest import engine_of_user, made_world
 from tests.faults.witnesses import Witnesses
-from tests.faults.world import SLIRP, World, children_of, descendants, name_of
+from tests.faults.world import (
+    SLIRP,
+    LandlockWorld,
+    World,
+    children_of,
+    descendants,
+    end_process,
+    name_of,
+    parent_of,
+)
 from tests.isolation.privileged.conftest import helper_of
 from tests.waiting import until, until_equal
 
@@ -41,6 +50,10 @@ ENGINES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "none": (("--isolation=none",), {"tier": "none"}),
     "full": (("--network=full",), {"has_slirp": True}),
     "separate": (("--SbxEngine.user_id=-1",), {}),
+    "landlock": (
+        ("--isolation=landlock",),
+        {"tier": "landlock", "make": LandlockWorld, "start": engine_of_user},
+    ),
 }
 """For each kind of engine: its options, and what is expected of it."""
 CHOSEN_KINDS = os.environ.get("SBX_KILL_KINDS", "").split(",")
@@ -157,11 +170,71 @@ def helpers(world: World, witnesses: Witnesses) -> dict[str, list[int]]:
     if world.engine.is_separate:  # not what starts it, whose end is the engine's
         with contextlib.suppress(ProcessLookupError):  # the next one is not there yet
             found["privileged helpers"] = [helper_of(world.engine.data_dir)]
+    if isinstance(world, LandlockWorld):
+        found |= kept_apart(world, spared)
     if world.tier == "none":  # keepers, their guardians and agents
         mine = [pid for pids in caged.values() for pid in pids if pid not in spared]
         found["processes of sandboxes"] = mine
     wanted = found if CHOSEN_KINDS == [""] else CHOSEN_KINDS
     return {what: pids for what, pids in found.items() if pids and what in wanted}
+
+
+def kept_apart(world: LandlockWorld, spared: set[int]) -> dict[str, list[int]]:
+    """The processes of sandboxes without namespaces of their own."""
+    keepers = [pid for pid in world.keepers().values() if pid not in spared]
+    guardians = [parent_of(pid) for pid in keepers]
+    return {
+        "keepers": keepers,
+        "guardians": [pid for pid in guardians if pid not in (None, os.getpid(), world.zygote())],
+        "agents": [pid for keeper in keepers for pid in children_of(keeper)],
+    }
+
+
+def end_supervisor(world: World) -> None:
+    """Kill what would start the next helper."""
+    supervisor = parent_of(helper_of(world.engine.data_dir))
+    assert supervisor is not None
+    end_process(supervisor)
+
+
+@pytest.mark.timeout(120 + 10 * ROUNDS)
+def test_an_engine_goes_on_without_a_supervisor_and_ends_well_without_a_helper(
+    world: World, witnesses: Witnesses
+):
+    if not world.engine.is_separate:
+        pytest.skip("only an engine with a helper has a supervisor")
+    chance = random.Random(SEED)
+    slowest = (0.0, "")
+    for number in range(max(1, ROUNDS // 10)):
+        load = Load(world)
+        threads = [threading.Thread(target=load.run, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(chance.uniform(0.0, 1.0))  # the moment is what is random here
+        end_supervisor(world)
+        before = load.successes
+        until(lambda: load.successes > before + 3, timeout=60)  # noqa: B023 - it is read at once
+        helper = helper_of(world.engine.data_dir)
+        if number % 2:
+            end_process(helper)
+        load.is_over.set()
+        for thread in threads:
+            thread.join(60)
+        slowest = max(slowest, load.slowest)
+        assert not any(thread.is_alive() for thread in threads)
+        assert load.failures == []
+        if number % 2:
+            answer = world.ask("POST", "/v2/sandboxes", {"templateID": "base"})
+            assert (answer.status_code, "restart the engine" in answer.text) == (503, True)
+        world.client.close()
+        world.engine.stop(signal.SIGHUP)
+        world.start()
+        witnesses.assert_unharmed()
+        world.kill_all(keep=witnesses.sandbox_ids)
+        remove_snapshots(world, witnesses)
+        world.assert_no_leak()
+    print("the slowest call took {:.2f} s for {}".format(*slowest))
+    assert slowest[0] < LONGEST * busyness(), slowest
 
 
 def busyness() -> float:

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from sbx_jupyter.agent.procfs import read_stat, start_time_of
 from sbx_jupyter.isolation.ids.holder import NAME
 from sbx_jupyter.isolation.kernel.hierarchies import find_hierarchies
 from sbx_jupyter.protocol import access, connect
@@ -150,7 +151,7 @@ class World:
             "processes of networks": (len(slirps), running if self.has_slirp else 0),
             "mount namespaces": (
                 len(_namespaces(everyone)),
-                1 if self.tier == "none" else len(alive) + 1 + self._views(),
+                1 if self.tier != "namespaces" else len(alive) + 1 + self._views(),
             ),
             "mounts": (_mounts(data), []),
             "control groups": (self.groups(), alive),
@@ -286,6 +287,39 @@ class World:
         merges = {row["key"]: set(row["layers"]) for row in self.rows("merges")}
         named |= merges.keys()
         return {key for key, layers in merges.items() if not layers <= named}
+
+
+class LandlockWorld(World):
+    """An engine of an ordinary user whose sandboxes have Landlock alone, and no control groups."""
+
+    def processes(self) -> tuple[dict[str, list[int]], list[int]]:
+        caged: dict[str, list[int]] = {}
+        for name, keeper in self.keepers().items():
+            guardian = parent_of(keeper)
+            is_guarded = guardian is not None and guardian not in (os.getpid(), self.engine.pid)
+            first = guardian if guardian is not None and is_guarded else keeper
+            caged[name] = [first, *descendants(first)]
+        known = {pid for pids in caged.values() for pid in pids}
+        return caged, [pid for pid in descendants(os.getpid()) if pid not in known]
+
+    def keepers(self) -> dict[str, int]:
+        """The process that keeps each sandbox which may live."""
+        found: dict[str, int] = {}
+        for name in _names(self.engine.data_dir / "cages"):
+            with contextlib.suppress(OSError, ValueError):
+                record = json.loads((self.engine.data_dir / "cages" / name).read_text())
+                if start_time_of(record["pid"]) == record["start_time"]:
+                    found[name] = record["pid"]
+        return found
+
+    def groups(self) -> set[str]:
+        return set(self.processes()[0])
+
+
+def parent_of(pid: int) -> int | None:
+    """The parent of a process; None for one that is gone."""
+    stat = read_stat(pid)
+    return None if stat is None else stat.parent
 
 
 def reap(engine: EngineProcess) -> None:
