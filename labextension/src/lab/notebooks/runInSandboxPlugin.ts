@@ -66,6 +66,7 @@ export const runInSandboxPlugin: JupyterFrontEndPlugin<void> = {
 /** Says what changes, and names each folder of the machine that the sandbox will see. */
 async function ask(session: ISessionContext, label: string, variant: IKernelVariant): Promise<boolean> {
   const shows = variant.shown.length > 0;
+  const isNew = shows && !variant.isThere;
   const body = new Widget();
   body.addClass('sbx-Form');
   body.node.append(
@@ -87,21 +88,22 @@ async function ask(session: ISessionContext, label: string, variant: IKernelVari
         'p',
         '',
         {},
-        variant.isThere
+        !isNew
           ? trans.__('As you allowed before, the sandbox sees these folders of this machine, read-only and without what other users may not read:')
           : trans.__('Its program lies in an environment that sandboxes do not see. Allow this kernel’s sandboxes to see these folders of this machine, read-only and without what other users may not read?')
       ),
       element('ul', 'sbx-ShownFolders', {}, ...folders)
     );
   }
-  const accept = shows && !variant.isThere ? trans.__('Show and Run in a Sandbox') : trans.__('Run in a Sandbox');
+  const accept = isNew ? trans.__('Show and Run in a Sandbox') : trans.__('Run in a Sandbox');
   const result = await showDialog({
     title: trans.__('Run this kernel in a sandbox?'),
     body,
     buttons: [
       Dialog.cancelButton(),
-      shows && !variant.isThere ? Dialog.warnButton({ label: accept }) : Dialog.okButton({ label: accept })
-    ]
+      isNew ? Dialog.warnButton({ label: accept }) : Dialog.okButton({ label: accept })
+    ],
+    defaultButton: isNew ? 0 : 1
   });
   return result.button.accept;
 }
