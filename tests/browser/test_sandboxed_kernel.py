@@ -27,6 +27,10 @@ display(HTML(f"<h1>drawn</h1><script>{attack}</script><img src=x onerror='{attac
 display(Javascript(attack))
 display(SVG(f"<svg xmlns='http://www.w3.org/2000/svg' onload='{attack}'/>"))
 display(Markdown(f"<img src=x onerror='{attack}'>"))
+cover = r"$\\style{position:fixed;background:url(/covers)}{x}$"
+display(HTML(f"<table><tr><td>in a table {cover}</td></tr></table>"))
+display(Markdown(f"in a text {cover}"))
+display(Markdown("a formula $x^2$"))
 display({"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}, raw=True)
 print("shown in", __import__("socket").gethostname())
 """
@@ -46,6 +50,10 @@ def test_a_hostile_kernel_does_not_reach_the_page(lab: Lab, server: JupyterServe
     inside = output.frame_locator("iframe").first.frame_locator("iframe")
     expect(inside.get_by_role("heading", name="drawn")).to_be_visible()
     expect(output).to_contain_text("[a widget]")
+    # Of the formulas, the one that cannot act is drawn.
+    expect(output.locator("mjx-container")).to_have_count(1)
+    expect(output).to_contain_text("in a table $\\style")
+    expect(output).to_contain_text("in a text $\\style")
     # The scripts in the frames have run, or tried to.
     for frame in lab.page.frames[1:]:
         frame.wait_for_load_state()
