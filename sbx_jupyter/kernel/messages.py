@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import re
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -50,6 +51,8 @@ _HEADER: Final = ("msg_id", "session", "username", "date", "msg_type", "version"
 _LANGUAGE: Final = (
     "name", "version", "mimetype", "file_extension", "pygments_lexer", "codemirror_mode",
 )  # fmt: skip
+_NAME: Final = re.compile(r"[\w .+#/-]{1,100}")
+_MAX_MEMBERS: Final = 10
 _MAX_FIELD: Final = 200
 _numbers: Final = itertools.count()
 
@@ -324,10 +327,24 @@ def _kernel_info(content: Content) -> Content:
     kept: Content = content | {"help_links": []}
     language = content.get("language_info")
     if isinstance(language, dict):
-        # Notebooks keep these fields. By one that is left out, nbconvert would import a module.
+        # Notebooks keep these fields. By one that is left out, nbconvert would import a module, and
+        # others it writes into pages as they are.
         fields = cast("Content", language)
-        kept["language_info"] = {name: fields[name] for name in _LANGUAGE if name in fields}
+        kept["language_info"] = {
+            name: fields[name] for name in _LANGUAGE if _is_name(fields.get(name))
+        }
     return kept
+
+
+def _is_name(value: Any) -> bool:
+    """Whether this is a short text without markup, a number, or an object of such."""
+    if isinstance(value, dict):
+        members = cast("Content", value)
+        return len(members) <= _MAX_MEMBERS and all(
+            _NAME.fullmatch(name) and not isinstance(each, dict) and _is_name(each)
+            for name, each in members.items()
+        )
+    return isinstance(value, int) or (isinstance(value, str) and _NAME.fullmatch(value) is not None)
 
 
 def _debugged(content: Content) -> Content:

@@ -192,12 +192,25 @@ def test_a_variable_that_the_debugger_draws_cannot_act():
     assert broken["body"] == {"data": {}, "metadata": {}}
 
 
-def test_a_language_names_no_exporter():
-    language = {"name": "python", "nbconvert_exporter": "os.path", "x": 1}
+def test_a_language_names_no_exporter_and_has_no_markup():
+    usual = {
+        "name": "python",
+        "version": "3.14.0+",
+        "mimetype": "text/x-python",
+        "file_extension": ".py",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+    }
+    markup = "x'><script>alert(1)</script>"
     for channel in ("shell", "control"):
-        info = kept(channel, "kernel_info_reply", {"language_info": language})
-        assert info is not None
-        assert info["language_info"] == {"name": "python"}
+        for language, left in (
+            (usual | {"nbconvert_exporter": "os.path", "x": 1}, usual),
+            ({"name": markup, "pygments_lexer": markup, "codemirror_mode": {"name": markup}}, {}),
+            ({"codemirror_mode": {"name": {"name": "x"}}, "version": ["1"]}, {}),
+        ):
+            info = kept(channel, "kernel_info_reply", {"language_info": language})
+            assert info is not None
+            assert info["language_info"] == left
 
 
 def test_payloads_are_text_and_unknown_ones_are_left_out():

@@ -395,7 +395,7 @@ WALLS: Final = (
                 (
                     "test_active_results_come_in_frames_or_as_text",
                     "test_a_variable_that_the_debugger_draws_cannot_act",
-                    "test_a_language_names_no_exporter",
+                    "test_a_language_names_no_exporter_and_has_no_markup",
                 ),
             ),
             Tried(
