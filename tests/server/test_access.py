@@ -23,6 +23,8 @@ HTTP_ROUTES = [
     ("POST", "kernels"),
     ("POST", "kernels/k1/drawing"),
     ("POST", "kernels/k1/sandbox"),
+    ("GET", "kernelspecs/python3"),
+    ("POST", "kernelspecs/python3"),
     ("GET", "sandboxes"),
     ("POST", "sandboxes"),
     ("GET", "sandboxes/i1"),
