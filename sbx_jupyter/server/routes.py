@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from sbx_jupyter.server.description import DescriptionHandler
 from sbx_jupyter.server.events import EventsHandler
-from sbx_jupyter.server.files import FilesHandler
+from sbx_jupyter.server.files.archive import ArchiveHandler
+from sbx_jupyter.server.files.compose import ComposeHandler
+from sbx_jupyter.server.files.content import FilesHandler
+from sbx_jupyter.server.files.listing import ListingHandler
 from sbx_jupyter.server.kernels.routes import DrawingHandler, KernelSandboxHandler, KernelsHandler
 from sbx_jupyter.server.kernels.variant_routes import VariantHandler
 from sbx_jupyter.server.observations import DiffHandler, EarlierFileHandler, LogsHandler
@@ -95,6 +98,9 @@ HANDLERS = [
     (rf"{_SANDBOX}/metrics/history", MetricsHistoryHandler),
     (rf"{_SANDBOX}/rpc/(?P<service>[A-Za-z.]+)/(?P<method>[A-Za-z]+)", RpcHandler),
     (rf"{_SANDBOX}/files", FilesHandler),
+    (rf"{_SANDBOX}/files/compose", ComposeHandler),
+    (rf"{_SANDBOX}/listing", ListingHandler),
+    (rf"{_SANDBOX}/archive", ArchiveHandler),
     (rf"{_SANDBOX}/watch", WatchSocket),
     (rf"{_SANDBOX}/terminals", TerminalsHandler),
     (rf"{_SANDBOX}/terminals/(?P<pid>[0-9]{{1,10}})", TerminalHandler),

@@ -13,7 +13,7 @@ from sbx_jupyter.client.api.transport import raise_for_status
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.volumes import VolumeEntry
 from sbx_jupyter.server.answers import SandboxRoute
-from sbx_jupyter.server.files import Place, StreamedFile
+from sbx_jupyter.server.files.content import Place, StreamedFile
 
 if TYPE_CHECKING:
     import httpx

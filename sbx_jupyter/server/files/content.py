@@ -200,11 +200,7 @@ class StreamedFile(SandboxRoute):
             if name in response.headers:
                 self.set_header(name, response.headers[name])
         name = self.get_query_argument("path", "", strip=False).rstrip("/").rpartition("/")[2]
-        self.set_header("Content-Type", "application/octet-stream")
-        self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name)}")
-        self.set_header("Content-Security-Policy", "default-src 'none'; sandbox")
-        self.set_header("X-Content-Type-Options", "nosniff")
-        self.set_header("Cache-Control", "no-store")
+        announce_download(self, name)
 
     async def _copy(self, response: httpx.Response) -> None:
         if response.status_code in _BODYLESS:
@@ -231,6 +227,15 @@ class StreamedFile(SandboxRoute):
             self.connection.recheck_engine()
         connection: Any = self.request.connection
         connection.stream.close()
+
+
+def announce_download(handler: SandboxRoute, name: str) -> None:
+    """Set the headers with which browsers save an answer as opaque bytes, and never display it."""
+    handler.set_header("Content-Type", "application/octet-stream")
+    handler.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name)}")
+    handler.set_header("Content-Security-Policy", "default-src 'none'; sandbox")
+    handler.set_header("X-Content-Type-Options", "nosniff")
+    handler.set_header("Cache-Control", "no-store")
 
 
 class FilesHandler(StreamedFile):

@@ -1,0 +1,1 @@
+"""Routes for the files of a sandbox."""
