@@ -71,8 +71,8 @@ def connection_of(handler: JupyterHandler) -> Connection:
     return connections.of(sandbox_id) if sandbox_id else connections.default
 
 
-async def require(handler: JupyterHandler, action: str) -> None:
-    """Check that the user may do ``action`` to sandboxes: ``read``, ``write`` or ``execute``.
+async def require(handler: JupyterHandler, action: str, resource: str = RESOURCE) -> None:
+    """Check that the user may do ``action`` to ``resource``: ``read``, ``write`` or ``execute``.
 
     Use it where ``@authorized`` cannot: before a body has arrived, on a WebSocket, or when the
     action depends on the request. Raises ``HTTPError`` 403.
@@ -80,9 +80,9 @@ async def require(handler: JupyterHandler, action: str) -> None:
     user = handler.current_user
     if user is None:
         raise web.HTTPError(403)
-    allowed = handler.authorizer.is_authorized(handler, user, action, RESOURCE)
+    allowed = handler.authorizer.is_authorized(handler, user, action, resource)
     if not (await allowed if inspect.isawaitable(allowed) else allowed):
-        raise web.HTTPError(403, f"User is not authorized to {action} on resource: {RESOURCE}.")
+        raise web.HTTPError(403, f"User is not authorized to {action} on resource: {resource}.")
 
 
 def audit_of(handler: JupyterHandler) -> AuditLog | None:

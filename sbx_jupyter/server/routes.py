@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sbx_jupyter.server.copies.handler import CopiesHandler
 from sbx_jupyter.server.description import DescriptionHandler
 from sbx_jupyter.server.events import EventsHandler
 from sbx_jupyter.server.files.archive import ArchiveHandler
@@ -60,6 +61,7 @@ HANDLERS = [
     (rf"{_API}/openapi\.json", DescriptionHandler),
     (rf"{_API}/connections", ConnectionsHandler),
     (rf"{_API}/events", EventsHandler),
+    (rf"{_API}/copies", CopiesHandler),
     (rf"{_API}/kernels", KernelsHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/drawing", DrawingHandler),
     (rf"{_API}/kernels/(?P<kernel_id>[A-Za-z0-9-]{{1,64}})/sandbox", KernelSandboxHandler),

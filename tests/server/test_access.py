@@ -19,6 +19,7 @@ HTTP_ROUTES = [
     ("GET", "openapi.json"),
     ("GET", "connections"),
     ("PATCH", "connections"),
+    ("POST", "copies"),
     ("GET", "kernels"),
     ("POST", "kernels"),
     ("POST", "kernels/k1/drawing"),

@@ -1,0 +1,1 @@
+"""Copies between notebook files and sandboxes, made by the server."""

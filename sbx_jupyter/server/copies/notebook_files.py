@@ -1,0 +1,202 @@
+"""The notebook files of the Jupyter server, read and written through its contents manager.
+
+So its settings hold: the root directory, hidden files, hooks, another storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+from jupyter_core.utils import ensure_async
+from jupyter_server.services.contents.fileio import FileManagerMixin
+from tornado.web import HTTPError
+
+from sbx_jupyter.client.cleanup import shielded
+from sbx_jupyter.errors import (
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    SbxError,
+)
+from sbx_jupyter.server.copies.places import MAX_DEPTH, Found, part_name
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator
+
+    from jupyter_server.services.contents.manager import ContentsManager
+
+CHUNK: Final = 1024 * 1024
+MAX_WHOLE: Final = 64 * 1024 * 1024
+"""Bytes of a file that a contents manager without files on a disk must give at once."""
+
+
+class NotebookPlace:
+    """The notebook files; paths are relative to their root."""
+
+    def __init__(self, contents: ContentsManager) -> None:
+        self._contents: Any = contents  # its methods have no annotations
+        self._on_disk = isinstance(contents, FileManagerMixin)
+
+    async def find(self, path: str) -> Found | None:
+        try:
+            return _found(await self._get(path))
+        except NotFoundError:
+            return None
+
+    async def tree(self, path: str) -> AsyncGenerator[Found]:
+        waiting = [(path, 1)]
+        while waiting:
+            folder, depth = waiting.pop()
+            if depth > MAX_DEPTH:
+                raise ResourceExhaustedError(f"folders are nested more than {MAX_DEPTH} deep")
+            model = await self._get(folder, type="directory", content=True)
+            for each in cast("list[dict[str, Any]]", model["content"]):
+                found = _found(each, is_link=self._is_link(each["path"]))
+                yield found
+                if found.kind == "directory" and not found.is_link:
+                    waiting.append((found.path, depth + 1))
+
+    async def names(self, path: str) -> set[str]:
+        try:
+            model = await self._get(path, type="directory", content=True)
+        except NotFoundError:
+            return set()
+        return {each["name"] for each in cast("list[dict[str, Any]]", model["content"])}
+
+    @contextlib.asynccontextmanager
+    async def read(self, found: Found) -> AsyncGenerator[AsyncIterator[bytes]]:
+        await self._get(found.path, type="file")  # refuses hidden files and paths elsewhere
+        if not self._on_disk:
+            yield self._whole(found)
+            return
+        file = await asyncio.to_thread(_open, self._os_path(found.path))
+        try:
+            yield _pieces(file)
+        finally:
+            with shielded():
+                await asyncio.to_thread(file.close)
+
+    async def write(self, path: str, content: AsyncIterator[bytes]) -> None:
+        self._refuse_hidden(path)
+        part = part_name(path)
+        try:
+            await self._save(part, content)
+            if await self.find(path) is not None:
+                await self._call("delete", path)  # to the trash, if that is set
+            await self._call("rename", part, path)
+        except BaseException:
+            with shielded(), contextlib.suppress(SbxError):
+                if await self.find(part) is not None:
+                    # Not ``delete``, which may move it to the trash.
+                    await self._remove_part(part)
+            raise
+
+    async def make_dir(self, path: str) -> None:
+        self._refuse_hidden(path)
+        found = await self.find(path)
+        if found is None:
+            await self._call("save", {"type": "directory"}, path)
+        elif found.kind != "directory":
+            raise InvalidArgumentError("there is a file of this name")
+
+    async def _remove_part(self, part: str) -> None:
+        if self._on_disk:
+            await asyncio.to_thread(Path(self._os_path(part)).unlink, missing_ok=True)
+        else:
+            await self._call("delete", part)
+
+    async def _save(self, path: str, content: AsyncIterator[bytes]) -> None:
+        """Save in chunks, the last of which has the number -1."""
+        number, held = 1, bytearray()
+        async for chunk in content:
+            held += chunk
+            while len(held) > CHUNK:
+                await self._save_chunk(path, bytes(held[:CHUNK]), number)
+                del held[:CHUNK]
+                number += 1
+        await self._save_chunk(path, bytes(held), None if number == 1 else -1)
+
+    async def _save_chunk(self, path: str, content: bytes, number: int | None) -> None:
+        text = base64.b64encode(content).decode("ascii")
+        model: dict[str, Any] = {"type": "file", "format": "base64", "content": text}
+        if number is not None:
+            model["chunk"] = number
+        await self._call("save", model, path)
+
+    async def _whole(self, found: Found) -> AsyncIterator[bytes]:
+        if found.size > MAX_WHOLE:
+            raise ResourceExhaustedError(f"the file is larger than {MAX_WHOLE} bytes")
+        model = await self._get(found.path, type="file", format="base64", content=True)
+        yield base64.b64decode(model["content"])
+
+    async def _get(self, path: str, **options: Any) -> dict[str, Any]:
+        return await self._call("get", path, **{"content": False, **options})
+
+    async def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the contents manager, which may be a coroutine."""
+        with _translated():
+            return await ensure_async(getattr(self._contents, name)(*args, **options))
+
+    def _os_path(self, path: str) -> str:
+        # The contents API has no streams; Jupyter's own download route asks for it, too.
+        with _translated():
+            return self._contents._get_os_path(path.strip("/"))
+
+    def _is_link(self, path: str) -> bool:
+        return self._on_disk and Path(self._os_path(path)).is_symlink()
+
+    def _refuse_hidden(self, path: str) -> None:
+        """Jupyter does so for a file that is saved at once, not for one saved in chunks."""
+        if any(not part.isprintable() for part in path.split("/")):
+            raise InvalidArgumentError("its name has control characters")
+        if not self._contents.allow_hidden and any(
+            part.startswith(".") for part in path.split("/") if part
+        ):
+            raise PermissionDeniedError(
+                "hidden files are off here (c.ContentsManager.allow_hidden)"
+            )
+
+
+def _found(model: dict[str, Any], *, is_link: bool = False) -> Found:
+    kind = "directory" if model["type"] == "directory" else "file"
+    size = 0 if is_link else int(model.get("size") or 0)
+    return Found(model["name"], model["path"], kind, size, is_link)
+
+
+def _open(path: str) -> IO[bytes]:
+    """Open a regular file; a pipe would wait for a writer."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise PermissionDeniedError(f"cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidArgumentError("not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while chunk := await asyncio.to_thread(file.read, CHUNK):
+        yield chunk
+
+
+@contextlib.contextmanager
+def _translated() -> Generator[None]:
+    """Raise the contents manager's errors as ours, with its sentences."""
+    try:
+        yield
+    except HTTPError as error:
+        text = str(error.log_message or error)
+        text = text % error.args if error.args else text
+        kinds = {404: NotFoundError, 403: PermissionDeniedError, 400: InvalidArgumentError}
+        raise kinds.get(error.status_code, InternalError)(text) from error
+    except (OSError, ValueError) as error:
+        raise InternalError(f"the notebook files do not take it: {error}") from error
