@@ -43,6 +43,12 @@ export class FakeTransport implements ISandboxTransport {
     return Promise.resolve(inside.map(name => this.entry(name)));
   }
 
+  async listFirst(path: string, limit: number, filter: string) {
+    const all = await this.list(path);
+    const matching = all.filter(({ name }) => name.includes(filter));
+    return { entries: matching.slice(0, limit), total: all.length, matching: matching.length };
+  }
+
   stat(path: string): Promise<IEntryInfo> {
     return this.files.has(path)
       ? Promise.resolve(this.entry(path))
@@ -128,6 +134,10 @@ export class FakeTransport implements ISandboxTransport {
 
   fileUrl(path: string): string {
     return `files?path=${path}`;
+  }
+
+  archiveUrl(path: string): string {
+    return `archive?path=${path}`;
   }
 
   dispose(): void {

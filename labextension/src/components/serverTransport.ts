@@ -8,7 +8,20 @@ import { bytesAtMost, checkResponse, readJson } from './responses';
 import { openTerminalSocket } from './terminals/terminalSocket';
 import { stateFrom } from './sandboxState';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from './transport';
+import { uploadInPieces } from './files/piecewiseUpload';
 import type { IUploadOptions } from './files/upload';
+
+/** The most entries that one request lists. */
+const PAGE = 2000;
+/** Larger files are uploaded in pieces, so that a lost connection costs little. */
+const WHOLE_UPLOAD = 64 * 1024 * 1024;
+
+/** The first entries of a directory that match a filter. */
+export interface IEntryPage {
+  readonly entries: readonly IEntryInfo[];
+  readonly total: number;
+  readonly matching: number;
+}
 
 /** Reaches a sandbox through the routes of the Jupyter server, independent of any kernel. */
 export class ServerTransport implements ISandboxTransport {
@@ -20,6 +33,19 @@ export class ServerTransport implements ISandboxTransport {
   async list(path: string): Promise<readonly IEntryInfo[]> {
     const body = await this.call<{ entries?: IEntryInfo[] }>('ListDir', { path, depth: 1 });
     return body.entries ?? [];
+  }
+
+  /** Lists up to `limit` entries whose name holds `filter`, sorted by the server: folders first, by name. */
+  async listFirst(path: string, limit: number, filter: string): Promise<IEntryPage> {
+    const entries: IEntryInfo[] = [];
+    for (;;) {
+      const query = { path, filter, offset: entries.length, limit: Math.min(limit - entries.length, PAGE) };
+      const page = await readJson<IEntryPage>(await this.server.request(this.parts('listing'), {}, query));
+      entries.push(...page.entries);
+      if (page.entries.length === 0 || entries.length >= Math.min(limit, page.matching)) {
+        return { ...page, entries };
+      }
+    }
   }
 
   async stat(path: string): Promise<IEntryInfo> {
@@ -51,7 +77,30 @@ export class ServerTransport implements ISandboxTransport {
   }
 
   async upload(path: string, file: Blob, options: IUploadOptions): Promise<void> {
-    await this.server.upload(this.parts('files'), { path }, file, options);
+    const send = async (to: string, piece: Blob, piecewise: IUploadOptions) => {
+      await this.server.upload(this.parts('files'), { path: to }, piece, piecewise);
+    };
+    if (!(file instanceof File) || file.size <= WHOLE_UPLOAD) {
+      await send(path, file, options);
+      return;
+    }
+    const target = {
+      send,
+      list: (folder: string) => this.list(folder),
+      remove: (folder: string) => this.remove(folder),
+      compose: (sources: readonly string[], destination: string, size: number) => this.compose(sources, destination, size)
+    };
+    await uploadInPieces(target, path, file, options);
+  }
+
+  /** Joins files of the sandbox to one and removes them. */
+  private async compose(sources: readonly string[], destination: string, size: number): Promise<void> {
+    const init = {
+      method: 'POST',
+      body: JSON.stringify({ sources, destination, size }),
+      headers: { 'Content-Type': 'application/json' }
+    };
+    await checkResponse(await this.server.request(this.parts('files', 'compose'), init));
   }
 
   async makeDir(path: string): Promise<void> {
@@ -69,6 +118,11 @@ export class ServerTransport implements ISandboxTransport {
   /** The URL for downloading a file. */
   fileUrl(path: string): string {
     return this.server.url(this.parts('files'), { path });
+  }
+
+  /** The URL for downloading a folder as a zip. */
+  archiveUrl(path: string): string {
+    return this.server.url(this.parts('archive'), { path });
   }
 
   async metrics(): Promise<IReading> {

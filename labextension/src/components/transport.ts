@@ -39,6 +39,8 @@ export interface ISandboxTransport {
   makeDir(path: string): Promise<void>;
   move(source: string, destination: string): Promise<void>;
   remove(path: string): Promise<void>;
+  /** The URL for downloading a folder as a zip; absent where the page cannot reach the server. */
+  archiveUrl?(path: string): string;
   /** Calls `listener` for changes in the directory `path`, and `onEnd` once if the watch ends by itself. */
   watch(path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose;
   metrics(): Promise<IReading>;

@@ -12,6 +12,7 @@ export const CommandIDs = {
   refreshTerminal: 'sbx:refresh-terminal',
   openTerminalHere: 'sbx:open-terminal-here',
   showChangesHere: 'sbx:show-changes-here',
+  downloadFolder: 'sbx:download-folder',
   browseFiles: 'sbx:browse-files',
   openMetrics: 'sbx:open-metrics',
   openDetails: 'sbx:open-details',

@@ -1,3 +1,5 @@
+import type { IStreamEvent } from '../components/eventStream';
+import { readEvents } from '../components/eventStream';
 import type { IJupyterServer } from '../components/jupyterServer';
 
 /** The shortest and the longest pause before the next try, in milliseconds. */
@@ -83,23 +85,15 @@ export class ServerEvents {
     try {
       const headers = this.lastId === '' ? undefined : { 'Last-Event-ID': this.lastId };
       const response = await this.server.request(['events'], { headers, signal: broken.signal });
-      const isStream = response.headers.get('Content-Type')?.startsWith('text/event-stream') === true;
-      if (!response.ok || !isStream || response.body === null) {
-        throw new Error(`no events: ${response.status}`);
-      }
-      const reader = response.body.getReader();
-      const decoder = new TextDecoder();
-      let text = '';
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      const onBytes = () => {
         window.clearTimeout(timer);
         timer = window.setTimeout(abort, SILENCE);
-        text += decoder.decode(part.value, { stream: true });
-        const blocks = text.split('\n\n');
-        text = blocks.pop() ?? '';
+      };
+      for await (const event of readEvents(response, onBytes)) {
         if (connection.signal.aborted) {
           return;
         }
-        blocks.forEach(block => { this.take(block); });
+        this.take(event);
       }
     } finally {
       window.clearTimeout(timer);
@@ -108,21 +102,10 @@ export class ServerEvents {
     }
   }
 
-  private take(block: string): void {
-    const fields = new Map<string, string>();
-    for (const line of block.split('\n')) {
-      const colon = line.indexOf(': ');
-      if (colon > 0) {
-        fields.set(line.slice(0, colon), line.slice(colon + 2));
-      }
-    }
-    const name = fields.get('event');
-    const data = fields.get('data');
-    if (name !== undefined && data !== undefined) {
-      this.lastId = fields.get('id') ?? this.lastId;
-      this.live = true;
-      this.onEvent({ name, data: JSON.parse(data) as unknown });
-    }
+  private take({ id, name, data }: IStreamEvent): void {
+    this.lastId = id ?? this.lastId;
+    this.live = true;
+    this.onEvent({ name, data });
   }
 
   private connection: AbortController | null = null;

@@ -147,9 +147,10 @@ export class FileTree {
 
   private buttons(entry: IEntryInfo, directory: boolean): HTMLElement {
     const group = element('span', 'sbx-FileTree-actions');
-    if (!directory) {
+    if (!directory || this.transport.archiveUrl !== undefined) {
+      const label = directory ? trans.__('Download %1 as a zip', entry.name) : trans.__('Download %1', entry.name);
       group.append(
-        iconButton(icons.download, trans.__('Download %1', entry.name), () => {
+        iconButton(icons.download, label, () => {
           this.actions.download(entry);
         })
       );

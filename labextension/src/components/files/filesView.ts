@@ -1,6 +1,6 @@
 import { messageOf } from '../../protocol/errors';
 import type { IEntryInfo } from '../../protocol/runtime';
-import { sizeOf } from '../../protocol/runtime';
+import { isDirectory, sizeOf } from '../../protocol/runtime';
 import { element, iconButton } from '../dom';
 import { FileEditor } from './fileEditor';
 import { FileTree } from './fileTree';
@@ -169,6 +169,10 @@ export class FilesView {
   }
 
   private async download(entry: IEntryInfo): Promise<void> {
+    if (isDirectory(entry)) {
+      element('a', '', { href: this.transport.archiveUrl?.(entry.path) ?? '', download: '' }).click();
+      return;
+    }
     const bytes = await this.transport.read(entry.path);
     const url = URL.createObjectURL(new Blob([new Uint8Array(bytes)]));
     const anchor = element('a', '', { href: url, download: entry.name });

@@ -13,13 +13,17 @@ import type { Sandboxes } from '../sandboxes';
 import { addressOf } from './addresses';
 import type { Ask } from './conflicts';
 import { resolveConflicts } from './conflicts';
-import type { ICopyFailure, ICopyProgress } from './copyTree';
+import type { ICopyFailure, ICopyJob, ICopyOptions, ICopyProgress } from './copyTree';
 import { checkedName, planCopy, runCopy } from './copyTree';
 import type { ICopyEntry, ICopyPlace } from './places';
 import { ContentsPlace, SandboxPlace } from './places';
+import type { ICopyResult, IServerCopy } from './serverCopy';
+import { copyOnServer } from './serverCopy';
 
 /** Milliseconds before a copy is shown. */
 const SHOW_DELAY = 600;
+/** JupyterLab's drives of notebook files: its own, and that of shared editing. */
+const SERVER_DRIVES: readonly string[] = ['', 'RTC'];
 
 /** Copies files and folders between JupyterLab's files and sandboxes, and between sandboxes. */
 export class Copies {
@@ -52,9 +56,11 @@ export class Copies {
       if (jobs === null || jobs.length === 0) {
         return;
       }
-      const plan = await planCopy(sourcePlace, jobs, shown.signal);
-      const failures = await runCopy(sourcePlace, targetPlace, plan, { signal: shown.signal, onProgress });
-      this.tell(jobs.map(({ entry }) => entry.name), directory, failures, plan.links.length);
+      const options = { signal: shown.signal, onProgress };
+      const { failures, links } = this.isOnServer(paths[0] ?? '') && this.isOnServer(directory)
+        ? await copyOnServer(this.sandboxes.server, this.onServer(paths[0] ?? '', directory, jobs), options)
+        : await copyInPage(sourcePlace, targetPlace, jobs, options);
+      this.tell(jobs.map(({ entry }) => entry.name), directory, failures, links);
     } catch (reason) {
       if (!isAbort(reason)) {
         notifyError(trans.__('Nothing more was copied. %1', messageOf(reason)));
@@ -63,6 +69,22 @@ export class Copies {
       shown.end();
       this.onCopied(directory);
     }
+  }
+
+  /** Whether the Jupyter server has the files, not a drive of another extension. */
+  private isOnServer(path: string): boolean {
+    return addressOf(path).sandboxId !== null || SERVER_DRIVES.includes(this.contents.driveName(path));
+  }
+
+  private onServer(from: string, directory: string, jobs: readonly ICopyJob[]): IServerCopy {
+    const [source, target] = [addressOf(from).sandboxId, addressOf(directory).sandboxId];
+    const local = (sandboxId: string | null, path: string) => (sandboxId === null ? this.contents.localPath(path) : path);
+    return {
+      sourceSandboxID: source,
+      targetSandboxID: target,
+      jobs: jobs.map(job => ({ source: local(source, job.entry.path), target: local(target, job.target) })),
+      existing: 'replace'
+    };
   }
 
   private placeOf(path: string): ICopyPlace {
@@ -96,6 +118,12 @@ export class Copies {
     const sandbox = this.sandboxes.find(sandboxId);
     return sandbox === undefined ? sandboxId : displayName(sandbox);
   }
+}
+
+/** Carries the bytes through the page, for files that the server does not have. */
+async function copyInPage(source: ICopyPlace, target: ICopyPlace, jobs: readonly ICopyJob[], options: ICopyOptions): Promise<ICopyResult> {
+  const plan = await planCopy(source, jobs, options.signal);
+  return { failures: await runCopy(source, target, plan, options), links: plan.links.length };
 }
 
 async function found(place: ICopyPlace, paths: readonly string[]): Promise<readonly ICopyEntry[]> {

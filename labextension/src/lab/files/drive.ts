@@ -15,8 +15,7 @@ import type { IDescribe } from './driveModel';
 import { entryModel, rootModel, splitPath } from './driveModel';
 import { Listings } from './listings';
 import { NotebookTrust } from './notebookTrust';
-import { planCopy, runCopy } from '../copies/copyTree';
-import { SandboxPlace } from '../copies/places';
+import { copyOnServer } from '../copies/serverCopy';
 import type { Sandboxes } from '../sandboxes';
 import type { ITrashed } from './trash';
 import { isInTrash, moveToTrash, putBack } from './trash';
@@ -69,7 +68,8 @@ export class SandboxDrive implements Contents.IDrive {
     }
     if (isDirectory(entry)) {
       this.follow(localPath, transport, path);
-      const entries = this.listings.cut(localPath, await transport.list(path));
+      const { limit, filter } = this.listings.wanted(localPath);
+      const entries = this.listings.note(localPath, await transport.listFirst(path, limit, filter), filter);
       const content = entries.map(child => entryModel(join(localPath, child.name), child, this.describe));
       return { ...model, content, format: 'json' };
     }
@@ -144,17 +144,18 @@ export class SandboxDrive implements Contents.IDrive {
 
   async copy(localPath: string, toLocalDir: string): Promise<Contents.IModel> {
     const [from, to] = [this.entryInside(localPath), this.inside(toLocalDir)];
-    const isFolder = isDirectory(await from.transport.stat(from.path));
     const taken = new Set((await to.transport.list(to.path)).map(entry => entry.name));
     const name = freeName(basename(from.path), taken, '-Copy');
     const target = this.inside(join(toLocalDir, name));
-    if (isFolder) {
-      await copyFolder(from, target);
-    } else {
-      await target.transport.write(target.path, await from.transport.read(from.path));
-    }
+    await this.copyTo(from, target);
     const model = entryModel(join(toLocalDir, name), await target.transport.stat(target.path), this.describe);
     return this.created(model);
+  }
+
+  /** The address from which a folder is downloaded as a zip. */
+  getArchiveUrl(localPath: string): string {
+    const { transport, path } = this.inside(localPath);
+    return transport.archiveUrl(path);
   }
 
   getDownloadUrl(localPath: string): Promise<string> {
@@ -223,7 +224,23 @@ export class SandboxDrive implements Contents.IDrive {
     }
   }
 
-  private inside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
+  /** Copies a file or a folder with all that is below it; throws what the first file that failed says. */
+  private async copyTo(from: IInside, to: IInside): Promise<void> {
+    const { signal } = new AbortController();
+    const copy = {
+      sourceSandboxID: from.sandboxId,
+      targetSandboxID: to.sandboxId,
+      jobs: [{ source: from.path, target: to.path }],
+      existing: 'fail'
+    } as const;
+    const { failures } = await copyOnServer(this.sandboxes.server, copy, { signal });
+    const [failure] = failures;
+    if (failure !== undefined) {
+      throw new SandboxError('unknown', trans.__('%1 was not copied. %2', failure.name, failure.message));
+    }
+  }
+
+  private inside(localPath: string): IInside {
     const { sandboxId, path } = splitPath(localPath);
     if (sandboxId === '') {
       throw new SandboxError('invalid_argument', trans.__('Open a sandbox first: the top level holds only sandboxes.'));
@@ -232,7 +249,7 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   /** Like `inside`, but refuses the root directory of a sandbox. */
-  private entryInside(localPath: string): { sandboxId: string; path: string; transport: ServerTransport } {
+  private entryInside(localPath: string): IInside {
     const place = this.inside(localPath);
     if (place.path === '/') {
       throw new SandboxError('invalid_argument', trans.__('Sandboxes are made and killed in the Sandboxes panel.'));
@@ -265,20 +282,9 @@ export class SandboxDrive implements Contents.IDrive {
 }
 
 interface IInside {
+  readonly sandboxId: string;
   readonly path: string;
   readonly transport: ServerTransport;
-}
-
-/** Copies a folder with all that is below it; throws what the first file that failed says. */
-async function copyFolder(from: IInside, to: IInside): Promise<void> {
-  const [source, target] = [new SandboxPlace(from.transport), new SandboxPlace(to.transport)];
-  const { signal } = new AbortController();
-  const entry = { name: basename(from.path), path: from.path, kind: 'directory', size: 0 } as const;
-  const plan = await planCopy(source, [{ entry, target: to.path }], signal);
-  const [failure] = await runCopy(source, target, plan, { signal });
-  if (failure !== undefined) {
-    throw new SandboxError('unknown', trans.__('%1 was not copied. %2', failure.name, failure.message));
-  }
 }
 
 const rootEntry: IEntryInfo = { name: '', path: '/', type: 'FILE_TYPE_DIRECTORY' };

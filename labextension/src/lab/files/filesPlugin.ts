@@ -65,7 +65,7 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
       return shown;
     };
 
-    addFolderCommands(app, () => (shown === null || shown.browser.isDisposed ? null : shown.browser));
+    addFolderCommands(app, drive, () => (shown === null || shown.browser.isDisposed ? null : shown.browser));
     app.commands.addCommand(CommandIDs.browseFiles, {
       label: labelled(trans.__('Browse Files'), trans.__('Browse Sandbox Files')),
       caption: trans.__('Show the files of a sandbox'),

@@ -1,8 +1,9 @@
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
+import type { IEntryPage } from '../../components/serverTransport';
 import type { IEntryInfo } from '../../protocol/runtime';
-import { isDirectory, isLink } from '../../protocol/runtime';
+import { isLink } from '../../protocol/runtime';
 
 /** How many entries of a directory are shown at first, and how many more each time. */
 const STEP = 1000;
@@ -28,15 +29,16 @@ export class Listings {
     return this.changedSignal;
   }
 
-  /** The entries that are shown: folders first, by name; those whose name holds the filter. */
-  cut(path: string, entries: readonly IEntryInfo[]): readonly IEntryInfo[] {
-    const { filter, limit } = this.wanted(path);
-    const words = filter.toLowerCase();
-    const matching = filter === '' ? entries : entries.filter(({ name }) => name.toLowerCase().includes(words));
-    const shown = matching.length <= limit ? matching : firstOf(matching, limit);
-    this.links = new Map(shown.filter(isLink).map(({ name, symlinkTarget }) => [name, symlinkTarget ?? '']));
-    this.last = { path, listing: { shown: shown.length, matching: matching.length, all: entries.length, filter } };
-    return shown;
+  /** What to ask the server for: how many entries, and what their names hold. */
+  wanted(path: string): { readonly filter: string; readonly limit: number } {
+    return this.wishes.path === path ? this.wishes : { filter: '', limit: STEP };
+  }
+
+  /** Remembers what the server gave for `filter`, and returns the entries that are shown. */
+  note(path: string, { entries, matching, total }: IEntryPage, filter: string): readonly IEntryInfo[] {
+    this.links = new Map(entries.filter(isLink).map(({ name, symlinkTarget }) => [name, symlinkTarget ?? '']));
+    this.last = { path, listing: { shown: entries.length, matching, all: total, filter } };
+    return entries;
   }
 
   /** What was shown of a directory, if it is the one that was listed last. */
@@ -55,10 +57,6 @@ export class Listings {
     this.changedSignal.emit(path);
   }
 
-  private wanted(path: string): { readonly filter: string; readonly limit: number } {
-    return this.wishes.path === path ? this.wishes : { filter: '', limit: STEP };
-  }
-
   /** The targets of the links that are shown, by their names. */
   links: ReadonlyMap<string, string> = new Map();
   private readonly changedSignal = new Signal<this, string>(this);
@@ -66,12 +64,3 @@ export class Listings {
   /** What the user wants to see of the directory that was asked for at last. */
   private wishes = { path: '', filter: '', limit: STEP };
 }
-
-/** The first entries in the order of the browser, without sorting the others by their names' numbers. */
-function firstOf(entries: readonly IEntryInfo[], limit: number): readonly IEntryInfo[] {
-  return [...entries]
-    .sort((one, other) => Number(isDirectory(other)) - Number(isDirectory(one)) || compare(one.name, other.name))
-    .slice(0, limit);
-}
-
-const compare = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0);

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 
 import { freeName, SandboxDrive } from '../../../src/lab/files/drive';
 import type { Sandboxes } from '../../../src/lab/sandboxes';
+import { FakeServer } from '../../fakeServer';
 import { FakeTransport } from '../../fakeTransport';
 
 function drive() {
@@ -13,13 +14,20 @@ function drive() {
       ['/home/n.ipynb', '{"cells": []}']
     ])
   );
-  const sandboxes = { items: [], refresh: () => Promise.resolve(), transport: () => transport };
+  const server = new FakeServer();
+  const sandboxes = { items: [], refresh: () => Promise.resolve(), transport: () => transport, server };
   const made = new SandboxDrive(
     sandboxes as unknown as Sandboxes,
     {} as ServerConnection.ISettings,
     path => ({ type: path.endsWith('.ipynb') ? 'notebook' : 'file', mimetype: 'text/plain' })
   );
-  return { transport, drive: made };
+  return { transport, drive: made, server };
+}
+
+/** The answer of a server that has copied. */
+function copiedBy(failures: object[] = []): Response {
+  const end = JSON.stringify({ copied: 1, failures, failureCount: failures.length, links: 0 });
+  return new Response(`id: 0\nevent: end\ndata: ${end}\n\n`, { headers: { 'Content-Type': 'text/event-stream' } });
 }
 
 describe('the drive', () => {
@@ -56,22 +64,35 @@ describe('the drive', () => {
   });
 
   it('renames, copies and deletes, and tells the browser', async () => {
-    const { drive: made, transport } = drive();
+    const { drive: made, transport, server } = drive();
     const changes: string[] = [];
     made.fileChanged.connect((_, change) => changes.push(change.type));
     await made.rename('id1/home/a.txt', 'id1/home/b.txt');
+    server.answer = copiedBy();
+    transport.files.set('/home/b-Copy1.txt', 'one');
+    const names = transport.list.bind(transport);
+    transport.list = async path => (await names(path)).filter(({ name }) => name !== 'b-Copy1.txt');
     const copy = await made.copy('id1/home/b.txt', 'id1/home');
     await made.delete('id1/home/b.txt');
     expect(copy.name).toBe('b-Copy1.txt');
+    expect(JSON.parse(String(server.requests[0]?.body))).toEqual({
+      sourceSandboxID: 'id1',
+      targetSandboxID: 'id1',
+      jobs: [{ source: '/home/b.txt', target: '/home/b-Copy1.txt' }],
+      existing: 'fail'
+    });
     expect([...transport.files.keys()]).toEqual(['/home', '/home/n.ipynb', '/home/b-Copy1.txt']);
     expect(changes).toEqual(['rename', 'new', 'delete']);
   });
 
-  it('copies a folder with what is in it', async () => {
-    const { drive: made, transport } = drive();
-    const copy = await made.copy('id1/home', 'id1');
-    expect(copy.name).toBe('home-Copy1');
-    expect(transport.files.get('/home-Copy1/a.txt')).toBe('one');
+  it('says which file of a folder was not copied', async () => {
+    const { drive: made, server } = drive();
+    server.answer = copiedBy([{ name: '/home-Copy1/a.txt', message: 'The disk is full.' }]);
+    await expect(made.copy('id1/home', 'id1')).rejects.toThrow('a.txt was not copied. The disk is full.');
+  });
+
+  it('offers a folder as a zip', () => {
+    expect(drive().drive.getArchiveUrl('id1/home')).toBe('archive?path=/home');
   });
 
   it('refuses to move a file to another sandbox', async () => {
