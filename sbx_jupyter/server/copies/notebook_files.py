@@ -90,8 +90,8 @@ class NotebookPlace:
         try:
             await self._save(part, content)
             if await self.find(path) is not None:
-                await self._call("delete", path)  # to the trash, if that is set
-            await self._call("rename", part, path)
+                await self._call("delete_file", path)  # to the trash, if that is set
+            await self._call("rename_file", part, path)
         except BaseException:
             with shielded(), contextlib.suppress(SbxError):
                 if await self.find(part) is not None:
@@ -111,7 +111,7 @@ class NotebookPlace:
         if self._on_disk:
             await asyncio.to_thread(Path(self._os_path(part)).unlink, missing_ok=True)
         else:
-            await self._call("delete", part)
+            await self._call("delete_file", part)
 
     async def _save(self, path: str, content: AsyncIterator[bytes]) -> None:
         """Save in chunks, the last of which has the number -1."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import pytest
 
+from sbx_jupyter.server.copies.notebook_files import NotebookPlace
 from tests.waiting import async_until
 
 LARGE = b"0123456789" * 200_000
@@ -74,10 +76,18 @@ async def test_folders_go_there_and_back(sandbox, api, copy, files, jp_root_dir)
 
 
 async def test_a_page_that_goes_cancels_and_leaves_nothing_half(
-    sandbox, api, jp_root_dir, jp_http_port, jp_auth_header, jp_base_url
+    sandbox, api, jp_root_dir, jp_http_port, jp_auth_header, jp_base_url, monkeypatch
 ):
-    with jp_root_dir.joinpath("huge").open("wb") as file:
-        file.truncate(4 << 30)
+    @contextlib.asynccontextmanager
+    async def read_without_end(self, found):
+        async def chunks():
+            yield b"x" * 100_000
+            await asyncio.Event().wait()
+
+        yield chunks()
+
+    monkeypatch.setattr(NotebookPlace, "read", read_without_end)
+    jp_root_dir.joinpath("huge").write_bytes(b"x" * 200_000)
     body = json.dumps(
         {"jobs": [{"source": "huge", "target": "/home/user/huge"}], "targetSandboxID": sandbox}
     )
