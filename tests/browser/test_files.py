@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,7 +79,14 @@ def test_a_file_is_uploaded_with_its_bytes(
     server.wait_for(sandbox, "/home/user/bytes.bin", content)
 
 
-def test_a_file_is_downloaded_with_its_bytes(lab: Lab, browser_of_files: Locator):
+def test_a_file_and_a_folder_are_downloaded(lab: Lab, browser_of_files: Locator):
+    browser_of_files.get_by_text("notes.txt").wait_for()
+    with lab.page.expect_download() as folder:
+        lab.execute("sbx:download-folder")
+    assert folder.value.suggested_filename == "user.zip"
+    with zipfile.ZipFile(folder.value.path()) as archive:
+        assert archive.read("user/notes.txt") == b"first\n"
+
     item(browser_of_files, "notes.txt").click()
     with lab.page.expect_download() as download:
         lab.execute("filebrowser:download")
