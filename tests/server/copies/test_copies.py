@@ -78,13 +78,18 @@ async def test_folders_go_there_and_back(sandbox, api, copy, files, jp_root_dir)
 async def test_a_page_that_goes_cancels_and_leaves_nothing_half(
     sandbox, api, jp_root_dir, jp_http_port, jp_auth_header, jp_base_url, monkeypatch
 ):
+    ended = asyncio.Event()
+
     @contextlib.asynccontextmanager
     async def read_without_end(self, found):
         async def chunks():
             yield b"x" * 100_000
             await asyncio.Event().wait()
 
-        yield chunks()
+        try:
+            yield chunks()
+        finally:
+            ended.set()
 
     monkeypatch.setattr(NotebookPlace, "read", read_without_end)
     jp_root_dir.joinpath("huge").write_bytes(b"x" * 200_000)
@@ -95,17 +100,13 @@ async def test_a_page_that_goes_cancels_and_leaves_nothing_half(
     head += "".join(f"{name}: {value}\r\n" for name, value in jp_auth_header.items())
     reader, writer = await asyncio.open_connection("localhost", jp_http_port)
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-    await reader.readuntil(b'"bytes":')
-
-    async def names():
-        path = {"path": "/home/user"}
-        _, page = await api("GET", "sandboxes", sandbox, "listing", params=path)
-        return {each["name"] for each in page["entries"] if each["name"].startswith("huge")}
-
-    await async_until(names)
+    await reader.readuntil(b'"bytes":100000,')
     writer.close()
+    await ended.wait()
 
-    async def is_gone():
-        return not await names()
+    async def is_clean():
+        path = {"path": "/home/user", "filter": "huge"}
+        _, page = await api("GET", "sandboxes", sandbox, "listing", params=path)
+        return page["matching"] == 0
 
-    await async_until(is_gone)
+    await async_until(is_clean)
