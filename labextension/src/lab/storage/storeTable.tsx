@@ -76,7 +76,7 @@ function StoreRow({ name, title, tag, facts, actions, columns }: IStoreRow & { r
   return (
     <div className="sbx-Store-row" role="row">
       <span className="sbx-Store-name" role="cell" title={title ?? name}>
-        {name}
+        <span className="sbx-Store-text">{name}</span>
         {tag !== undefined && <span className="sbx-Tag">{tag}</span>}
       </span>
       {facts.map((fact, at) => (

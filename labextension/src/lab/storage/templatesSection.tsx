@@ -38,7 +38,7 @@ export function TemplatesSection(props: ITemplatesProps): React.JSX.Element {
   const tools = isSnapshot ? undefined : (
     <>
       <span className="sbx-Section-count" />
-      <button type="button" className="sbx-Button" aria-expanded={builds} onClick={() => { setBuilds(!builds); }}>
+      <button type="button" className={builds ? 'sbx-Button sbx-mod-plain' : 'sbx-Button'} aria-expanded={builds} onClick={() => { setBuilds(!builds); }}>
         {builds ? trans.__('Close') : trans.__('Build from a Dockerfile…')}
       </button>
     </>
