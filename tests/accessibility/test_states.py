@@ -14,6 +14,8 @@ from tests.browser.test_accessibility import check
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from playwright.sync_api import Route
+
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
@@ -44,7 +46,7 @@ def test_the_panel_without_an_answer(lab: Lab, code: str):
     check(lab, "#sbx-panel")
 
 
-@pytest.mark.usefixtures("theme")
+@pytest.mark.usefixtures("theme", "no_sandboxes")
 def test_a_list_with_chosen_busy_and_ended_sandboxes(lab: Lab, server: JupyterServer):
     made = [server.create(f"crowd-{number}") for number in range(7)]
     server.http.post(f"sandboxes/{made[0]}/pause", json={}).raise_for_status()
@@ -55,8 +57,8 @@ def test_a_list_with_chosen_busy_and_ended_sandboxes(lab: Lab, server: JupyterSe
     server.kill(made[1])
     expect(lab.panel).to_contain_text("ended elsewhere")
     # The engine answers when the check is over, so that the row is busy meanwhile.
-    held = []
-    lab.page.route("**/pause", held.append)
+    held: list[Route] = []
+    lab.page.route("**/pause", lambda route: held.append(route))
     lab.page.evaluate("id => void jupyterapp.commands.execute('sbx:pause', {sandbox: id})", made[3])
     expect(lab.row("crowd-3")).to_have_attribute("aria-busy", "true")
     check(lab, "#sbx-panel")
@@ -124,7 +126,7 @@ def test_a_large_folder_a_terminal_and_the_end_of_their_sandbox(
     server.wait_for(sandbox, "/home/user/made", b"", 60)
     lab.execute("sbx:browse-files", sandbox=sandbox, path="/home/user/big")
     expect(lab.page.locator(".sbx-FileBrowser-cut")).to_contain_text("1,000 of 2,500")
-    check(lab, ".sbx-FileBrowser-cut, .sbx-FileBrowser .jp-FileBrowser-toolbar")
+    check(lab, ".sbx-FileBrowser-cut")
     check(lab, ".sbx-TerminalWidget .jp-Toolbar")
 
     server.kill(sandbox)

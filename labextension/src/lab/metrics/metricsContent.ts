@@ -84,7 +84,7 @@ export class MetricsContent {
       this.save();
     });
     return element(
-      'header',
+      'div',
       'sbx-MetricsWidget-head',
       {},
       element('h2', 'sbx-View-title', { title }, title),

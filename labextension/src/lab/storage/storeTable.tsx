@@ -61,7 +61,9 @@ export function StoreTable<T>({ label, polled, texts, columns, row, tools }: ISt
                 {column}
               </span>
             ))}
-            <span role="columnheader" aria-label={trans.__('Actions')} />
+            <span role="columnheader" className="sbx-mod-number">
+              {trans.__('Actions')}
+            </span>
           </div>
           {value.map(item => (
             <StoreRow key={row(item).id} {...row(item)} columns={columns} />
