@@ -134,7 +134,7 @@ def test_no_kill_of_a_helper_leaks_or_hangs(world: World, witnesses: Witnesses):
     slowest = "{:.2f} s for {}".format(*load.slowest)
     print(f"{ROUNDS} kills ({said}), {load.calls} calls, the slowest took {slowest}")
     assert not any(thread.is_alive() for thread in threads)
-    assert load.failures == []
+    assert load.failures == [], log_of(world)
     assert load.slowest[0] < LONGEST * busyness(), load.slowest
     log = world.engine.log.read_text()
     assert "Traceback" not in log, log
@@ -190,6 +190,14 @@ def kept_apart(world: LandlockWorld, spared: set[int]) -> dict[str, list[int]]:
     }
 
 
+def log_of(world: World) -> str:
+    """What the engine wrote to its output, and the errors in its log."""
+    logged = world.engine.data_dir.rglob("engine.jsonl*")
+    lines = [line for path in logged for line in path.read_text().splitlines()]
+    errors = [line for line in lines if "Traceback" in line]
+    return "\n".join([world.engine.log.read_text(), *errors[-3:]])
+
+
 def end_supervisor(world: World) -> None:
     """Kill what would start the next helper."""
     supervisor = parent_of(helper_of(world.engine.data_dir))
@@ -222,7 +230,7 @@ def test_an_engine_goes_on_without_a_supervisor_and_ends_well_without_a_helper(
             thread.join(60)
         slowest = max(slowest, load.slowest)
         assert not any(thread.is_alive() for thread in threads)
-        assert load.failures == []
+        assert load.failures == [], log_of(world)
         if number % 2:
             answer = world.ask("POST", "/v2/sandboxes", {"templateID": "base"})
             assert (answer.status_code, "restart the engine" in answer.text) == (503, True)

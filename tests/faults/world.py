@@ -160,7 +160,7 @@ class World:
             "cages": (_names(data / "cages"), alive),
             "volumes": (_names(data / "volumes"), self._with_manifests(volumes)),
             "removed volumes": (_names(data / "volumes-removed"), set()),
-            "stock layers": (len(_names(data / "stock")), 1),
+            "further stock layers": (sorted(_names(data / "stock"))[1:], []),
             "layers": (_names(data / "layers"), self._with_manifests(self._named_layers())),
             "manifests apart": (_names(data / "manifests-apart"), self._apart(volumes)),
             "records": (_names(data / "manifests"), self._recorded()),
@@ -191,7 +191,11 @@ class World:
 
     def assert_no_leak(self) -> None:
         """Cleaning up goes on in the background, for a moment."""
-        until_equal(self.leaks, {}, message="Found and expected differ", step=0.05)
+        try:
+            until_equal(self.leaks, {}, message="Found and expected differ", step=0.05)
+        except AssertionError as error:
+            error.add_note(self.engine.log.read_text()[-4000:])
+            raise
 
     def processes(self) -> tuple[dict[str, list[int]], list[int]]:
         """The processes below us: those of each sandbox, and the others.
