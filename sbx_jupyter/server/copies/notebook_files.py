@@ -194,8 +194,8 @@ def _translated() -> Generator[None]:
     try:
         yield
     except HTTPError as error:
-        text = str(error.log_message or error)
-        text = text % error.args if error.args else text
+        # Tornado doubles the percent signs of a message without arguments.
+        text = error.log_message % error.args if error.log_message else str(error)
         kinds = {404: NotFoundError, 403: PermissionDeniedError, 400: InvalidArgumentError}
         raise kinds.get(error.status_code, InternalError)(text) from error
     except (OSError, ValueError) as error:

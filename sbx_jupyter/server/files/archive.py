@@ -19,7 +19,7 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     SbxError,
 )
-from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.answers import SandboxRoute, logged
 from sbx_jupyter.server.files.content import announce_download
 from sbx_jupyter.server.files.entries import read_entries
 from sbx_jupyter.server.files.packing import Member, create_packer, safe_name
@@ -158,7 +158,7 @@ class ArchiveHandler(SandboxRoute):
         except SbxError as error:
             if not self._headers_written:
                 raise
-            self.log.warning("the download of a folder was cut off: %s", error.message)
+            self.log.warning("the download of a folder was cut off: %s", logged(error))
             connection: Any = self.request.connection
             connection.stream.close()
         except StreamClosedError:

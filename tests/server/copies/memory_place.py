@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from sbx_jupyter.errors import NotFoundError, PermissionDeniedError
 from sbx_jupyter.server.copies.places import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 
 class MemoryPlace:
@@ -14,7 +18,7 @@ class MemoryPlace:
         self.entries = entries
         self.broken = broken
         self.refused = refused
-        self.when_read = None
+        self.when_read: Callable[[], Awaitable[None]] | None = None
 
     async def find(self, path):
         if path not in self.files:

@@ -73,6 +73,12 @@ async def test_hidden_and_misleading_names_are_refused(place, path):
         await place.make_dir(path)
 
 
+async def test_an_error_names_the_file_as_it_is(place):
+    with pytest.raises(NotFoundError, match="100% of it"):
+        async for _ in place.tree("100% of it"):
+            pass
+
+
 async def test_links_and_pipes(place, tmp_path):
     tmp_path.joinpath("folder").mkdir()
     tmp_path.joinpath("folder/link").symlink_to("/etc")
