@@ -58,7 +58,9 @@ def test_a_tar_holds_what_was_written(format):
         found = packed.getmembers()
         assert [each.name for each in found] == [member.name for member, _ in MEMBERS]
         assert [each.isdir() for each in found] == [True, False, False, False]
-        assert packed.extractfile(found[2]).read() == b"x" * 1000
+        content = packed.extractfile(found[2])
+        assert content is not None
+        assert content.read() == b"x" * 1000
         assert found[1].mode == 0o755
 
 
@@ -111,7 +113,9 @@ def test_what_is_left_out_is_named():
         entry("/a/x\\y"),
     ):
         plan.add(each)
-    member, text = plan.note()
+    note = plan.note()
+    assert note is not None
+    member, text = note
 
     names = [member.name for member, _ in plan.entries]
     assert names == ["a", "a/LEFT-OUT.txt", "a/b", "a/x_y"]
