@@ -16,6 +16,7 @@ from sbx_jupyter.client.code.runner import CodeRunner
 from sbx_jupyter.client.connection.config import is_loopback
 from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
 from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.client.git.git import Git
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.client.processes.pty import Ptys
 from sbx_jupyter.display import reports
@@ -74,6 +75,7 @@ class AsyncSandbox(CodeRunner):
         self.files = Files(self._runtime)
         self.commands = Commands(self._runtime)
         self.pty = Ptys(self._runtime)
+        self.git = Git(self.commands)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sandbox_id!r})"

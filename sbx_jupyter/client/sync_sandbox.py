@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from sbx_jupyter.client.blocking import Portal, blocking
 from sbx_jupyter.client.code.sync_runner import SyncCodeRunner
 from sbx_jupyter.client.files.sync_files import SyncFiles
+from sbx_jupyter.client.git.sync_git import SyncGit
 from sbx_jupyter.client.processes.sync_commands import SyncCommands, SyncPtys
 from sbx_jupyter.client.sandbox import AsyncSandbox
 from sbx_jupyter.display import reports
@@ -41,6 +42,7 @@ class Sandbox(SyncCodeRunner):
         self.files = SyncFiles(lambda: (self._here(), self._inner.files))
         self.commands = SyncCommands(lambda: (self._here(), self._inner.commands))
         self.pty = SyncPtys(lambda: (self._here(), self._inner.pty))
+        self.git = SyncGit(lambda: (self._here(), self._inner.git))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sandbox_id!r})"

@@ -9,10 +9,13 @@ import pytest
 from e2b.sandbox_async.commands.command import Commands as TheirCommands
 from e2b.sandbox_async.commands.pty import Pty as TheirPtys
 from e2b.sandbox_async.filesystem.filesystem import Filesystem as TheirFiles
+from e2b.sandbox_async.git import Git as TheirGit
 
 from sbx_jupyter.client import AsyncSandbox, Sandbox
 from sbx_jupyter.client.files.files import Files
 from sbx_jupyter.client.files.sync_files import SyncFiles
+from sbx_jupyter.client.git.git import Git
+from sbx_jupyter.client.git.sync_git import SyncGit
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.client.processes.pty import Ptys
 from sbx_jupyter.client.processes.sync_commands import SyncCommands, SyncPtys
@@ -27,13 +30,12 @@ ABSENT = {
     "envd_direct_url": "an address of the protocol, like envd_api_url",
     "get_mcp_token": "no servers for MCP in sandboxes yet",
     "get_mcp_url": "no servers for MCP in sandboxes yet",
-    "git": "commands.run('git ...') does it; a face of its own is not built yet",
     "mcp_port": "no servers for MCP in sandboxes yet",
     "sandbox_domain": "info().domain",
     "stream_input": "send_stdin takes input of any size, piece by piece",
     "traffic_access_token": "record.traffic_access_token of AsyncSandbox",
 }
-ATTRIBUTES = {"commands", "files", "pty", "sandbox_id"}
+ATTRIBUTES = {"commands", "files", "git", "pty", "sandbox_id"}
 """Set when a sandbox is made, so not in the class."""
 
 PAIRS = [
@@ -45,6 +47,8 @@ PAIRS = [
     (TheirCommands, SyncCommands),
     (TheirPtys, Ptys),
     (TheirPtys, SyncPtys),
+    (TheirGit, Git),
+    (TheirGit, SyncGit),
 ]
 
 
@@ -74,7 +78,13 @@ def test_every_public_method_has_a_docstring(ours):
 
 @pytest.mark.parametrize(
     ("waiting", "blocking"),
-    [(AsyncSandbox, Sandbox), (Files, SyncFiles), (Commands, SyncCommands), (Ptys, SyncPtys)],
+    [
+        (AsyncSandbox, Sandbox),
+        (Files, SyncFiles),
+        (Commands, SyncCommands),
+        (Ptys, SyncPtys),
+        (Git, SyncGit),
+    ],
 )
 def test_both_faces_have_the_same_names(waiting, blocking):
     own = {"aclose", "start", "port_address", "start_code"}

@@ -1,0 +1,1 @@
+"""Git in a sandbox: repositories, branches, remotes, their state."""
