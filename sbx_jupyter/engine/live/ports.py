@@ -79,11 +79,14 @@ class Ports:
         self._prepared[port] = listener
 
     async def listen(self, port: int, host: str = _HOSTS[4]) -> Listener:
-        """Listen on the loopback interface of the sandbox."""
+        """Listen on the loopback interface of the sandbox. Raises ``SbxError``."""
         if host == _HOSTS[4] and (prepared := self._prepared.pop(port, None)) is not None:
             return prepared
         if self.are_kept:
-            return KeptListener(await self._ask_keeper(ops.LISTEN_OUTSIDE, port))
+            try:
+                return KeptListener(await self._ask_keeper(ops.LISTEN_OUTSIDE, port))
+            except OSError as error:  # also when the sandbox ends meanwhile
+                raise UnavailableError(f"port {port} cannot be had: {error}") from error
         reply = await self._agent.call(ops.LISTEN, host=host, port=port)
         (fd,) = descriptors.take(reply.fds, descriptors.is_tcp_socket)
         sock = _socket(fd)

@@ -1,11 +1,16 @@
 """Connections between the engine and ports inside a sandbox (interface 2.1)."""
 
 import asyncio
+import os
+import socket
 import time
 
 import pytest
 
+from sbx_jupyter.engine.live.ports import Ports
 from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.isolation.channel import Reply
+from sbx_jupyter.protocol.runtime import PROXY_PORT
 from tests.engine.live.running import bash, count_descriptors, listen_until
 
 _SERVE = """exec python3 -c "
@@ -137,3 +142,26 @@ async def test_no_connection_after_the_sandbox_was_closed(sandbox):
 
     with pytest.raises(UnavailableError):
         await sandbox.connect_port(port)
+
+
+class _EndedSandbox:
+    """An agent whose keeper ends before it answers."""
+
+    async def call(self, op: str, **_: object) -> Reply:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        theirs.close()
+        answer, end = os.pipe()
+        os.close(end)
+        return Reply(b"{}", [ours.detach(), answer])
+
+
+async def test_a_keeper_that_ends_while_a_port_is_asked_for_is_an_ended_sandbox():
+    """The creation of the sandbox was answered with "internal error"."""
+    ports = Ports(_EndedSandbox())
+    ports.are_kept = True
+    before = count_descriptors()
+
+    with pytest.raises(UnavailableError):
+        await ports.listen(PROXY_PORT)
+
+    assert count_descriptors() == before
