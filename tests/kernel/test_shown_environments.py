@@ -82,6 +82,9 @@ async def test_what_is_shown_is_seen_read_only_and_by_its_sandbox_alone(
             assert await found(other) == []
             there = await other.commands.run(f"cat {environment}/pyvenv.cfg || true")
             assert "No such file" in there.stderr
+        # Nor does one that the engine had not made ready before it knew the environment.
+        async with sandbox_that_sees("/usr/local", config=config) as other:
+            assert await found(other) == []
 
         assert await box.pause(memory=False)
         await box.resume()

@@ -31,7 +31,7 @@ from sbx_jupyter.isolation.root.stock_files import (
 from sbx_jupyter.isolation.root.user_programs import ONE_ID, SUDO_BY_SU
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 STOCK_VERSION: Final = 7
 
@@ -210,12 +210,24 @@ def build_stock(plan: StockPlan, target: Path, hidden: Sequence[str] = ()) -> No
     killed left of its work is removed. Raises ``OSError``.
     """
     _remove_drafts(target.parent)
+    _build(target, lambda draft: _Builder(plan, draft).build(hidden))
+
+
+def build_masks(plan: StockPlan, target: Path, hidden: Sequence[str]) -> None:
+    """Write the whiteouts for ``hidden`` paths of the chosen directories of a plan.
+
+    They are in no sandbox's root, so that others do not learn the names. Raises ``OSError``.
+    """
+    _build(target, lambda draft: _Builder(plan, draft).mask(hidden))
+
+
+def _build(target: Path, write: Callable[[Path], None]) -> None:
     if target.is_dir():
         return
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     draft.mkdir(parents=True)
     draft.chmod(0o755)
-    _Builder(plan, draft).build(hidden)
+    write(draft)
     try:
         draft.rename(target)
     except OSError:
@@ -252,6 +264,14 @@ class _Builder:
         self._home()
         self._python()
         self._programs_for_users(hidden)
+        for path in hidden:
+            self._hide(path)
+
+    def mask(self, hidden: Sequence[str]) -> None:
+        """Write nothing but what hides entries of the chosen directories."""
+        for tree in self._plan.trees:
+            if tree.chosen:
+                self._directory(tree.path.lstrip("/"), 0o755)
         for path in hidden:
             self._hide(path)
 

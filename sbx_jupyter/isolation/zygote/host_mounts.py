@@ -6,6 +6,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from sbx_jupyter.isolation.kernel import syscalls, users
 from sbx_jupyter.isolation.root import rootfs
@@ -20,6 +21,9 @@ _DEV_LINKS = (
     ("ptmx", "pts/ptmx"),
 )
 
+
+MASKS: Final = ".masks"
+"""Ends the name of the directory beside a stock layer that hides entries of chosen directories."""
 
 _PRIVATE = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
 """Of the data directory: what sandboxes leave there has no power outside of their overlays."""
@@ -88,13 +92,15 @@ def _build_stock(
     data: Path, plan: rootfs.StockPlan, trees: list[tuple[rootfs.HostTree, str]]
 ) -> str:
     """Build the stock layer of the mounted trees; gives its path below ``data``."""
-    hidden = [
-        f"{tree.path}/{path}"
+    found = [
+        (tree.chosen, f"{tree.path}/{path}")
         for tree, name in trees
         for path in private_entries(name, tree.path, plan.needed)
     ]
-    stock = f"stock/{rootfs.stock_name(plan, hidden)}"
-    rootfs.build_stock(plan, data / stock, hidden)
+    stock = f"stock/{rootfs.stock_name(plan, [path for _, path in found])}"
+    rootfs.build_stock(plan, data / stock, [path for chosen, path in found if not chosen])
+    masks = [path for chosen, path in found if chosen]
+    rootfs.build_masks(plan, data / f"{stock}{MASKS}", masks)
     return stock
 
 

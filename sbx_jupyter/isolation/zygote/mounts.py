@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.kernel import contained, syscalls
 from sbx_jupyter.isolation.zygote import kernel_limits
+from sbx_jupyter.isolation.zygote.host_mounts import MASKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +155,9 @@ def _mount_trees(
         if not tree.writable:
             # The stock layer hides private files. An overlay also has separate inodes, so locks and
             # watches of other sandboxes and of the host are not visible.
-            stock = outside.add(contained.open_folder(layers[-1], tree.path))
+            masks = f"{host.stock}{MASKS}/{tree.path.lstrip('/')}"
+            above = (data, masks) if tree.chosen else (layers[-1], tree.path)
+            stock = outside.add(contained.open_folder(*above))
             _overlay_read_only(contained.name_of(target), [stock, host_tree])
             continue
         lower = [
