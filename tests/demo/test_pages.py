@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.engine_process import CHECKOUT, EngineProcess, environment_of_kernels
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ TOUR = "docs/tutorial.md"  # see test_tutorial
 RUN = ("README.md", "docs/hub.md", "docs/magics.md", "docs/network.md", "docs/widgets.md", TOUR)
 
 
+@pytest.mark.timeout(180)
 def test_the_blocks_of_the_pages_run(shared_engine: EngineProcess, tmp_path: Path) -> None:
     with environment_of_kernels(shared_engine, tmp_path):
         ran = subprocess.run(
