@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.server import JupyterServer, jupyter_server
+from tests.engine_process import engine_process
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.browser.lab import Lab
-    from tests.browser.server import JupyterServer
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -38,7 +45,20 @@ SCROLL = """async () => {
 """Scrolls up and down for 240 frames; a frame is late that takes more than two of 60 a second."""
 
 
-@pytest.mark.usefixtures("no_sandboxes")
+@pytest.fixture(scope="module")
+def server() -> Iterator[JupyterServer]:
+    """A Jupyter server whose engine allows more sandboxes than usual."""
+    home = Path(tempfile.mkdtemp(prefix="sbx-lab-", dir="/tmp"))
+    try:
+        with (
+            engine_process("crowd", f"--SbxEngine.max_sandboxes={COUNT + 50}") as engine,
+            jupyter_server(home, engine.data_dir) as running,
+        ):
+            yield running
+    finally:
+        shutil.rmtree(home)
+
+
 def test_two_hundred_sandboxes_scroll_and_rest(lab: Lab, server: JupyterServer) -> None:
     made = [server.create(f"crowd-{number}", timeout=1800) for number in range(COUNT)]
     lab.execute("sbx:refresh")
