@@ -264,18 +264,26 @@ async def _signs_of_life(awaited: asyncio.Future[Any]) -> Events:
 
 
 async def _events(kernel: Kernel) -> Events:
-    """The kernel's events for the running code, with keepalives while it sends none."""
+    """The kernel's events for the running code, with keepalives while it sends none.
+
+    A kernel drops what it says faster than that is read, and with a flood also that it is idle. So
+    they end as well when it was silent for a whole interval after its reply.
+    """
     receiving: asyncio.Task[dict[str, Any]] | None = None
     failed = False
+    had_replied = False
     try:
         while True:
             receiving = receiving or asyncio.ensure_future(kernel.receive())
             await asyncio.wait((receiving,), timeout=KEEPALIVE_INTERVAL)
             if not receiving.done():
+                if had_replied:
+                    return
+                had_replied = kernel.has_replied
                 yield events.KEEPALIVE
                 continue
             message = receiving.result()
-            receiving = None
+            receiving, had_replied = None, False
             if events.is_idle(message):
                 return
             event = events.event_of(message)

@@ -43,6 +43,8 @@ class Kernel:
     def __init__(self, folder: Path, client: AsyncKernelClient) -> None:
         self.pid = 0
         self.died = asyncio.Event()
+        self.has_replied = False
+        """Whether the code that was sent last has ended; its last messages may follow."""
         self._folder = folder
         self._client = client
         self._messages: asyncio.Queue[Message] = asyncio.Queue(QUEUE_SIZE)
@@ -84,6 +86,7 @@ class Kernel:
         """Send code; its messages are then given by ``receive``, until the kernel is idle."""
         while not self._messages.empty():
             self._messages.get_nowait()
+        self.has_replied = False
         self._listening_to = self._client.execute(code, allow_stdin=False, stop_on_error=True)
         return self._listening_to
 
@@ -187,7 +190,10 @@ class Kernel:
     async def _pump_replies(self) -> None:
         while True:
             message = await _next_of(self._client.shell_channel)
-            replied = self._replies.get(message["parent_header"].get("msg_id"))
+            message_id = message["parent_header"].get("msg_id")
+            if message_id == self._listening_to:
+                self.has_replied = True
+            replied = self._replies.get(message_id)
             if replied is not None and not replied.done():
                 replied.set_result(message)
 

@@ -6,6 +6,9 @@ import asyncio
 import queue
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
+from sbx_jupyter.interpreter import contexts, events
 from sbx_jupyter.interpreter.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -40,3 +43,34 @@ async def test_replies_arrive_after_a_channel_woke_up_for_nothing(tmp_path: Path
 
     assert await kernel._reply("m", timeout=10) == message
     pump.cancel()
+
+
+class SaysTooMuch:
+    """A kernel that lost what it said last, since it said it faster than it was read."""
+
+    has_replied = False
+
+    def __init__(self) -> None:
+        self._left = [{"msg_type": "status", "content": {"execution_state": "busy"}}]
+
+    async def receive(self) -> dict[str, Any]:
+        if self._left:
+            return self._left.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_events_end_when_a_kernel_has_replied_and_says_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(contexts, "KEEPALIVE_INTERVAL", 0.01)
+    kernel = SaysTooMuch()
+    said = contexts._events(cast("Kernel", kernel))
+
+    for _ in range(5):
+        assert await anext(said) == events.KEEPALIVE
+    kernel.has_replied = True
+
+    assert await anext(said) == events.KEEPALIVE
+    with pytest.raises(StopAsyncIteration):
+        await anext(said)
