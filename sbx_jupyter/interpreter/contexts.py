@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEEPALIVE_INTERVAL: Final = 5.0
+_SILENT: Final = 3
+"""Intervals without a message after the reply, until the last messages count as lost."""
+_LOST: Final = "\n[the last of the output is lost: it came faster than it was read]\n"
 SETTLE_TIMEOUT: Final = 10.0
 """How long interrupted code may take to stop before its kernel is replaced."""
 
@@ -267,23 +270,24 @@ async def _events(kernel: Kernel) -> Events:
     """The kernel's events for the running code, with keepalives while it sends none.
 
     A kernel drops what it says faster than that is read, and with a flood also that it is idle. So
-    they end as well when it was silent for a whole interval after its reply.
+    they end as well when it was silent for some intervals after its reply.
     """
     receiving: asyncio.Task[dict[str, Any]] | None = None
     failed = False
-    had_replied = False
+    silent = 0
     try:
         while True:
             receiving = receiving or asyncio.ensure_future(kernel.receive())
             await asyncio.wait((receiving,), timeout=KEEPALIVE_INTERVAL)
             if not receiving.done():
-                if had_replied:
+                if silent == _SILENT:
+                    yield events.notice(_LOST)
                     return
-                had_replied = kernel.has_replied
+                silent += kernel.has_replied
                 yield events.KEEPALIVE
                 continue
             message = receiving.result()
-            receiving, had_replied = None, False
+            receiving, silent = None, 0
             if events.is_idle(message):
                 return
             event = events.event_of(message)

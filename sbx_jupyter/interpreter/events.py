@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ def result(bundle: dict[str, Any], *, is_main: bool) -> Event:
 def error(name: str, value: str, traceback: str = "") -> Event:
     """The end of an execution that failed."""
     return {"type": "error", "name": name, "value": value, "traceback": traceback}
+
+
+def notice(text: str) -> Event:
+    """A line of our own among what the code printed."""
+    return {"type": "stderr", "text": text, "timestamp": time.time_ns()}
 
 
 def _unquoted(text: str) -> str:
