@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def error(name: str, value: str, traceback: str = "") -> Event:
 
 def notice(text: str) -> Event:
     """A line of our own among what the code printed."""
-    return {"type": "stderr", "text": text, "timestamp": time.time_ns()}
+    return {"type": "stderr", "text": text, "timestamp": datetime.now(UTC).isoformat()}
 
 
 def _unquoted(text: str) -> str:

@@ -73,6 +73,8 @@ async def test_events_end_when_a_kernel_has_replied_and_says_nothing_more(
 
     for _ in range(3):
         assert await anext(said) == events.KEEPALIVE
-    assert "output is lost" in (await anext(said))["text"]
+    said_last = await anext(said)
+    assert "output is lost" in said_last["text"]
+    assert isinstance(said_last["timestamp"], str)
     with pytest.raises(StopAsyncIteration):
         await anext(said)
