@@ -12,7 +12,8 @@ from jupyter_server.auth import User
 from jupyter_server.auth.identity import IdentityProvider, PasswordIdentityProvider
 from tornado.httpclient import HTTPClientError
 
-from sbx_jupyter.server import kernels, sandboxes
+from sbx_jupyter.server import sandboxes
+from sbx_jupyter.server.kernels import routes
 from sbx_jupyter.server.users import has_several_identities
 from tests.waiting import async_until
 
@@ -143,7 +144,7 @@ async def test_kernels_in_the_sandboxes_of_others_are_not_named(as_user, of_alic
     async def places(_manager):
         return [place]
 
-    for module in (kernels, sandboxes):
+    for module in (routes, sandboxes):
         monkeypatch.setattr(module, "kernel_places", places)
     for user, shown in {"alice": [place], "auditor": [place], "bob": []}.items():
         for route in ("kernels", "sandboxes"):
