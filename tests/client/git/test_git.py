@@ -125,7 +125,7 @@ def private_repository(tmp_path):
             self.send_header("WWW-Authenticate", 'Basic realm="p"')
             self.end_headers()
 
-        def log_message(self, *_):
+        def log_message(self, format, *args):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -184,13 +184,14 @@ def test_credentials_are_for_one_host():
     assert credentials.variables(None, None) == {}
 
 
-async def test_a_sandbox_without_git_says_so():
-    class Missing:
-        async def run(self, *_, **__):
-            return CommandResult("", "git: command not found", 127)
+async def test_a_sandbox_without_git_says_so(git, commands, monkeypatch):
+    async def missing(*_, **__):
+        return CommandResult("", "git: command not found", 127)
+
+    monkeypatch.setattr(commands, "run", missing)
 
     with pytest.raises(NotFoundError, match="not installed"):
-        await Git(Missing()).status("r")
+        await git.status("r")
 
 
 def test_a_status_is_read():
