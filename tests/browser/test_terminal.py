@@ -63,8 +63,13 @@ def test_the_menu_copies_and_pastes_and_the_text_is_searched(
     lab.page.evaluate("navigator.clipboard.writeText('printf pasted > /tmp/pasted\\n')")
     screen.click(button="right")
     menu.get_by_text("Paste", exact=True).click()
-    lab.page.keyboard.press("Enter")
-    server.wait_for(sandbox, "/tmp/pasted", b"pasted")
+
+    def is_run() -> bool:
+        # The terminal reads the clipboard after the click.
+        lab.page.keyboard.press("Enter")
+        return server.read(sandbox, "/tmp/pasted") == b"pasted"
+
+    until(is_run)
 
     lab.execute("documentsearch:start")
     lab.page.locator("textarea.jp-DocumentSearch-input").fill("needle")

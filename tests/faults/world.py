@@ -160,7 +160,7 @@ class World:
             "cages": (_names(data / "cages"), alive),
             "volumes": (_names(data / "volumes"), self._with_manifests(volumes)),
             "removed volumes": (_names(data / "volumes-removed"), set()),
-            "further stock layers": (sorted(_names(data / "stock"))[1:], []),
+            "further stock layers": (_stock_layers(data)[1:], []),
             "layers": (_names(data / "layers"), self._with_manifests(self._named_layers())),
             "manifests apart": (_names(data / "manifests-apart"), self._apart(volumes)),
             "records": (_names(data / "manifests"), self._recorded()),
@@ -346,6 +346,12 @@ def _decode(text: str) -> bytes:
     import base64
 
     return base64.b64decode(text)
+
+
+def _stock_layers(data: Path) -> list[str]:
+    """Each may have masks beside it, of the directories that some sandboxes are shown."""
+    names = sorted(_names(data / "stock"))
+    return [name for name in names if name.removesuffix(".masks") not in names or "." not in name]
 
 
 def _names(folder: Path) -> set[str]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 STOCK_VERSION: Final = 7
 
-_DRAFT: Final = re.compile(r"[0-9a-f]{16}\.[0-9]+")
+_DRAFT: Final = re.compile(r"[0-9a-f]{16}(\.masks)?\.[0-9]+")
 
 _TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 

@@ -165,5 +165,5 @@ def _write(comparison: Comparison, writer: int) -> None:
     with os.fdopen(writer, "wb") as target:
         try:
             write_archive(target, (*comparison.ours, *comparison.common), comparison.changes())
-        except BrokenPipeError:
-            return  # the reader left
+        except (BrokenPipeError, FileNotFoundError):
+            return  # the reader left, or the sandbox ended and with it its layers
