@@ -130,12 +130,12 @@ def test_prune_frees_the_steps_that_nothing_stands_on(
     did = api.post("/engine/prune", json={"kinds": ["steps"]}).json()
     after = use(api)
 
-    assert unchanged["totalBytes"] == before["totalBytes"]
+    assert unchanged["stepCache"] == before["stepCache"]
     assert would["dryRun"] is True
     assert would["pruned"] == did["pruned"]
     assert 8 * MIB <= did["freedBytes"] < 10 * MIB
     assert before["stepCache"]["ownBytes"] == did["freedBytes"]
-    assert before["totalBytes"] - after["totalBytes"] >= 8 * MIB
+    assert before["totalBytes"] - after["totalBytes"] > 7 * MIB  # the database grows meanwhile
     assert after["stepCache"] == {"ownBytes": 0, "sharedBytes": 0, "count": 0}
     assert run(sandboxes.create("stays"), "stat -c %s /opt/stays") == str(4 * MIB)
     sandboxes.made[-1].kill()
