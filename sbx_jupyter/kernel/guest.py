@@ -27,6 +27,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import hashlib
 import hmac
 import importlib
 import importlib.util
@@ -39,12 +40,19 @@ import struct
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CHANNELS = ("shell", "control", "stdin", "iopub", "hb")
 TOKEN_HEADER = "X-Kernel-Token"
 MAX_MESSAGE = 32 * 1024 * 1024
-"""Bytes; a larger message of the kernel is dropped here and never leaves the sandbox."""
+"""Bytes; a larger message of the kernel never leaves the sandbox, printed text goes in pieces."""
+_MOST_TEXT = 8 * MAX_MESSAGE
+"""Bytes of printed text in one message that are taken apart; of more only the size is told."""
+_PIECE = 4 * 1024 * 1024
+"""Characters, each of which takes up to six bytes in a message."""
 
 FORKED = ("-m", "ipykernel_launcher", "-f", "{connection_file}")
 """The arguments of kernels that need no program of their own."""
@@ -81,6 +89,24 @@ def unpack(raw: bytes) -> tuple[int, list[bytes]]:
     return raw[0], frames
 
 
+def smaller(frames: list[bytes], key: bytes) -> Iterator[list[bytes]]:
+    """Printed text that is too large for one message in several; of others, their size in words."""
+    at = frames.index(b"<IDS|MSG>")
+    header, parent, metadata, content = frames[at + 2 : at + 6]
+    about = json.loads(header)
+    if about["msg_type"] == "stream" and len(content) <= _MOST_TEXT:
+        fields = json.loads(content)
+    else:
+        count = sum(map(len, frames)) // 1024**2
+        fields = {"name": "stderr", "text": f"[cut: {count} MiB of output at once are left out]\n"}
+    for start in range(0, len(fields["text"]), _PIECE):
+        own = about | {"msg_type": "stream", "msg_id": f"{about['msg_id']}_{start}"}
+        said = fields | {"text": fields["text"][start : start + _PIECE]}
+        parts = [json.dumps(own).encode(), parent, metadata, json.dumps(said).encode()]
+        signature = hmac.new(key, b"".join(parts), hashlib.sha256).hexdigest()
+        yield [b"stream", b"<IDS|MSG>", signature.encode(), *parts]
+
+
 class Guest:
     """The kernel's channels, and the one caller that is joined to them."""
 
@@ -89,6 +115,7 @@ class Guest:
         import zmq.asyncio
 
         self.token = token
+        self._key = connection["key"].encode()
         self._context = zmq.asyncio.Context()
         self._sockets: list[Any] = []
         for name in CHANNELS:
@@ -130,9 +157,11 @@ class Guest:
         while True:
             await self._joined.wait()
             frames: list[bytes] = await self._sockets[channel].recv_multipart()
-            if sum(map(len, frames)) > MAX_MESSAGE:
-                continue
-            await self._send(pack(channel, frames))
+            if sum(map(len, frames)) <= MAX_MESSAGE:
+                await self._send(pack(channel, frames))
+            elif CHANNELS[channel] == "iopub":
+                for piece in smaller(frames, self._key):
+                    await self._send(pack(channel, piece))
 
     async def _send(self, raw: bytes) -> None:
         from tornado.websocket import WebSocketClosedError

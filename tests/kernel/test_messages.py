@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sbx_jupyter.kernel.guest import CHANNELS, pack, unpack
+from sbx_jupyter.kernel.guest import CHANNELS, MAX_MESSAGE, pack, smaller, unpack
 from sbx_jupyter.kernel.messages import (
     DELIMITER,
     ForgedMessageError,
@@ -349,3 +349,33 @@ def test_bytes_that_are_no_message_are_refused(raw: bytes):
     except ValueError:
         return
     assert pack(channel, frames) == raw
+
+
+def large(kind: str, content: dict[str, Any]) -> list[list[bytes]]:
+    """The messages that the guest sends instead of one that is too large."""
+    header = {"msg_type": kind, "msg_id": "m"}
+    parts = [json.dumps(part).encode() for part in (header, {"msg_id": "asked"}, {}, content)]
+    return list(smaller([b"stream", DELIMITER, THEIRS.sign(parts), *parts], b"theirs"))
+
+
+def test_printed_text_that_is_too_large_for_a_message_comes_in_several():
+    text = "\0é\ud83d" * (3 * 1024**2)
+
+    sent = large("stream", {"name": "stdout", "text": text})
+
+    assert max(sum(map(len, each)) for each in sent) <= MAX_MESSAGE
+    found = [OURS.split(from_guest("iopub", each, THEIRS, OURS) or [])[1] for each in sent]
+    assert len({parts[0] for parts in found}) == len(found)
+    assert {json.loads(parts[1])["msg_id"] for parts in found} == {"asked"}
+    assert "".join(json.loads(parts[3])["text"] for parts in found) == text
+
+
+def test_a_result_that_is_too_large_for_a_message_is_told():
+    [sent] = large("display_data", {"data": {"text/plain": "x" * (40 * 1024**2)}})
+
+    _, parts, _ = OURS.split(from_guest("iopub", sent, THEIRS, OURS) or [])
+    assert json.loads(parts[0])["msg_type"] == "stream"
+    assert json.loads(parts[3]) == {
+        "name": "stderr",
+        "text": "[cut: 40 MiB of output at once are left out]\n",
+    }
