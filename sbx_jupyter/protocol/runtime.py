@@ -52,6 +52,11 @@ class EntryInfo(Message, frozen=True):
     metadata: dict[str, str] | None = None
     is_symlink: bool = False
 
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a link; deployments say so in either field."""
+        return self.symlink_target is not None or self.is_symlink
+
     def _repr_html_(self) -> str:
         from sbx_jupyter.display import reports, text
 

@@ -30,6 +30,7 @@ T = TypeVar("T")
 RESOURCE: Final = "sandboxes"
 MAX_JSON_BODY: Final = 1024 * 1024
 _MAX_LOGGED: Final = 1000
+_MAX_DIGITS: Final = 14
 
 # When the engine refuses the server's key, the answer is 502: a 401 would make front ends ask the
 # user to sign in to Jupyter again.
@@ -122,6 +123,14 @@ class SandboxRoute(APIHandler):
             return msgspec.json.decode(raw, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise InvalidArgumentError(f"cannot decode the body: {e}") from e
+
+    def query_number(self, name: str, default: int, most: int) -> int:
+        """A whole number of the query, from 0 to ``most``; raises ``InvalidArgumentError``."""
+        text = self.get_query_argument(name, str(default))
+        # A number of thousands of digits would take long to read.
+        if not (text.isascii() and text.isdigit() and len(text) < _MAX_DIGITS) or int(text) > most:
+            raise InvalidArgumentError(f"'{name}' must be a number from 0 to {most}")
+        return int(text)
 
     def answer(self, record: object, status: int = 200) -> None:
         """Finish with a record or a list of records as JSON."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,17 +22,17 @@ from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.isolation.kernel import landlock
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine_process import CHECKOUT
+from tests.host_server import host_server
 from tests.kernel.test_provisioner import running_kernel
+from tests.system_python import PYTHON, VERSION, environment_for_all
 from tests.waiting import async_until, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-PYTHON = "/usr/bin/python3"
 UID = 1481
 CANNOT_CONNECT = 7
 """How curl ends."""
-VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 pytestmark = [
     pytest.mark.skipif(
@@ -73,39 +69,12 @@ require("http").createServer((_, answer) => answer.end("from node")).listen(7001
 """
 
 
-def link_packages(target: Path) -> None:
-    """Give an environment what kernels need, from the environment of the tests."""
-    todo, known = ["ipykernel"], set[str]()
-    while todo:
-        name = todo.pop()
-        if name in known:
-            continue
-        known.add(name)
-        try:
-            found = distribution(name)
-        except PackageNotFoundError:
-            continue
-        for file in found.files or ():
-            source = Path(file.locate())
-            if ".." not in file.parts and source.is_file():
-                (target / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target / file)
-        needed = [wanted for wanted in found.requires or () if "extra ==" not in wanted]
-        todo += [re.split(r"[^\w.-]", wanted, maxsplit=1)[0] for wanted in needed]
-
-
 @pytest.fixture(scope="module")
 def python() -> Iterator[Path]:
     """An environment of every user's Python, with what kernels need."""
     # In memory: removing some thousand files from a busy disk takes a minute.
-    folder = Path(tempfile.mkdtemp(prefix="sbx-landlock-python-", dir="/dev/shm"))
-    folder.chmod(0o755)
-    try:
-        subprocess.run([PYTHON, "-m", "venv", "--without-pip", "--clear", folder], check=True)
-        link_packages(folder / "lib" / VERSION / "site-packages")
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+    with environment_for_all("/dev/shm") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -156,21 +125,8 @@ async def sandbox(config: ConnectionConfig) -> AsyncIterator[AsyncSandbox]:
 @pytest.fixture
 def host_port() -> Iterator[int]:
     """A server of the machine."""
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "4")
-            self.end_headers()
-            self.wfile.write(b"host")
-
-        def log_message(self, format: str, *args: object) -> None:
-            del format, args
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with host_server() as port:
+        yield port
 
 
 async def ask(sandbox: AsyncSandbox, port: int) -> httpx.Response:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from sbx_jupyter import ConnectionConfig
 from sbx_jupyter.client.connection.bundled import find_engine
 from tests.engine.templates.test_users import give_range
 from tests.engine_process import CHECKOUT
+from tests.host_server import host_server
 from tests.tiers.rows import LANDLOCK, MANY, NONE, ROOT
 from tests.waiting import until
 
@@ -57,7 +56,7 @@ def engine_of(kind: str, python: Path) -> Iterator[Tried]:
         if kind != ROOT:
             for path in (home, secret):
                 os.chown(path, UID, UID)
-        with _server() as port, _running(kind, home, python) as pid:
+        with host_server() as port, _running(kind, home, python) as pid:
             found = until(lambda: find_engine(home / "data"), timeout=120, message=_log(home))
             names = {"secret": str(secret), "pid": str(pid), "port": str(port)}
             yield Tried(ConnectionConfig(found.url, found.api_key), port, names)
@@ -96,24 +95,6 @@ def _running(kind: str, home: Path, python: Path) -> Iterator[int]:
 
 def _log(home: Path) -> str:
     return f"see {home / 'engine.log'}"
-
-
-@contextlib.contextmanager
-def _server() -> Iterator[int]:
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "4")
-            self.end_headers()
-            self.wfile.write(b"host")
-
-        def log_message(self, format: str, *args: object) -> None:
-            del format, args
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
 
 
 def make_packages(folder: Path) -> list[Path]:

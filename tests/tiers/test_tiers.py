@@ -6,8 +6,6 @@ import contextlib
 import os
 import shutil
 import socket
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -19,7 +17,7 @@ from sbx_jupyter import Sandbox
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine.templates.images import TinyImage
-from tests.engine.test_landlock import PYTHON, VERSION, link_packages
+from tests.system_python import PYTHON, VERSION, environment_for_all
 from tests.tiers.engines import Tried, engine_of, make_packages
 from tests.tiers.rows import ROWS, TIERS, Row
 from tests.waiting import until
@@ -38,14 +36,8 @@ pytestmark = [
 @pytest.fixture(scope="session")
 def python() -> Iterator[Path]:
     """An environment of every user's Python, with what the code interpreter needs."""
-    folder = Path(tempfile.mkdtemp(prefix="sbx-tiers-python-", dir="/tmp"))
-    folder.chmod(0o755)
-    try:
-        subprocess.run([PYTHON, "-m", "venv", "--without-pip", "--clear", folder], check=True)
-        link_packages(folder / "lib" / VERSION / "site-packages")
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+    with environment_for_all("/tmp") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

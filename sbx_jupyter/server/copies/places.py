@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.client.files.files import Files
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, SbxError
+from sbx_jupyter.protocol.runtime import DIRECTORY, FILE
 from sbx_jupyter.server.files.entries import read_entries
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.runtime import EntryInfo
 
 MAX_DEPTH: Final = 100
-_KINDS: Final = {"FILE_TYPE_FILE": "file", "FILE_TYPE_DIRECTORY": "directory"}
+_KINDS: Final = {FILE: "file", DIRECTORY: "directory"}
 _MAX_NAME_BYTES: Final = 255
 _MARK: Final = ".sbx-part-"
 
@@ -110,10 +111,9 @@ class SandboxPlace:
 
 
 def _found(entry: EntryInfo) -> Found:
-    is_link = entry.symlink_target is not None or entry.is_symlink
     kind = _KINDS.get(entry.type, "other")
-    size = entry.size if kind == "file" and not is_link else 0
-    return Found(entry.name, entry.path, kind, size, is_link)
+    size = entry.size if kind == "file" and not entry.is_link else 0
+    return Found(entry.name, entry.path, kind, size, entry.is_link)
 
 
 def part_name(path: str) -> str:

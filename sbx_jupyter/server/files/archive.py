@@ -19,6 +19,7 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     SbxError,
 )
+from sbx_jupyter.protocol.runtime import DIRECTORY, FILE
 from sbx_jupyter.server.answers import SandboxRoute, logged
 from sbx_jupyter.server.files.content import announce_download
 from sbx_jupyter.server.files.entries import read_entries
@@ -36,8 +37,6 @@ MAX_AT_ONCE: Final = 8
 MAX_NAMED: Final = 1000
 """How many entries the list of what was left out names."""
 
-_DIRECTORY: Final = "FILE_TYPE_DIRECTORY"
-_FILE: Final = "FILE_TYPE_FILE"
 _UNREADABLE: Final = (NotFoundError, PermissionDeniedError, InvalidArgumentError)
 
 
@@ -62,10 +61,10 @@ class FolderPlan:
             )
         inside = entry.path.removeprefix(self._prefix)
         name = None if inside == entry.path else safe_name(inside)
-        is_directory = entry.type == _DIRECTORY
-        if entry.symlink_target is not None or entry.is_symlink:
+        is_directory = entry.type == DIRECTORY
+        if entry.is_link:
             self.leave_out(inside, "a link")
-        elif entry.type not in (_DIRECTORY, _FILE):
+        elif entry.type not in (DIRECTORY, FILE):
             self.leave_out(inside, "neither a file nor a folder")
         elif name is None:
             self.leave_out(inside, "its name could lead out of the folder")
@@ -110,7 +109,7 @@ class FolderPlan:
 async def plan_folder(runtime: RuntimeClient, path: str) -> FolderPlan:
     """List a folder; raises ``ResourceExhaustedError`` when there is too much in it."""
     root = await Files(runtime).get_info(path)
-    if root.type != _DIRECTORY:
+    if root.type != DIRECTORY:
         raise InvalidArgumentError(f"'{path}' is not a directory")
     plan = FolderPlan(root)
     async with contextlib.aclosing(read_entries(runtime, root.path, MAX_DEPTH)) as pieces:

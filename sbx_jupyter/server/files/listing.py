@@ -10,6 +10,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.protocol.runtime import DIRECTORY
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.files.entries import read_entries
 
@@ -24,7 +25,6 @@ MAX_REACH: Final = 50_000
 """Entries before the end of the last page that can be asked for; ``filter`` finds the others."""
 
 MAX_FILTER: Final = 256
-_DIRECTORY: Final = "FILE_TYPE_DIRECTORY"
 
 _KEYS: Final[dict[str, Callable[[EntryInfo], Any]]] = {
     "name": lambda entry: (entry.name.casefold(), entry.name),
@@ -83,7 +83,7 @@ class Page:
         kept = self._kept
         kept.sort(key=_KEYS["name"])
         kept.sort(key=_KEYS[self._query.sort], reverse=self._query.is_descending)
-        kept.sort(key=lambda entry: entry.type != _DIRECTORY)
+        kept.sort(key=lambda entry: entry.type != DIRECTORY)
         del kept[self._end :]
 
 
@@ -109,21 +109,15 @@ class ListingHandler(SandboxRoute):
         self.answer({"entries": page.entries(), "total": page.total, "matching": page.matching})
 
     def _page_query(self) -> PageQuery:
-        limit = self._number("limit", DEFAULT_PAGE, MAX_PAGE)
+        limit = self.query_number("limit", DEFAULT_PAGE, MAX_PAGE)
         return PageQuery(
-            offset=self._number("offset", 0, MAX_REACH - limit),
+            offset=self.query_number("offset", 0, MAX_REACH - limit),
             limit=limit,
             sort=self._choice("sort", tuple(_KEYS)),
             is_descending=self._choice("order", ORDERS) == "desc",
             filter=self.get_query_argument("filter", "", strip=False)[:MAX_FILTER],
             shows_hidden=self._choice("hidden", ("true", "false")) == "true",
         )
-
-    def _number(self, name: str, default: int, most: int) -> int:
-        text = self.get_query_argument(name, str(default))
-        if not (text.isascii() and text.isdigit() and len(text) < 12) or int(text) > most:
-            raise InvalidArgumentError(f"'{name}' must be a number from 0 to {most}")
-        return int(text)
 
     def _choice(self, name: str, choices: tuple[str, ...]) -> str:
         text = self.get_query_argument(name, choices[0])

@@ -15,7 +15,6 @@ from tornado.iostream import StreamClosedError
 from sbx_jupyter.client.templates.build_context import BuildContext
 from sbx_jupyter.client.templates.templates import TemplateClient
 from sbx_jupyter.errors import (
-    InvalidArgumentError,
     NotFoundError,
     SbxError,
     UnimplementedError,
@@ -197,8 +196,8 @@ class BuildHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self, template_id: str, build_id: str) -> None:
-        offset = _number(self, "offset", 1 << 40)
-        end = asyncio.get_running_loop().time() + _number(self, "wait", LONGEST_WAIT)
+        offset = self.query_number("offset", 0, 1 << 40)
+        end = asyncio.get_running_loop().time() + self.query_number("wait", 0, LONGEST_WAIT)
         client = await _client(self.connection)
         while True:
             info = await client.build_status(template_id, build_id, offset)
@@ -272,13 +271,6 @@ def _reason(info: BuildInfo) -> dict[str, Any] | None:
     if isinstance(info.reason, msgspec.UnsetType):
         return None
     return {"message": info.reason.message, "step": info.reason.step}
-
-
-def _number(handler: SandboxRoute, name: str, most: int) -> int:
-    text = handler.get_query_argument(name, "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 14) or int(text) > most:
-        raise InvalidArgumentError(f"'{name}' must be a number from 0 to {most}")
-    return int(text)
 
 
 def _wants_sizes(handler: SandboxRoute) -> bool:
