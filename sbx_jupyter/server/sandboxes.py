@@ -11,6 +11,7 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import OnTimeout, VolumeMount  # noqa: TC001 - msgspec reads it
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.deployments import sandbox_calls
 from sbx_jupyter.server.kernels.routes import kernel_places, within
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class SandboxesHandler(SandboxRoute):
     @authorized
     async def post(self) -> None:
         body = self.decode_body(CreateBody)
-        created = await self.connection.create_sandbox(
+        created = await sandbox_calls.create(
+            self.connection,
             template=body.template,
             timeout=body.timeout,
             metadata=body.metadata | ({"name": body.name} if body.name else {}),
@@ -148,18 +150,18 @@ class SandboxHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
-        self.answer(await self.connection.get_sandbox(sandbox_id))
+        self.answer(await sandbox_calls.get(self.connection, sandbox_id))
 
     @web.authenticated
     @authorized
     async def patch(self, sandbox_id: str) -> None:
         body = self.decode_body(NameBody)
-        self.answer(await self.connection.rename_sandbox(sandbox_id, body.name.strip()))
+        self.answer(await sandbox_calls.rename(self.connection, sandbox_id, body.name.strip()))
 
     @web.authenticated
     @authorized
     async def delete(self, sandbox_id: str) -> None:
-        await self.connection.kill_sandbox(sandbox_id)
+        await sandbox_calls.kill(self.connection, sandbox_id)
         self.answer_empty()
 
 
@@ -172,7 +174,7 @@ class TimeoutHandler(SandboxRoute):
     @authorized
     async def post(self, sandbox_id: str) -> None:
         body = self.decode_body(TimeoutBody)
-        await self.connection.set_timeout(sandbox_id, body.timeout)
+        await sandbox_calls.set_timeout(self.connection, sandbox_id, body.timeout)
         self.answer_empty()
 
 
@@ -182,7 +184,7 @@ class PauseHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
-        await self.connection.pause_sandbox(sandbox_id)
+        await sandbox_calls.pause(self.connection, sandbox_id)
         self.answer_empty()
 
 
@@ -195,7 +197,7 @@ class ConnectHandler(SandboxRoute):
     @authorized
     async def post(self, sandbox_id: str) -> None:
         body = self.decode_body(ConnectBody)
-        self.answer(await self.connection.connect_sandbox(sandbox_id, body.timeout))
+        self.answer(await sandbox_calls.connect(self.connection, sandbox_id, body.timeout))
 
 
 class MetricsHistoryHandler(SandboxRoute):
@@ -207,7 +209,7 @@ class MetricsHistoryHandler(SandboxRoute):
     @authorized
     async def get(self, sandbox_id: str) -> None:
         start, end = self._seconds("start"), self._seconds("end")
-        self.answer(await self.connection.read_history(sandbox_id, start, end))
+        self.answer(await sandbox_calls.read_history(self.connection, sandbox_id, start, end))
 
     def _seconds(self, name: str) -> int | None:
         text = self.get_query_argument(name, "")

@@ -23,21 +23,21 @@ from sbx_jupyter.errors import (
     UnimplementedError,
 )
 from sbx_jupyter.protocol.access import parse_sandbox_id
-from sbx_jupyter.protocol.platform import ListedSandbox, NewSandbox, SandboxMetric, VolumeMount
 from sbx_jupyter.server.deployments.connection_state import (
     isolation_of,
     remedy_for,
     state_after,
 )
-from sbx_jupyter.server.deployments.listing import collect, view_of
+from sbx_jupyter.server.deployments.listing import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from logging import Logger
 
     from sbx_jupyter.client.api.capabilities import Capabilities
     from sbx_jupyter.client.connection.config import ConnectionConfig
     from sbx_jupyter.client.connection.named_connections import NamedConnection
+    from sbx_jupyter.protocol.platform import ListedSandbox
     from sbx_jupyter.server.deployments.changes import Changes
     from sbx_jupyter.server.deployments.local_engine import LocalEngine
     from sbx_jupyter.server.deployments.session_key import SessionKey
@@ -136,6 +136,13 @@ class Connection:
         """Whether this connection has listed, created or called the sandbox."""
         return sandbox_id in self._seen
 
+    def note_seen(self, sandbox_id: str) -> None:
+        """Remember that the sandbox is of this connection (see ``knows``)."""
+        self._seen[sandbox_id] = None
+        self._seen.move_to_end(sandbox_id)
+        while len(self._seen) > MAX_SEEN_SANDBOXES:
+            self._seen.popitem(last=False)
+
     def require(self, capability: str) -> None:
         """Raise ``UnimplementedError`` with the reason if the deployment is known to lack it."""
         if self.capabilities is None:
@@ -188,7 +195,7 @@ class Connection:
         """
         listed = await self._list_sandboxes()
         for sandbox in listed:
-            self._see(sandbox.sandbox_id)
+            self.note_seen(sandbox.sandbox_id)
         return listed
 
     async def _list_sandboxes(self) -> list[ListedSandbox]:
@@ -203,86 +210,6 @@ class Connection:
             self._engine.note_stopped()
             return []
         return await self.call(collect)
-
-    async def get_sandbox(self, sandbox_id: str) -> ListedSandbox:
-        """Describe a sandbox; raises ``NotFoundError``."""
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        found = view_of(await self.call(lambda platform: platform.get(sandbox_id)))
-        self._see(sandbox_id)
-        return found
-
-    async def create_sandbox(
-        self,
-        *,
-        template: str | None,
-        timeout: int | None,
-        metadata: dict[str, str],
-        envs: dict[str, str],
-        internet: bool | None = None,
-        pauses: bool = False,
-        volumes: Sequence[VolumeMount] = (),
-    ) -> ListedSandbox:
-        """Create a sandbox, with this server's defaults for arguments that are ``None``.
-
-        ``pauses``: when its time is over it is paused, not ended.
-        """
-        request = NewSandbox(
-            template_id=template or self.defaults.template,
-            timeout=self.defaults.timeout if timeout is None else timeout,
-            metadata={**self.defaults.metadata, **metadata},
-            env_vars=envs,
-            allow_internet_access=internet,
-            auto_pause=pauses,
-            volume_mounts=list(volumes) or None,
-        )
-        created = await self.call(lambda platform: platform.create(request))
-        return await self.get_sandbox(created.sandbox_id)
-
-    async def connect_sandbox(self, sandbox_id: str, timeout: int | None) -> ListedSandbox:
-        """Resume a paused sandbox, or extend the time of a running one."""
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        seconds = self.defaults.timeout if timeout is None else timeout
-        await self.call(lambda platform: platform.connect(sandbox_id, timeout=seconds))
-        self.forget_tokens(sandbox_id)
-        return await self.get_sandbox(sandbox_id)
-
-    async def pause_sandbox(self, sandbox_id: str) -> None:
-        """Pause a running sandbox."""
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        await self.call(lambda platform: platform.pause(sandbox_id))
-
-    async def set_timeout(self, sandbox_id: str, timeout: int) -> None:
-        """Let the sandbox end ``timeout`` seconds from now."""
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        await self.call(lambda platform: platform.set_timeout(sandbox_id, timeout))
-
-    async def kill_sandbox(self, sandbox_id: str) -> None:
-        """End a sandbox; raises ``NotFoundError`` for an unknown one."""
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        self.forget_tokens(sandbox_id)
-        if not await self.call(lambda platform: platform.kill(sandbox_id)):
-            raise NotFoundError(f"there is no sandbox {sandbox_id}")
-
-    async def rename_sandbox(self, sandbox_id: str, name: str) -> ListedSandbox:
-        """Change the name of a sandbox; an empty one removes it.
-
-        Raises ``NotFoundError``, ``UnimplementedError`` for deployments other than the bundled
-        engine.
-        """
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        change = {"name": name or None}
-        try:
-            return await self.call(lambda platform: platform.set_metadata(sandbox_id, change))
-        except NotFoundError:
-            await self.get_sandbox(sandbox_id)  # if the sandbox exists, the route is missing
-            raise UnimplementedError("this deployment cannot rename sandboxes") from None
-
-    async def read_history(
-        self, sandbox_id: str, start: int | None, end: int | None
-    ) -> list[SandboxMetric]:
-        """Return the recorded readings between two Unix times in seconds, oldest first."""
-        sandbox_id = parse_sandbox_id(sandbox_id)
-        return await self.call(lambda platform: platform.metrics(sandbox_id, start=start, end=end))
 
     def note_failure(self, error: SbxError, sandbox_id: str | None) -> None:
         """After a failed call, forget what may be out of date: the engine's address or tokens."""
@@ -403,14 +330,8 @@ class Connection:
         finally:
             self._checked_at = time.monotonic()
 
-    def _see(self, sandbox_id: str) -> None:
-        self._seen[sandbox_id] = None
-        self._seen.move_to_end(sandbox_id)
-        while len(self._seen) > MAX_SEEN_SANDBOXES:
-            self._seen.popitem(last=False)
-
     def _remember(self, runtime: RuntimeClient) -> None:
-        self._see(runtime.sandbox_id)
+        self.note_seen(runtime.sandbox_id)
         self._runtimes[runtime.sandbox_id] = runtime
         self._runtimes.move_to_end(runtime.sandbox_id)
         while len(self._runtimes) > MAX_KNOWN_SANDBOXES:

@@ -14,6 +14,7 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.deployments import sandbox_calls
 from sbx_jupyter.server.kernels.variants import is_sandboxed
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class KernelsHandler(SandboxRoute):
         body = self.decode_body(StartBody)
         await self._check_kernel(body.kernel)
         # Raises if there is no such sandbox, or it is not this user's.
-        await self.connection.get_sandbox(body.sandbox)
+        await sandbox_calls.get(self.connection, body.sandbox)
         environment = os.environ | {
             KERNEL_SANDBOX_VARIABLE: body.sandbox,
             "JPY_SESSION_NAME": body.path,
@@ -143,7 +144,7 @@ class KernelRoute(SandboxRoute):
         else:
             connection = connections.of(sandbox_id)
         try:
-            await connection.get_sandbox(sandbox_id)
+            await sandbox_calls.get(connection, sandbox_id)
         except NotFoundError:
             # It has ended, or it is another user's.
             if self.settings["sbx_jupyter"].users is not None:

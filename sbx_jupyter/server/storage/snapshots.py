@@ -11,6 +11,7 @@ from tornado import web
 from sbx_jupyter.errors import NotFoundError, UnavailableError, UnimplementedError
 from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.deployments import sandbox_calls
 
 
 class SnapshotBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -62,10 +63,10 @@ class ForkHandler(SandboxRoute):
         copy_id = made[0].sandbox.sandbox_id
         if body.name:
             try:
-                await self.connection.rename_sandbox(copy_id, body.name)
+                await sandbox_calls.rename(self.connection, copy_id, body.name)
             except UnimplementedError as e:
                 self.log.info("the fork was not named: %s", e.message)
-        self.answer(await self.connection.get_sandbox(copy_id), status=201)
+        self.answer(await sandbox_calls.get(self.connection, copy_id), status=201)
 
 
 class OperationsHandler(SandboxRoute):
