@@ -66,7 +66,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
 def build_template(options: argparse.Namespace) -> int:
     """Build a template from a Dockerfile and print the log."""
     from sbx_jupyter.client.templates.build_context import BuildContext
-    from sbx_jupyter.protocol.dockerfile import parse_dockerfile
+    from sbx_jupyter.protocol.dockerfile.steps import parse_dockerfile
     from sbx_jupyter.protocol.templates import BuildStart
 
     folder = options.context or options.file.parent

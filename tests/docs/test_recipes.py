@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.protocol.dockerfile import parse_dockerfile
+from sbx_jupyter.protocol.dockerfile.steps import parse_dockerfile
 from sbx_jupyter.service.app import SbxEngine
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -13,7 +13,7 @@ from sbx_jupyter.engine.templates.references import (
     parse_tag,
 )
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.dockerfile import parse_dockerfile
+from sbx_jupyter.protocol.dockerfile.steps import parse_dockerfile
 from sbx_jupyter.protocol.templates import (
     DEFAULT_CPU_COUNT,
     DEFAULT_MEMORY_MB,

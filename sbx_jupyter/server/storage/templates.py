@@ -20,7 +20,7 @@ from sbx_jupyter.errors import (
     UnimplementedError,
 )
 from sbx_jupyter.protocol import connect
-from sbx_jupyter.protocol.dockerfile import parse_dockerfile
+from sbx_jupyter.protocol.dockerfile.steps import parse_dockerfile
 from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.streams import ALIVE, HEARTBEAT, EventStream, event

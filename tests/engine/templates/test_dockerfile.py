@@ -11,7 +11,7 @@ import pytest
 
 from sbx_jupyter.client.templates.build_context import BuildContext
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.dockerfile import parse_dockerfile
+from sbx_jupyter.protocol.dockerfile.steps import parse_dockerfile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.dockerfile_text import Expander
+from sbx_jupyter.protocol.dockerfile.text import Expander
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.dockerfile_text import (
+from sbx_jupyter.protocol.dockerfile.text import (
     DockerfileError,
     Instruction,
     is_heredoc_mark,
     read,
     split,
 )
-from sbx_jupyter.protocol.dockerfile_variables import Variables
+from sbx_jupyter.protocol.dockerfile.variables import Variables
 from sbx_jupyter.protocol.templates import Step
 
 if TYPE_CHECKING:
