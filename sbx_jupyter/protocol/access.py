@@ -20,6 +20,10 @@ REPLAY_FROM_HEADER: Final = "Sbx-Replay-From"
 """An addition: replay the output of a terminal from this sequence number, and number it."""
 USAGE_HEADER: Final = "Sbx-Usage"
 """An addition: run code, and end the answer with a line that says what it used (``CodeUsage``)."""
+PORT_UPGRADE: Final = "sbx-port"
+"""An addition: with this value of ``Upgrade``, the gateway joins a client to a port as it is."""
+PORT_TUNNELS: Final = "port-tunnels"
+"""The feature in ``GET /engine/info`` of an engine that does so."""
 
 _TOKEN_NAMES: Final = {
     ACCESS_TOKEN_HEADER: "access token",

@@ -359,6 +359,7 @@ class SbxExtension(ExtensionApp):
     async def stop_extension(self) -> None:
         """Close the connections; the engine and its sandboxes go on unless ``stop_with_server``."""
         self._environment.close()
+        self.ports.tunnels.close()
         if self.stop_with_server:
             await asyncio.to_thread(self._engine.stop)
             atexit.unregister(self._engine.stop)

@@ -150,6 +150,15 @@ class Connection:
         if (reason := self.capabilities.missing.get(capability)) is not None:
             raise UnimplementedError(f"'{self.named.name}' cannot do this: {reason}")
 
+    def has_feature(self, name: str) -> bool:
+        """Whether the deployment is known to be an engine with a feature of ``/engine/info``.
+
+        Begins to ask it if that is not known.
+        """
+        self._check_if_due()
+        described = None if self.capabilities is None else self.capabilities.engine
+        return described is not None and name in described.get("features", ())
+
     async def platform(self) -> AttachmentsClient:
         """Return a platform client; starts the bundled engine if needed, as ``transport`` does."""
         transport = await self.transport()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.server.ports.entries import Entries
 from sbx_jupyter.server.ports.grants import Grants
 from sbx_jupyter.server.ports.hosts import PortHosts
+from sbx_jupyter.server.ports.tunnels import Tunnels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ class PortAccess:
         """``pattern`` of the host names, empty for none; raises ``InvalidArgumentError``."""
         self.grants = Grants()
         self.entries = Entries()
+        self.tunnels = Tunnels()
         self.hosts = PortHosts(pattern) if pattern else None
         self._may_share_domain = may_share_domain
         self._log = log

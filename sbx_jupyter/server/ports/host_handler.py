@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado import web
 
-from sbx_jupyter.server.ports.handler import ENTER, PortHandler
+from sbx_jupyter.server.ports.handler import ENTER
 from sbx_jupyter.server.ports.host_headers import (
     for_browser_at_host,
     for_sandbox_at_host,
     grant_cookie,
     grants_in,
 )
+from sbx_jupyter.server.ports.passing import PassingHandler
 from sbx_jupyter.server.ports.upstream import check_port
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ _ENDED: Final = "open this port from Jupyter again: its permission has ended, or
 
 
 @web.stream_request_body
-class HostHandler(PortHandler):
+class HostHandler(PassingHandler):
     """Passes requests of any method and path on to the port that the host name stands for."""
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Find out by the cookie who asks, before any byte of a body is passed on."""
         hosts = self._access.hosts
         route = None if hosts is None else hosts.find(self.request.host_name)
@@ -45,11 +45,6 @@ class HostHandler(PortHandler):
             return
         self._check_origin()
         await self._go_on_with(self._find_grant())
-
-    @allow_unauthenticated
-    async def options(self, *_: str, **__: str) -> None:
-        """Pass on what asks about other origins, too: the program decides about its own pages."""
-        await self._pass_on()
 
     def _enter(self, token: str) -> None:
         """Give the browser the cookie, and send it to the page that it wanted."""
@@ -96,6 +91,3 @@ class HostHandler(PortHandler):
 
     def _returned_headers(self, given: list[tuple[str, str]]) -> list[tuple[str, str]]:
         return for_browser_at_host(given, self._names)
-
-    def _allow_null_origin(self) -> None:
-        """Nothing to allow: the page has an origin, to which its own program answers."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client.api.transport import translated_errors
 from sbx_jupyter.errors import PermissionDeniedError
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
@@ -16,15 +15,12 @@ from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    import httpx
-
     from sbx_jupyter.client.api.runtime import RuntimeClient
 
 START_PATIENCE: Final = 10.0
 """Seconds for which a request waits until a program listens on the port."""
 
 _PAUSE: Final = 0.2
-_ERROR_LIMIT: Final = 64 * 1024
 _OWN_PORTS: Final = (RUNTIME_PORT, INTERPRETER_PORT)
 
 
@@ -34,6 +30,8 @@ class Upstream:
 
     runtime: RuntimeClient
     port: int
+    has_tunnels: bool = False
+    """Whether the deployment joins a connection to the port as it is."""
 
     @property
     def url(self) -> str:
@@ -73,17 +71,3 @@ async def attempts() -> AsyncIterator[bool]:
 def is_closed_port(status: int, body: bytes) -> bool:
     """Whether an answer of the deployment says that nothing listens on the port yet."""
     return status == 502 and b"port is not open" in body
-
-
-async def read_refusal(response: httpx.Response) -> bytes:
-    """Read the start of an error and close it."""
-    raw = bytearray()
-    try:
-        with translated_errors():
-            async for chunk in response.aiter_raw():
-                raw += chunk
-                if len(raw) > _ERROR_LIMIT:
-                    break
-    finally:
-        await response.aclose()
-    return bytes(raw)

@@ -20,6 +20,7 @@ from sbx_jupyter.service.context import RoutedRequest
 from sbx_jupyter.service.gateway.error_responder import ErrorResponder
 from sbx_jupyter.service.gateway.error_responses import INTERNAL_PATHS, ErrorResponse
 from sbx_jupyter.service.gateway.forward import ForwardedRequest
+from sbx_jupyter.service.gateway.port_tunnel import PortTunnel, asks_for_tunnel
 from sbx_jupyter.service.gateway.routing import RoutingError, find_route, needs_sandbox
 from sbx_jupyter.service.log_format import new_request_id
 from sbx_jupyter.service.runtime.routes import METHODS
@@ -72,6 +73,8 @@ class Dispatcher(HTTPServerConnectionDelegate):
             return self.platform.find_handler(request)
         request.route = route
         if route.port != RUNTIME_PORT:
+            if asks_for_tunnel(request.headers):
+                return PortTunnel(self.service, request, route)
             return ForwardedRequest(self.service, request, route)
         if (call := UnaryCall.of(self.service, request, METHODS)) is not None:
             return call

@@ -8,6 +8,7 @@ import msgspec
 from prometheus_client import generate_latest
 
 from sbx_jupyter.engine.sandboxes.listing import SandboxFilter
+from sbx_jupyter.protocol.access import PORT_TUNNELS
 from sbx_jupyter.service.context import SbxApplication
 from sbx_jupyter.service.platform.openapi import describe
 from sbx_jupyter.service.platform.operation_spec import operation
@@ -59,7 +60,7 @@ class InfoHandler(PlatformHandler):
             network=engine.network,
             isolation={**engine.report.to_json(), "served_by": engine.served_by},
             limits=limits,
-            features=["terminal-replay", *self.service.settings.features],
+            features=["terminal-replay", PORT_TUNNELS, *self.service.settings.features],
             domain=self.service.settings.domain,
             sandboxes=_running(self),
         )

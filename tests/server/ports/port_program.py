@@ -45,6 +45,11 @@ class Program(BaseHTTPRequestHandler):
             self.answer(200, b"<h1>hi</h1>", HOSTILE | {"Content-Type": "text/html"})
         elif path == "/big":
             self.big(int(self.path.partition("?")[2]))
+        elif path == "/connection":
+            self.answer(200, b"%d" % self.client_address[1])
+        elif path == "/leave":
+            self.answer(200, b"I close without a word")
+            self.close_connection = True
         elif path == "/sending":
             self.answer(200, b"%d" % Program.sending)
         elif path == "/cut":

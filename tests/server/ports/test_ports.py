@@ -11,6 +11,7 @@ import urllib.parse
 
 import httpx
 import pytest
+import pytest_asyncio
 from jupyter_server.auth import User
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
@@ -19,6 +20,7 @@ from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
 from sbx_jupyter.server.ports.grants import IDLE_SECONDS, LONGEST_SECONDS, Grants
 from sbx_jupyter.server.ports.headers import move_location
 from tests.server.ports.programs import PORT, start_program
+from tests.waiting import async_until
 
 ANN = User(username="ann")
 
@@ -129,6 +131,49 @@ def test_a_location_cannot_leave_by_slashes():
     assert move_location("//localhost:8000//evil.example/", "/p", hosts) == "/p/evil.example/"
     assert move_location("/p/a", "/p", hosts) == "/p/a"
     assert move_location("mailto:a@b", "/p", hosts) == "mailto:a@b"
+
+
+@pytest_asyncio.fixture
+async def engine_is_known(page, jp_serverapp):
+    """The server has asked the engine what it can do."""
+    extension = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
+
+    async def is_known():
+        return extension.deployments.default.capabilities is not None
+
+    await async_until(is_known)
+
+
+async def test_requests_share_a_connection_until_the_program_closes_it(
+    program, page, engine_is_known
+):
+    await page.get("x")  # the program listens
+    ports = {(await page.get("connection")).text for _ in range(3)}
+    await page.get("leave")
+    after = (await page.get("connection")).text
+
+    assert len(ports) == 1
+    assert after not in ports
+
+
+async def test_what_changes_something_gets_a_connection_of_its_own(program, page, engine_is_known):
+    await page.get("x")
+    kept = (await page.get("connection")).text
+
+    assert (await page.delete("connection")).text != kept
+
+
+async def test_deployments_without_tunnels_forward_requests(
+    program, page, engine_is_known, jp_serverapp
+):
+    extension = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
+    extension.deployments.default.capabilities = None
+
+    answer = await page.get("some/path?a=1")
+    posted = await page.post("upload", content=b"x" * 100_000)
+
+    assert answer.json()["path"] == "/some/path?a=1"
+    assert posted.json()["size"] == 100_000
 
 
 async def test_events_arrive_while_the_program_goes_on(program, page):
