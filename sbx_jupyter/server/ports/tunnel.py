@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.errors import UnavailableError
 
@@ -35,6 +35,11 @@ class TunnelReader(asyncio.StreamReader):
         if self.is_idle:
             self.is_spoiled = True
         super().feed_data(data)
+
+    def is_read(self) -> bool:
+        """Whether nothing waits to be read, and more can come."""
+        this: Any = self  # the type stubs leave the buffer out
+        return not this._buffer and not self.at_eof()
 
 
 @dataclass(slots=True, eq=False)

@@ -107,7 +107,8 @@ class Answer:
 
     def close(self) -> Tunnel | None:
         """End with the answer; return the connection if it can be used again."""
-        if self._has_ended and self._may_stay_open and not self._tunnel.reader.at_eof():
+        # What follows the answer would be taken for the answer to the next request.
+        if self._has_ended and self._may_stay_open and self._tunnel.reader.is_read():
             return self._tunnel
         self._tunnel.close()
         return None

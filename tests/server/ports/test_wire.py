@@ -55,6 +55,7 @@ async def read_all(answer):
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello", True),
         (b"HTTP/1.1 200\nContent-Length: 5\n\nhello", b"hello", True),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, more", b"hello", False),
         (
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
             b"hello",
