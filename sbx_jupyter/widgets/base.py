@@ -95,13 +95,21 @@ class SandboxWidget(anywidget.AnyWidget):
 
     def still(self) -> Still:
         """Return what a saved notebook shows of this widget once the kernel is gone."""
-        try:
-            rows, more = self._portal.call(asyncio.wait_for(self._still_rows(), STILL_PATIENCE))
-        except (SbxError, TimeoutError):
-            # The picture is then without rows; the live view says what is wrong.
-            rows, more = [], 0
+        name, (rows, more) = self._portal.call(self._look())
         taken = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
-        return Still(self.title, self.sandbox_id, taken, rows, more)
+        return Still(self.title, name, taken, rows, more)
+
+    async def _look(self) -> tuple[str, tuple[list[tuple[str, str]], int]]:
+        """Return the name of the sandbox, and the rows; what cannot be read in time is left out."""
+        name: str = self.sandbox_id
+        rows: list[tuple[str, str]] = []
+        more = 0
+        # The live view says what is wrong.
+        with contextlib.suppress(SbxError, TimeoutError):
+            async with asyncio.timeout(STILL_PATIENCE):
+                name = ((await self._sandbox.get_info()).metadata or {}).get("name") or name
+                rows, more = await self._still_rows()
+        return name, (rows, more)
 
     async def _still_rows(self) -> tuple[list[tuple[str, str]], int]:
         """Return the rows of the still picture, and how many more there are."""

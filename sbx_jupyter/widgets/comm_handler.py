@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from sbx_jupyter.client.processes.terminal_link import TerminalInput, run_terminal_link
 from sbx_jupyter.errors import (
+    FailedPreconditionError,
+    InternalError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
@@ -42,10 +45,16 @@ if TYPE_CHECKING:
 
     Send = Callable[[dict[str, Any], Sequence[bytes]], None]
 
+log = logging.getLogger(__name__)
+
 MAX_QUEUED: Final = 10_000
 MAX_AT_ONCE: Final = 16
 MAX_TERMINALS: Final = 8
 """The oldest is closed beyond this, since a view may disappear without closing its terminal."""
+
+_TOO_MANY_TERMINALS: Final = (
+    f"{MAX_TERMINALS} newer views of this widget show a terminal; close one and show this one again"
+)
 
 
 class CommHandler:
@@ -59,7 +68,7 @@ class CommHandler:
         self._send_now = send
         self._pid = pid
         self._context = contextvars.copy_context()
-        self._inbox = Resequencer[tuple[Request, bytes]](self._enqueue)
+        self._inbox = Resequencer[tuple[Request, bytes] | None](self._enqueue)
         self._queue: asyncio.Queue[tuple[Request, bytes]] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MAX_AT_ONCE)
@@ -88,7 +97,9 @@ class CommHandler:
         """Ask every view to reload what it shows."""
         self._send({"event": "refresh"})
 
-    def _enqueue(self, message: tuple[Request, bytes]) -> None:
+    def _enqueue(self, message: tuple[Request, bytes] | None) -> None:
+        if message is None:
+            return
         if self._queue.qsize() >= MAX_QUEUED:
             error = ResourceExhaustedError("too many messages of the widget wait for the sandbox")
             self._reply_error(message[0], error)
@@ -96,14 +107,15 @@ class CommHandler:
         self._portal.start(self._queue.put(message))
 
     def _refuse(self, content: Any, error: SbxError) -> None:
-        """Answer a malformed message with an error, if it has an id."""
+        """Answer a malformed message with an error, if it has an id, and do not wait for it."""
         if not isinstance(content, dict):
             return
         fields = cast("dict[str, Any]", content)
+        view, number = fields.get("view"), fields.get("seq")
         if isinstance(fields.get("id"), int):
-            self._send(
-                {"id": fields["id"], "view": fields.get("view"), "error": error_to_json(error)}
-            )
+            self._send({"id": fields["id"], "view": view, "error": error_to_json(error)})
+        if isinstance(view, str) and isinstance(number, int):
+            self._inbox.receive(view, number, None)
 
     async def _begin(self) -> None:
         self._spawn(self._serve())
@@ -139,6 +151,9 @@ class CommHandler:
             await work
         except SbxError as e:
             self._reply_error(request, e)
+        except Exception:  # a bug; the view gets an answer, and the next messages are served
+            log.exception("A widget's request %r failed", request.op)
+            self._reply_error(request, InternalError("the request failed; see the kernel's log"))
 
     async def _handle_terminal(self, request: Request, content: bytes) -> None:
         if request.op == "terminal_open":
@@ -150,6 +165,9 @@ class CommHandler:
                 return
             raise NotFoundError(f"the view has no terminal {request.terminal}")
         if request.op == "terminal_input":
+            if terminal.input.is_full:
+                # Waiting would hold up all other messages of all views.
+                raise ResourceExhaustedError("the terminal's program does not read its input")
             await terminal.input.put(content)
         elif request.op == "terminal_resize":
             terminal.input.resize(request.cols, request.rows)
@@ -165,7 +183,10 @@ class CommHandler:
         else:
             handle = await self._sandbox.pty.connect(pid, replay_from=request.since or 0)
         while len(self._terminals) >= MAX_TERMINALS:
-            self._drop(next(iter(self._terminals.values())))
+            oldest = next(iter(self._terminals.values()))
+            self._drop(oldest)
+            error = FailedPreconditionError(_TOO_MANY_TERMINALS)
+            self._send(oldest.event("terminal_error") | {"error": error_to_json(error)})
         terminal = _Terminal(request.view, request.id)
         if pid is not None:
             terminal.input.resize(request.cols, request.rows)

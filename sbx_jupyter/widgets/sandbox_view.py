@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SandboxView(FilesWidget, ReadingsWidget, Terminal):
-    """Shows the files, a terminal and the resource use of a sandbox, side by side or as tabs.
+    """Shows the files, a terminal and the resource use of a sandbox, in one column on narrow pages.
 
     It has the traits of the three single widgets. Like that of ``Terminal``, its shell starts with
     the widget and ends with ``close``.

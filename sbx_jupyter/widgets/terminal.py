@@ -36,14 +36,22 @@ class Terminal(SandboxWidget):
             pid = self._owned_pid = portal.call(_start_shell(connect_on(portal, sandbox)))
         self.set_trait("pid", pid)
         traits.setdefault("title", "Terminal of the sandbox")
-        super().__init__(sandbox, pid=pid, **traits)
+        try:
+            super().__init__(sandbox, pid=pid, **traits)
+        except BaseException:
+            # Nobody has the widget, so nobody could end its shell.
+            self._end_owned_shell(connect_on(Portal.current(), sandbox))
+            raise
 
     def close(self) -> None:
         """Remove the widget, and end the shell if the widget started it."""
+        self._end_owned_shell(self._sandbox)
+        super().close()
+
+    def _end_owned_shell(self, sandbox: AsyncSandbox) -> None:
         owned, self._owned_pid = self._owned_pid, None
         if owned is not None:
-            self._portal.start(_end_shell(self._sandbox, owned))
-        super().close()
+            Portal.current().start(_end_shell(sandbox, owned))
 
 
 async def _start_shell(sandbox: AsyncSandbox) -> int:

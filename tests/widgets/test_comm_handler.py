@@ -10,6 +10,7 @@ import time
 import pytest
 
 from sbx_jupyter.client.blocking import Portal
+from sbx_jupyter.client.processes.terminal_link import LIMIT
 from sbx_jupyter.widgets.comm_handler import MAX_TERMINALS, CommHandler
 from sbx_jupyter.widgets.rate_limit import BURST, RATE
 from tests.waiting import until
@@ -62,6 +63,23 @@ def test_a_message_that_is_none_is_refused_and_the_next_one_served(front_end):
 
     for nonsense in (None, "text", [], {}):
         front_end.comm_handler.receive(nonsense, [])
+    assert "ok" in front_end.call("metrics")[0]
+
+
+def test_a_message_that_is_refused_does_not_hold_up_its_view(front_end):
+    refused, _ = front_end.call("terminal_open", cols="wide")
+    assert refused["error"]["code"] == "invalid_argument"
+
+    assert "ok" in front_end.call("metrics")[0]
+
+
+def test_a_bug_is_answered_and_the_next_message_served(front_end, monkeypatch):
+    async def broken(self, request):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(CommHandler, "_open_terminal", broken)
+
+    assert front_end.call("terminal_open")[0]["error"]["code"] == "internal"
     assert "ok" in front_end.call("metrics")[0]
 
 
@@ -130,6 +148,26 @@ def test_vanished_views_do_not_pile_up_terminals(front_end):
 
     assert len(pids) == MAX_TERMINALS + 3
     assert len(front_end.comm_handler._terminals) == MAX_TERMINALS
+
+
+def test_the_view_of_the_oldest_terminal_is_told_why_it_ends(front_end):
+    oldest = front_end.send("terminal_open")
+    for _ in range(MAX_TERMINALS):
+        front_end.send("terminal_open")
+
+    error = front_end.event_of(oldest, "terminal_error")["error"]
+
+    assert error["code"] == "failed_precondition"
+    assert "newer views" in error["message"]
+
+
+def test_a_terminal_that_reads_nothing_holds_up_no_other_message(front_end):
+    terminal = front_end.send("terminal_open")
+    front_end.next()
+    for _ in range(3):
+        front_end.send("terminal_input", bytes(LIMIT), terminal=terminal)
+
+    assert "ok" in front_end.call("metrics")[0]
 
 
 def test_endless_output_is_slowed_to_what_a_comm_can_take(front_end):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import anywidget
 import pytest
+from traitlets import TraitError
 
 import sbx_jupyter
 from sbx_jupyter.client import AsyncSandbox
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.widgets import base
 from sbx_jupyter.widgets.still import STILL_TYPE, size_text
+from tests.waiting import until
 
 WIDGETS = [
     sbx_jupyter.FileBrowser,
@@ -103,6 +105,13 @@ def test_a_terminal_starts_its_shell_and_ends_it_with_itself(box):
     assert widget.pid not in _pids(box)
 
 
+def test_a_terminal_that_cannot_be_made_leaves_no_shell(box):
+    with pytest.raises(TraitError):
+        sbx_jupyter.Terminal(box, height=200)
+
+    until(lambda: not box.commands.list())
+
+
 def test_a_terminal_of_another_shows_it_and_leaves_it(box):
     first = sbx_jupyter.Terminal(box)
     second = sbx_jupyter.Terminal(box, pid=first.pid)
@@ -137,6 +146,14 @@ def test_a_saved_notebook_has_a_still_picture_without_anything_that_runs(box):
     assert "&lt;img" in data["text/html"]
     assert "<img" not in data["text/html"]
     assert "Run the cell to reconnect" in data["text/html"]
+    widget.close()
+
+
+def test_a_still_picture_names_the_sandbox_as_the_panel_does(box):
+    box.rename("analysis")
+    widget = sbx_jupyter.MetricsChart(box)
+
+    assert widget.still().sandbox == "analysis"
     widget.close()
 
 

@@ -64,6 +64,8 @@ export class FrameManager extends ManagerBase {
       this.makeModel(message);
     } else if (message.type === 'missing') {
       this.answers.get(message.id)?.reject(new Error('The kernel no longer has this widget.'));
+      this.answers.delete(message.id);
+      this.wanted.delete(message.id);
     } else if (message.type === 'message') {
       const { id, cause } = message;
       void this.whenMade(id, comm => {
@@ -82,6 +84,7 @@ export class FrameManager extends ManagerBase {
         comm.onClose({ content: { comm_id: message.id } });
       });
       this.wanted.delete(message.id);
+      this.comms.delete(message.id);
     }
   }
 
@@ -122,11 +125,15 @@ export class FrameManager extends ManagerBase {
     return String(number);
   }
 
-  /** Calls back once the widget is made, in the order of the calls. */
+  /** Calls back once the widget is made, in the order of the calls; never for one that cannot be made. */
   private async whenMade(id: string, then: (comm: FrameComm) => void): Promise<void> {
     const comm = this.comms.get(id);
-    await this.wanted.get(id);
-    if (comm !== undefined) {
+    const isMade = await this.wanted.get(id)?.then(
+      () => true,
+      // Whoever wants to draw the widget shows why.
+      () => false
+    );
+    if (comm !== undefined && isMade !== false) {
       then(comm);
     }
   }

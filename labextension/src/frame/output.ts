@@ -30,17 +30,19 @@ export class OutputView extends DOMWidgetView {
 
   private draw(): void {
     const outputs = this.model.get('outputs') as IOutput[];
-    const first = outputs.findIndex((output, at) => output !== this.drawn[at]?.output);
+    // Each change brings copies, so outputs are compared by their text.
+    const texts = outputs.map(output => JSON.stringify(output));
+    const first = texts.findIndex((text, at) => text !== this.drawn[at]?.text);
     // Those before the first that changed stay as they are: widgets among them keep what was typed.
-    const keep = first < 0 ? Math.min(outputs.length, this.drawn.length) : first;
+    const keep = first < 0 ? outputs.length : first;
     for (const { node } of this.drawn.splice(keep)) {
       node.remove();
     }
-    for (const output of outputs.slice(keep)) {
+    outputs.slice(keep).forEach((output, at) => {
       const node = this.nodeFor(output);
-      this.drawn.push({ output, node });
+      this.drawn.push({ text: texts[keep + at] ?? '', node });
       this.el.append(node);
-    }
+    });
   }
 
   private nodeFor(output: IOutput): HTMLElement {
@@ -78,13 +80,17 @@ export class OutputView extends DOMWidgetView {
   }
 
   private async showWidget(id: string, node: HTMLElement): Promise<void> {
-    const manager = this.model.widget_manager;
-    const model: unknown = await manager.get_model(id);
-    const view = await manager.create_view(model as DOMWidgetModel);
-    node.append(view.el);
+    try {
+      const manager = this.model.widget_manager;
+      const model: unknown = await manager.get_model(id);
+      const view = await manager.create_view(model as DOMWidgetModel);
+      node.append(view.el);
+    } catch (reason) {
+      node.append(textNode(String(reason), 'sbx-mod-error'));
+    }
   }
 
-  private readonly drawn: { readonly output: IOutput; readonly node: HTMLElement }[] = [];
+  private readonly drawn: { readonly text: string; readonly node: HTMLElement }[] = [];
 }
 
 function textNode(text: unknown, style: string): HTMLElement {

@@ -1,6 +1,7 @@
 import type { AnyModel } from '@anywidget/types';
 
 import { stateFrom } from '../components/sandboxState';
+import { trans } from '../components/translation';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from '../components/transport';
 import type { IUploadOptions } from '../components/files/upload';
 import type { CommRequest, ICommReply, ICommResults } from '../protocol/comm';
@@ -100,7 +101,7 @@ export class ModelTransport implements ISandboxTransport {
   dispose(): void {
     this.model.off('msg:custom', this.onMessage);
     for (const waiter of this.waiters.values()) {
-      waiter.reject(new SandboxError('canceled', 'The view was closed.'));
+      waiter.reject(new SandboxError('canceled', trans.__('The view was closed.')));
     }
     this.waiters.clear();
     this.terminals.clear();
@@ -137,7 +138,7 @@ export class ModelTransport implements ISandboxTransport {
     const waiter = this.waiters.get(reply.id ?? 0);
     this.waiters.delete(reply.id ?? 0);
     if (reply.error) {
-      waiter?.reject(errorFrom(reply.error, 'The kernel could not do that.'));
+      waiter?.reject(errorFrom(reply.error, trans.__('The kernel could not do that.')));
     } else {
       waiter?.resolve(reply, buffers);
     }
@@ -157,7 +158,7 @@ export class ModelTransport implements ISandboxTransport {
     if (reply.event === 'terminal_exit') {
       listener.onExit(reply.exit ?? { code: -1 });
     } else {
-      listener.onClose(errorFrom(reply.error, 'The terminal failed.'));
+      listener.onClose(errorFrom(reply.error, trans.__('The terminal failed.')));
     }
   }
 

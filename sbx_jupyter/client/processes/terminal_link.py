@@ -34,6 +34,11 @@ class TerminalInput:
         self._size: tuple[int, int] | None = None
         self._has_size = asyncio.Event()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether ``put`` would wait."""
+        return not self._has_room.is_set()
+
     async def put(self, keys: bytes) -> None:
         """Add keys; waits while more than ``LIMIT`` bytes have not been taken."""
         await self._has_room.wait()

@@ -33,8 +33,11 @@ export class TerminalView {
     );
   }
 
-  /** Must run once the node is in the document: xterm measures its cells there. */
+  /** Must run once the node is in the document: xterm measures its cells there. Does nothing once disposed. */
   open(): void {
+    if (this.isDisposed) {
+      return;
+    }
     this.term.open(this.screen);
     this.retheme();
     this.stopTheme = onThemeChange(() => {
@@ -62,6 +65,7 @@ export class TerminalView {
   }
 
   dispose(): void {
+    this.isDisposed = true;
     this.session.dispose();
     this.stopTheme?.();
     this.observer?.disconnect();
@@ -92,5 +96,6 @@ export class TerminalView {
   private readonly screen: HTMLElement;
   private readonly message: HTMLElement;
   private observer: ResizeObserver | null = null;
+  private isDisposed = false;
   private stopTheme: (() => void) | null = null;
 }

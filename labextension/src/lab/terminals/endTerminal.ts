@@ -3,10 +3,11 @@ import type { WidgetTracker } from '@jupyterlab/apputils';
 import { Notification } from '@jupyterlab/apputils';
 import type { IMainMenu } from '@jupyterlab/mainmenu';
 import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { trans } from '../../components/translation';
 import { SandboxError, messageOf } from '../../protocol/errors';
-import { describedBy, sandboxArg } from '../panel/commands';
+import { describedBy } from '../panel/commands';
 import { confirmEnd } from '../panel/dialogs';
 import { endIcon } from '../icons';
 import type { Sandboxes } from '../sandboxes';
@@ -25,8 +26,9 @@ export function addEndTerminalCommand(
   menu: IMainMenu | null
 ): (widget: TerminalWidget) => void {
   const end = (widget: TerminalWidget) => void endTerminal(sandboxes, widget);
-  const chosen = (): TerminalWidget | null => {
-    const tab = app.contextMenuHitTest(node => node.matches(TAB));
+  const chosen = ({ inTabMenu }: ReadonlyPartialJSONObject): TerminalWidget | null => {
+    // JupyterLab remembers the last menu for ever; elsewhere than in a menu it would name another terminal.
+    const tab = inTabMenu === true ? app.contextMenuHitTest(node => node.matches(TAB)) : undefined;
     const id = tab?.dataset['id'];
     return tracker.find(widget => widget.id === id) ?? tracker.currentWidget;
   };
@@ -34,16 +36,18 @@ export function addEndTerminalCommand(
     label: trans.__('End Sandbox Terminal'),
     caption: trans.__('End the shell and close its tab; closing alone leaves it running'),
     icon: endIcon,
-    isEnabled: () => tracker.currentWidget !== null,
-    describedBy: describedBy({ sandbox: sandboxArg }),
-    execute: async () => {
-      const widget = chosen();
+    isEnabled: args => chosen(args) !== null,
+    describedBy: describedBy({
+      inTabMenu: { type: 'boolean', description: 'Ends the terminal whose tab has the open menu, not the one in front.' }
+    }),
+    execute: async args => {
+      const widget = chosen(args);
       if (widget !== null) {
         await endTerminal(sandboxes, widget);
       }
     }
   });
-  app.contextMenu.addItem({ command: CommandIDs.endTerminal, selector: TAB, rank: 10 });
+  app.contextMenu.addItem({ command: CommandIDs.endTerminal, args: { inTabMenu: true }, selector: TAB, rank: 10 });
   app.contextMenu.addItem({ command: CommandIDs.endTerminal, selector: '.sbx-TerminalWidget', rank: 10 });
   menu?.fileMenu.closeAndCleaners.add({
     id: CommandIDs.endTerminal,
@@ -74,22 +78,28 @@ function isGone(reason: unknown): boolean {
 /** Ends the shell and closes the tab; asks first when a program runs in it. */
 async function endTerminal(sandboxes: Sandboxes, widget: TerminalWidget): Promise<void> {
   const { sandboxId, pid } = widget.connection;
-  if (pid !== undefined && !widget.connection.hasEnded) {
-    try {
-      const { running } = await sandboxes.terminal(sandboxId, pid);
-      if (running !== '' && !(await confirmEnd(widget.sandboxName, running))) {
-        return;
-      }
-    } catch (reason) {
-      if (!isGone(reason)) {
-        return;
-      }
-    }
-    if (!(await endShell(sandboxes, sandboxId, pid))) {
-      return;
-    }
+  const runs = pid !== undefined && !widget.connection.hasEnded;
+  if (!runs || (await askAndEndShell(sandboxes, sandboxId, pid, widget.sandboxName))) {
+    widget.closeEnded();
   }
-  widget.closeEnded();
+}
+
+/** Ends a shell like `endShell`; asks first when a program runs in it. Returns whether it has ended. */
+export async function askAndEndShell(
+  sandboxes: Sandboxes,
+  sandboxId: string,
+  pid: number,
+  sandboxName: string
+): Promise<boolean> {
+  try {
+    const { running } = await sandboxes.terminal(sandboxId, pid);
+    if (running !== '' && !(await confirmEnd(sandboxName, running))) {
+      return false;
+    }
+  } catch (reason) {
+    return isGone(reason);
+  }
+  return endShell(sandboxes, sandboxId, pid);
 }
 
 /** Notifies that a closed terminal is still running, and offers to reopen or end it. */
@@ -105,7 +115,7 @@ export function notifyStillRunning(commands: CommandRegistry, sandboxes: Sandbox
         label: trans.__('Reopen'),
         callback: () => void commands.execute(CommandIDs.openTerminal, { sandbox: sandboxId, pid })
       },
-      { label: trans.__('End it'), callback: () => void endShell(sandboxes, sandboxId, pid) }
+      { label: trans.__('End it'), callback: () => void askAndEndShell(sandboxes, sandboxId, pid, widget.sandboxName) }
     ]
   });
 }

@@ -12,7 +12,7 @@ import { displayName } from '../../protocol/sandboxes';
 import type { Sandboxes } from '../sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from '../commandIds';
-import { endShell } from './endTerminal';
+import { askAndEndShell, endShell } from './endTerminal';
 import { TerminalLists } from './terminalLists';
 
 /** The id of JupyterLab's panel of running sessions. */
@@ -51,8 +51,9 @@ export class RunningTerminals implements IRunningSessions.IManager {
   }
 
   shutdownAll(): void {
+    // The panel has asked already.
     for (const terminal of this.terminals) {
-      void this.end(terminal);
+      void this.end(terminal, endShell);
     }
   }
 
@@ -113,12 +114,12 @@ export class RunningTerminals implements IRunningSessions.IManager {
           this.app.shell.activateById(shown.id);
         }
       },
-      shutdown: () => void this.end(terminal)
+      shutdown: () => void this.end(terminal, askAndEndShell)
     };
   }
 
-  private async end(terminal: ISandboxTerminal): Promise<void> {
-    if (await endShell(this.sandboxes, terminal.sandboxId, terminal.info.pid)) {
+  private async end(terminal: ISandboxTerminal, end: typeof askAndEndShell): Promise<void> {
+    if (await end(this.sandboxes, terminal.sandboxId, terminal.info.pid, terminal.sandboxName)) {
       this.shown(terminal)?.closeEnded();
     }
     await this.listOne(terminal.sandboxId);

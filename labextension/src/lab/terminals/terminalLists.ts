@@ -6,8 +6,8 @@ const AT_ONCE = 6;
 /**
  * The terminals of many sandboxes, asked for as seldom as possible.
  *
- * Each list costs one request. So a change in one sandbox asks that sandbox alone, and requests that
- * come while the same sandbox is asked join the one that is under way.
+ * Each list costs one request. So a change in one sandbox asks that sandbox alone. Requests that come
+ * while the same sandbox is asked share one more after it, since its answer may be older than the change.
  */
 export class TerminalLists {
   constructor(private readonly ask: (sandboxId: string) => Promise<readonly ITerminalInfo[]>) {}
@@ -36,12 +36,21 @@ export class TerminalLists {
 
   /** Asks one sandbox; one that does not answer has none. */
   refreshOne(sandboxId: string): Promise<void> {
-    const asked = this.asked.get(sandboxId) ?? this.request(sandboxId);
-    this.asked.set(sandboxId, asked);
-    return asked;
+    const asked = this.asked.get(sandboxId);
+    if (asked === undefined) {
+      return this.request(sandboxId);
+    }
+    asked.again ??= asked.done.then(() => this.request(sandboxId));
+    return asked.again;
   }
 
-  private async request(sandboxId: string): Promise<void> {
+  private request(sandboxId: string): Promise<void> {
+    const done = this.list(sandboxId);
+    this.asked.set(sandboxId, { done });
+    return done;
+  }
+
+  private async list(sandboxId: string): Promise<void> {
     try {
       this.found.set(sandboxId, await this.ask(sandboxId));
     } catch {
@@ -52,5 +61,5 @@ export class TerminalLists {
   }
 
   private readonly found = new Map<string, readonly ITerminalInfo[]>();
-  private readonly asked = new Map<string, Promise<void>>();
+  private readonly asked = new Map<string, { readonly done: Promise<void>; again?: Promise<void> }>();
 }

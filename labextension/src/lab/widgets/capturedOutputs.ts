@@ -2,8 +2,9 @@ import type { KernelMessage } from '@jupyterlab/services';
 
 import type { IJson } from '../../protocol/widgetFrames';
 
-/** Outputs that one widget collects, and characters of the text of a stream. */
+/** Outputs that one widget collects, characters of all of them, and characters of the text of a stream. */
 const MAX_OUTPUTS = 500;
+const MAX_SIZE = 16 * 1024 * 1024;
 const MAX_TEXT = 200_000;
 
 /** The types of messages that are outputs. */
@@ -44,9 +45,21 @@ export class CapturedOutputs {
     }
     const output: IJson = { output_type: type, ...content };
     delete output['transient'];
-    this.outputs = [...this.outputs, output].slice(-MAX_OUTPUTS);
+    this.sizes.set(output, JSON.stringify(output).length);
+    this.outputs = this.latest([...this.outputs, output].slice(-MAX_OUTPUTS));
+  }
+
+  /** The last of these outputs, as many as there is room for. The text of streams has a limit of its own. */
+  private latest(outputs: readonly IJson[]): IJson[] {
+    let size = 0;
+    const first = outputs.findLastIndex(output => {
+      size += this.sizes.get(output) ?? 0;
+      return size > MAX_SIZE;
+    });
+    return outputs.slice(first + 1);
   }
 
   outputs: IJson[];
   private isClearing = false;
+  private readonly sizes = new WeakMap<IJson, number>();
 }

@@ -35,6 +35,7 @@ export class StillRenderer extends Panel implements IRenderMime.IRenderer {
     this.still.node.replaceChildren(...drawn(model.data[STILL_TYPE] as IStill | null));
     this.live?.dispose();
     this.live = null;
+    this.choose();
     if (this.makeLive === null || !model.trusted || model.data[WIDGET_TYPE] === undefined) {
       return;
     }

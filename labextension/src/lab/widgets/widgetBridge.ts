@@ -2,6 +2,7 @@ import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel } from '@jupyterlab/services';
 import { KernelMessage } from '@jupyterlab/services';
 import { PromiseDelegate } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
 
 import type { IBuffers, IJson, IToFrame } from '../../protocol/widgetFrames';
 import { parseModelId, TUNNEL } from '../../protocol/widgetFrames';
@@ -38,17 +39,22 @@ export type IWidgetSession = Pick<ISessionContext, 'iopubMessage' | 'kernelChang
  */
 export class WidgetBridge {
   constructor(private readonly session: IWidgetSession) {
-    session.iopubMessage.connect((_, message) => {
-      this.onMessage(message);
-    });
-    session.kernelChanged.connect(() => {
+    session.iopubMessage.connect(this.onMessage, this);
+    session.kernelChanged.connect(this.onKernelChanged, this);
+    session.statusChanged.connect(this.onStatus, this);
+  }
+
+  get isDisposed(): boolean {
+    return this.hasBeenDisposed;
+  }
+
+  /** Stops listening to the kernel, which may outlive this view of its notebook. */
+  dispose(): void {
+    if (!this.hasBeenDisposed) {
+      this.hasBeenDisposed = true;
+      Signal.clearData(this);
       this.onKernelGone();
-    });
-    session.statusChanged.connect((_, status) => {
-      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
-        this.onKernelGone();
-      }
-    });
+    }
   }
 
   /** Resolves when the state of a widget is known; asks the kernel for it, which may have been there before the page. */
@@ -113,7 +119,23 @@ export class WidgetBridge {
     }
   }
 
-  private onMessage(message: KernelMessage.IMessage): void {
+  private onStatus(_: unknown, status: Kernel.Status): void {
+    if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+      this.onKernelGone();
+    }
+  }
+
+  /** Asks the new kernel for what is waited for: after a reload it is the one that has those widgets. */
+  private onKernelChanged(): void {
+    const wanted = [...this.waiting];
+    this.onKernelGone();
+    for (const [id, waiting] of wanted) {
+      this.waiting.set(id, waiting);
+      this.request(id);
+    }
+  }
+
+  private onMessage(_: unknown, message: KernelMessage.IMessage): void {
     const content: unknown = message.content;
     if (message.header.msg_type !== 'comm_msg' || !isJson(content) || content['comm_id'] !== TUNNEL) {
       return;
@@ -129,6 +151,7 @@ export class WidgetBridge {
       this.opened(id, inner, buffers);
     } else if (carried['kind'] === 'comm_close') {
       this.states.close(id);
+      this.stopCapture(id);
       this.tell(id, () => ({ type: 'closed', id }));
       this.frames.delete(id);
     } else {
@@ -137,10 +160,10 @@ export class WidgetBridge {
   }
 
   private opened(id: string, message: IJson, buffers: IBuffers): void {
-    if (this.states.open(id, message, buffers)) {
-      this.waiting.get(id)?.resolve();
-      this.waiting.delete(id);
-    }
+    this.states.open(id, message, buffers);
+    // A widget that is too large is not kept; those who wait then hear that it is missing.
+    this.waiting.get(id)?.resolve();
+    this.waiting.delete(id);
     this.watchOutput(id);
   }
 
@@ -183,12 +206,10 @@ export class WidgetBridge {
     }
     const named = this.states.member(id, 'msg_id');
     const wanted = typeof named === 'string' ? named : '';
-    const watched = this.captures.get(id);
-    if (watched?.parent === wanted) {
+    if (this.captures.get(id)?.parent === wanted) {
       return;
     }
-    watched?.stop();
-    this.captures.delete(id);
+    this.stopCapture(id);
     const kernel = this.session.session?.kernel;
     if (wanted === '' || kernel === null || kernel === undefined) {
       return;
@@ -216,6 +237,11 @@ export class WidgetBridge {
       }
     };
     this.captures.set(id, { parent: wanted, stop });
+  }
+
+  private stopCapture(id: string): void {
+    this.captures.get(id)?.stop();
+    this.captures.delete(id);
   }
 
   private showOutputs(id: string, outputs: IJson[]): void {
@@ -261,10 +287,9 @@ export class WidgetBridge {
 
   private onKernelGone(): void {
     const frames = new Set([...this.frames.values()].flatMap(some => [...some]));
-    for (const { stop } of this.captures.values()) {
-      stop();
+    for (const id of [...this.captures.keys()]) {
+      this.stopCapture(id);
     }
-    this.captures.clear();
     this.states.clear();
     this.frames.clear();
     this.waiting.clear();
@@ -274,6 +299,7 @@ export class WidgetBridge {
     }
   }
 
+  private hasBeenDisposed = false;
   private readonly states = new WidgetStates();
   private readonly frames = new Map<string, Set<IWidgetFrame>>();
   private readonly waiting = new Map<string, PromiseDelegate<void>>();

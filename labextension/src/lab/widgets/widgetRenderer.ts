@@ -4,6 +4,7 @@ import { Widget } from '@lumino/widgets';
 import { onThemeChange } from '../../components/theme';
 import { trans } from '../../components/translation';
 import type { IToFrame } from '../../protocol/widgetFrames';
+import { messageOf } from '../../protocol/errors';
 import { FRAME_READY, parseModelId, VIEW_TYPE } from '../../protocol/widgetFrames';
 import { createFrame, frameDocument } from './frameDocument';
 import { FramePort } from './framePort';
@@ -27,10 +28,11 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
     const view = model.data[VIEW_TYPE] as { model_id?: unknown } | undefined;
     const still = model.data['text/plain'];
     this.still = typeof still === 'string' ? still : trans.__('[a widget]');
-    this.showText(this.still);
+    this.end(this.still);
     const id = parseModelId(view?.model_id);
+    this.modelId = id;
     if (id !== undefined) {
-      void this.bridge.known(id).then(() => this.showFrame(id));
+      void this.draw(id);
     }
     return Promise.resolve();
   }
@@ -46,18 +48,26 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
   override dispose(): void {
     if (!this.isDisposed) {
       this.stopTheme();
-      this.close_();
+      this.closeFrame();
       super.dispose();
     }
   }
 
-  private async showFrame(modelId: string): Promise<void> {
-    const { script, style } = await loadFrameCode();
-    if (this.isDisposed) {
-      return;
+  /** Draws a widget once the kernel has told of it, unless another one is to be drawn by then. */
+  private async draw(modelId: string): Promise<void> {
+    try {
+      await this.bridge.known(modelId);
+      const { script, style } = await loadFrameCode();
+      if (!this.isDisposed && this.modelId === modelId) {
+        this.showFrame(createFrame(frameDocument(script, style), trans.__('Widget of a sandbox')), modelId);
+      }
+    } catch (reason) {
+      this.end(trans.__('%1 — not drawn: %2', this.still, messageOf(reason)));
     }
-    const frame = createFrame(frameDocument(script, style), trans.__('Widget of a sandbox'));
-    this.close_();
+  }
+
+  private showFrame(frame: HTMLIFrameElement, modelId: string): void {
+    this.closeFrame();
     const onReady = (event: MessageEvent) => {
       // The sender has no origin that could be checked, but it is the window inside of our frame.
       const outer = frame.contentWindow;
@@ -103,11 +113,11 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
   }
 
   private end(text: string): void {
-    this.close_();
+    this.closeFrame();
     this.showText(text);
   }
 
-  private close_(): void {
+  private closeFrame(): void {
     this.bridge.remove(this);
     this.removeListener();
     this.port?.close();
@@ -123,6 +133,7 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
   }
 
   private still = '';
+  private modelId: string | undefined;
   private frame: HTMLIFrameElement | undefined;
   private port: FramePort | undefined;
   private removeListener: () => void = () => undefined;

@@ -20,6 +20,8 @@ interface IEntry {
 
 /** The state of a kernel's widgets as its messages have left it, up to a size. */
 export class WidgetStates {
+  constructor(private readonly mostSize = MAX_SIZE) {}
+
   /** Takes the whole state of a widget; returns whether it is kept. */
   open(id: string, message: IJson, buffers: IBuffers): boolean {
     this.close(id);
@@ -45,12 +47,12 @@ export class WidgetStates {
     for (const name of names) {
       const bytes = binaries
         .filter(({ path }) => String(path[0]) === name)
-        .reduce((total, { buffer }) => total + buffer.byteLength, 0);
-      const size = (JSON.stringify(state[name])?.length ?? 0) + bytes;
+        .reduce((total, { path, buffer }) => total + JSON.stringify(path).length + buffer.byteLength, 0);
+      const size = name.length + (JSON.stringify(state[name])?.length ?? 0) + bytes;
       this.size += size - (entry.sizes.get(name) ?? 0);
       entry.sizes.set(name, size);
     }
-    if (this.size > MAX_SIZE) {
+    if (this.size > this.mostSize) {
       this.close(id);
       return false;
     }

@@ -1,5 +1,4 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import type { ISessionContext } from '@jupyterlab/apputils';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
 import { VIEW_TYPE } from '../../protocol/widgetFrames';
@@ -16,17 +15,19 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (widget, context) => {
         const { content } = widget as object as { content: { rendermime?: IRenderMimeRegistry } };
-        if (content.rendermime !== undefined) {
-          addRenderer(content.rendermime, context.sessionContext);
-          addStills(content.rendermime);
+        if (content.rendermime === undefined) {
+          return;
         }
+        const bridge = new WidgetBridge(context.sessionContext);
+        addRenderer(content.rendermime, bridge);
+        addStills(content.rendermime);
+        return bridge;
       }
     });
   }
 };
 
-function addRenderer(rendermime: IRenderMimeRegistry, session: ISessionContext): void {
-  const bridge = new WidgetBridge(session);
+function addRenderer(rendermime: IRenderMimeRegistry, bridge: WidgetBridge): void {
   rendermime.addFactory(
     {
       // Untrusted cells show it too: what it draws has no way to the page.

@@ -48,6 +48,16 @@ describe('the terminal of a widget', () => {
     expect(message()?.hidden).toBe(true);
   });
 
+  it('is not opened once it was disposed', () => {
+    const transport = new FakeTransport();
+    const view = new TerminalView(document.createElement('div'), transport, 7);
+    view.dispose();
+
+    view.open();
+
+    expect(transport.terminals).toEqual([]);
+  });
+
   it('sends what is typed', () => {
     const { node, view, transport } = open();
     transport.terminal().listener.onStart?.({ pid: 7, sequence: 0 });

@@ -20,16 +20,30 @@ describe('the terminals of many sandboxes', () => {
     expect(most).toBe(6);
   });
 
-  it('asks one sandbox alone after a change in it, and once for several changes', async () => {
+  it('asks one sandbox alone after a change in it, and once more for all changes that come meanwhile', async () => {
     const ask = vi.fn((id: string) => Promise.resolve([terminal(id.length)]));
     const lists = new TerminalLists(ask);
     await lists.refresh(['a', 'bb']);
     ask.mockClear();
 
-    await Promise.all([lists.refreshOne('bb'), lists.refreshOne('bb')]);
+    await Promise.all([lists.refreshOne('bb'), lists.refreshOne('bb'), lists.refreshOne('bb')]);
 
-    expect(ask.mock.calls).toEqual([['bb']]);
+    expect(ask.mock.calls).toEqual([['bb'], ['bb']]);
     expect(lists.get('a')).toEqual([terminal(1)]);
+  });
+
+  it('shows no answer that is older than the last change', async () => {
+    let running = [terminal(1)];
+    const lists = new TerminalLists(() => {
+      const found = running;
+      return Promise.resolve().then(() => found);
+    });
+
+    const first = lists.refreshOne('a');
+    running = [];
+    await Promise.all([first, lists.refreshOne('a')]);
+
+    expect(lists.get('a')).toEqual([]);
   });
 
   it('forgets sandboxes that are gone, and those that do not answer have none', async () => {

@@ -40,6 +40,21 @@ describe('a widget in a notebook that was opened again', () => {
     renderer.dispose();
   });
 
+  it('shows the picture again when the output no longer has the widget', async () => {
+    const live = new FakeLive();
+    const renderer = new StillRenderer(() => live);
+    await renderer.renderModel(model(true));
+    live.find();
+    await vi.waitFor(() => {
+      expect(live.isHidden).toBe(false);
+    });
+
+    await renderer.renderModel(model(false));
+
+    expect(renderer.widgets.map(({ isHidden }) => isHidden)).toEqual([false]);
+    renderer.dispose();
+  });
+
   it('draws nothing live in an output that is not trusted, and no HTML of the notebook', async () => {
     const makeLive = vi.fn();
     const renderer = new StillRenderer(makeLive);

@@ -27,11 +27,12 @@ function open() {
     session: { kernel }
   };
   const bridge = new WidgetBridge(session as never);
-  const tell = (data: unknown, parent = '', comm_id = 'sbx-jupyter:widgets') => {
+  const tell = (data: unknown, parent = '', comm_id = 'sbx-jupyter:widgets', buffers: ArrayBuffer[] = []) => {
     session.iopubMessage.emit({
       header: { msg_type: 'comm_msg' },
       parent_header: { msg_id: parent },
-      content: { comm_id, data }
+      content: { comm_id, data },
+      buffers
     });
   };
   const opened = (id: string, state: object) => {
@@ -113,6 +114,59 @@ describe('WidgetBridge', () => {
     expect(hooks.size).toBe(0);
     const states = one.heard.flatMap(message => (message.type === 'message' ? [message.message['state']] : []));
     expect(states).toContainEqual({ outputs: [{ output_type: 'stream', name: 'stdout', text: 'ab' }] });
+  });
+
+  it('gives the cell its outputs back when the output widget is closed', () => {
+    const { hooks, tell, opened } = open();
+    opened('out', { _model_name: 'OutputModel', msg_id: 'm', outputs: [] });
+    expect(hooks.size).toBe(1);
+
+    tell({ kind: 'comm_close', comm_id: 'out' });
+
+    expect(hooks.size).toBe(0);
+  });
+
+  it('asks the kernel that comes later for what is waited for', async () => {
+    const { bridge, session, sent, tell } = open();
+    const { kernel } = session.session;
+    const waiting = { ...session, session: { kernel: null as typeof kernel | null } };
+    const late = new WidgetBridge(waiting as never);
+    const known = late.known('a');
+    expect(sent).toEqual([]);
+
+    waiting.session.kernel = kernel;
+    session.kernelChanged.emit({});
+    expect(sent.map(({ content }) => content.comm_id)).toEqual(['a']);
+    tell({ kind: 'comm_msg', comm_id: 'a', message: { method: 'update', state: {} } });
+
+    await expect(known).resolves.toBeUndefined();
+    bridge.dispose();
+  });
+
+  it('says that a widget is missing which is too large to keep', async () => {
+    const { bridge, tell } = open();
+    const one = frame();
+    bridge.get(one, 'a');
+    const message = { method: 'update', state: {}, buffer_paths: [['x']] };
+    tell({ kind: 'comm_msg', comm_id: 'a', message }, '', undefined, [new ArrayBuffer(129 * 1024 * 1024)]);
+    await turn();
+
+    expect(one.heard).toEqual([{ type: 'missing', id: 'a' }]);
+  });
+
+  it('hears nothing more once the view of its notebook is closed', async () => {
+    const { bridge, session, hooks, opened } = open();
+    const one = frame();
+    opened('out', { _model_name: 'OutputModel', msg_id: 'm', outputs: [] });
+    bridge.get(one, 'out');
+    await turn();
+
+    bridge.dispose();
+    opened('later', {});
+    session.statusChanged.emit('restarting');
+
+    expect(one.kernelGone).toHaveBeenCalledOnce();
+    expect(hooks.size).toBe(0);
   });
 
   it('forgets everything when the kernel restarts', async () => {

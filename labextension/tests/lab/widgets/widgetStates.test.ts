@@ -27,6 +27,19 @@ describe('WidgetStates', () => {
     expect(states.open('next', { state: {}, buffer_paths: [['x']] }, [new ArrayBuffer(100_000_000)])).toBe(true);
   });
 
+  it.each([
+    ['names', (text: string) => [{ state: { [text]: 0 } }, []]],
+    ['places of bytes', (text: string) => [{ state: {}, buffer_paths: [[text, text]] }, [new ArrayBuffer(0)]]]
+  ])('counts the length of %s', (_, make) => {
+    const states = new WidgetStates(1000);
+    states.open('a', { state: {} }, []);
+    for (let count = 0; count < 15; count++) {
+      const [message, buffers] = make(String(count).padStart(100)) as [Record<string, unknown>, ArrayBuffer[]];
+      states.update('a', message, buffers);
+    }
+    expect(states.has('a')).toBe(false);
+  });
+
   it('keeps a bounded number of widgets', () => {
     const states = new WidgetStates();
     for (let count = 0; count < 10_000; count++) {
