@@ -24,7 +24,8 @@ class Terminal(SandboxWidget):
 
     bundle = "terminal.js"
 
-    _owned_pid: int | None = None
+    _owned: tuple[AsyncSandbox, int] | None = None
+    """The shell that this widget started, and its sandbox."""
 
     pid = Int(read_only=True, help="The process id of the terminal's shell.").tag(sync=True)
 
@@ -33,25 +34,27 @@ class Terminal(SandboxWidget):
         read_bundle(self.bundle)
         if pid is None:
             portal = Portal.current()
-            pid = self._owned_pid = portal.call(_start_shell(connect_on(portal, sandbox)))
+            connected = connect_on(portal, sandbox)
+            pid = portal.call(_start_shell(connected))
+            self._owned = connected, pid
         self.set_trait("pid", pid)
         traits.setdefault("title", "Terminal of the sandbox")
         try:
             super().__init__(sandbox, pid=pid, **traits)
         except BaseException:
             # Nobody has the widget, so nobody could end its shell.
-            self._end_owned_shell(connect_on(Portal.current(), sandbox))
+            self._end_owned_shell()
             raise
 
     def close(self) -> None:
         """Remove the widget, and end the shell if the widget started it."""
-        self._end_owned_shell(self._sandbox)
+        self._end_owned_shell()
         super().close()
 
-    def _end_owned_shell(self, sandbox: AsyncSandbox) -> None:
-        owned, self._owned_pid = self._owned_pid, None
+    def _end_owned_shell(self) -> None:
+        owned, self._owned = self._owned, None
         if owned is not None:
-            Portal.current().start(_end_shell(sandbox, owned))
+            Portal.current().start(_end_shell(*owned))
 
 
 async def _start_shell(sandbox: AsyncSandbox) -> int:

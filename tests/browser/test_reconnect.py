@@ -82,7 +82,9 @@ def test_a_terminal_of_lab_shows_each_line_once(
     lab.wait_until(f"() => ({LINES})().length > 150", timeout=40_000)
     server.stop()
     banner = lab.page.locator(".sbx-TerminalWidget-banner")
-    expect(banner).to_have_text("The connection to the terminal is lost. Trying again…")
+    expect(banner.get_by_role("status")).to_have_text(
+        "The connection to the terminal is lost. Trying again…"
+    )
     lab.page.screenshot(path=shots / "reconnecting-light.png")
     server.restart()
     lab.wait_until(f"() => ({LINES})().length >= {COUNT}", timeout=40_000)

@@ -132,9 +132,12 @@ def test_the_end_of_the_shell_is_told(lab: Lab, sandbox: str):
     open_terminal(lab)
     lab.type_in_terminal("exit 3")
     banner = lab.page.locator(".sbx-TerminalWidget-banner")
-    expect(banner).to_have_text("The shell ended with code 3.")
+    expect(banner.get_by_role("status")).to_have_text("The shell ended with code 3.")
     # Its layout gives it no height by itself.
     lab.wait_until("() => document.querySelector('.sbx-TerminalWidget-banner').offsetHeight >= 24")
+    banner.get_by_role("button", name="New terminal").click()
+    wait_connected(lab)
+    expect(lab.page.locator(".sbx-TerminalWidget")).to_have_count(1)
 
 
 def test_a_hostile_title_is_text(lab: Lab, sandbox: str, server: JupyterServer):

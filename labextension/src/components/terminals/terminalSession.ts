@@ -25,6 +25,9 @@ const QUERY_ANSWER = /^\x1b(\[[?>=]?[\d;]*[Rcnty]|P|\])/;
  */
 export type TerminalState = 'idle' | 'connecting' | 'connected' | 'waiting' | 'ended';
 
+/** What can be done about a terminal that cannot be used: try again, start another shell, or nothing. */
+export type TerminalRemedy = 'reconnect' | 'restart' | 'none';
+
 export interface ITerminalSessionOptions {
   /** The process to attach to; a new shell is started without it. */
   readonly pid?: number | null;
@@ -73,6 +76,11 @@ export class TerminalSession {
   /** Why the terminal cannot be used, in words for people; `null` while it can. */
   get message(): string | null {
     return this.currentMessage;
+  }
+
+  /** What can be done about the message. */
+  get remedy(): TerminalRemedy {
+    return this.hasExited ? 'restart' : this.isGone ? 'none' : 'reconnect';
   }
 
   /** The process in the terminal, once it is known. */
@@ -196,6 +204,7 @@ export class TerminalSession {
     if (this.isDisposed) {
       return;
     }
+    this.isGone = reason?.code === 'not_found';
     if (reason !== null && isFinal(reason)) {
       this.change('ended', reason.message);
       return;
@@ -233,5 +242,6 @@ export class TerminalSession {
   private attempts = 0;
   private timer = 0;
   private hasExited = false;
+  private isGone = false;
   private isDisposed = false;
 }

@@ -220,7 +220,11 @@ function PanelHeader({ sandboxes, commands }: Pick<IBodyProps, 'sandboxes' | 'co
 function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
   const popover = React.useRef<IsolationPopover | null>(null);
   React.useEffect(() => () => popover.current?.dispose(), []);
-  const { info } = sandboxes;
+  const { info, items, error } = sandboxes;
+  if (items === null && error !== null) {
+    // Nothing runs that could be isolated.
+    return null;
+  }
   const host = info?.url_kind === 'configured' ? (info.host ?? trans.__('Remote')) : null;
   const isolation = info?.isolation ?? null;
   if (isolation === null && host === null) {

@@ -16,10 +16,11 @@ const EXAMPLE = 'FROM python:3.12-slim\nRUN pip install polars\n';
 interface IBuildFormProps extends IStoreProps {
   readonly requests: StorageRequests;
   readonly refresh: () => void;
+  readonly close: () => void;
 }
 
 /** Asks for a name and a Dockerfile, and then follows the build. */
-export function BuildForm({ requests, refresh, commands }: IBuildFormProps): React.JSX.Element {
+export function BuildForm({ requests, refresh, commands, close }: IBuildFormProps): React.JSX.Element {
   const [name, setName] = React.useState('');
   const [dockerfile, setDockerfile] = React.useState(EXAMPLE);
   const [begun, setBegun] = React.useState<IBegunBuild | null>(null);
@@ -37,7 +38,7 @@ export function BuildForm({ requests, refresh, commands }: IBuildFormProps): Rea
     }
   };
   if (begun !== null) {
-    return <BuildLog begun={begun} requests={requests} refresh={refresh} commands={commands} back={() => { setBegun(null); }} />;
+    return <BuildLog begun={begun} requests={requests} refresh={refresh} commands={commands} close={close} back={() => { setBegun(null); }} />;
   }
   return (
     <form
@@ -80,9 +81,12 @@ export function BuildForm({ requests, refresh, commands }: IBuildFormProps): Rea
           {error}
         </p>
       )}
-      <button type="submit" className="sbx-Button" disabled={isBusy || name.trim() === '' || dockerfile.trim() === ''}>
-        {isBusy ? trans.__('Starting…') : trans.__('Build')}
-      </button>
+      <div className="sbx-Build-actions">
+        <button type="submit" className="sbx-Button" disabled={isBusy || name.trim() === '' || dockerfile.trim() === ''}>
+          {isBusy ? trans.__('Starting…') : trans.__('Build')}
+        </button>
+        <CloseButton close={close} />
+      </div>
     </form>
   );
 }
@@ -93,8 +97,11 @@ interface IBuildLogProps extends Omit<IBuildFormProps, 'sandboxes' | 'isActive'>
 }
 
 /** The log of a build while it runs, and how it ended. */
-function BuildLog({ begun, requests, refresh, commands, back }: IBuildLogProps): React.JSX.Element {
+function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLogProps): React.JSX.Element {
   const { lines, progress, error } = useBuild(begun, requests, refresh);
+  const reason = progress?.status === 'error' ? (progress.reason?.message ?? '') : '';
+  // The engine logs the reason too; it is shown once.
+  const shown = lines.filter(({ message }) => reason === '' || message !== reason);
   const box = React.useRef<HTMLDivElement>(null);
   React.useLayoutEffect(() => {
     if (box.current !== null) {
@@ -108,16 +115,19 @@ function BuildLog({ begun, requests, refresh, commands, back }: IBuildLogProps):
       <p className="sbx-Build-state" role="status">
         {stateText(name, progress, error)}
       </p>
+      {reason !== '' && <p className="sbx-Build-error">{sentence(reason)}</p>}
       {begun.leftOut !== undefined && begun.leftOut.length > 0 && (
         <p className="sbx-Build-note">{trans.__('These lines have no effect here: %1', begun.leftOut.join('; '))}</p>
       )}
-      <div className="sbx-Log sbx-Build-log" ref={box} role="log" tabIndex={0} aria-label={trans.__('Log of the build')}>
-        {lines.map((line, at) => (
-          <div key={at} className={`sbx-Build-line sbx-mod-${line.level}`}>
-            {line.message}
-          </div>
-        ))}
-      </div>
+      {(shown.length > 0 || !isOver) && (
+        <div className="sbx-Log sbx-Build-log" ref={box} role="log" tabIndex={0} aria-label={trans.__('Log of the build')}>
+          {shown.map((line, at) => (
+            <div key={at} className={`sbx-Build-line sbx-mod-${line.level}`}>
+              {line.message}
+            </div>
+          ))}
+        </div>
+      )}
       <div className="sbx-Build-actions">
         {!isOver && (
           <button type="button" className="sbx-Button sbx-mod-plain" onClick={() => void cancelBuild(begun, name, requests, refresh)}>
@@ -134,9 +144,24 @@ function BuildLog({ begun, requests, refresh, commands, back }: IBuildLogProps):
             {progress?.status === 'ready' ? trans.__('Build another') : trans.__('Change the Dockerfile')}
           </button>
         )}
+        <CloseButton close={close} />
       </div>
     </section>
   );
+}
+
+/** Closes the form; a build goes on. */
+function CloseButton({ close }: { readonly close: () => void }): React.JSX.Element {
+  return (
+    <button type="button" className="sbx-Button sbx-mod-plain" onClick={close}>
+      {trans.__('Close')}
+    </button>
+  );
+}
+
+/** A reason as a sentence of its own. */
+function sentence(reason: string): string {
+  return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${/[.!?…]$/.test(reason) ? '' : '.'}`;
 }
 
 function stateText(name: string, progress: IBuildProgress | null, error: string | null): string {
@@ -147,7 +172,7 @@ function stateText(name: string, progress: IBuildProgress | null, error: string 
     case 'ready':
       return trans.__('%1 is built.', name);
     case 'error':
-      return trans.__('The build of %1 failed. %2', name, progress.reason?.message ?? '');
+      return trans.__('The build of %1 failed.', name);
     case 'building':
       return trans.__('Building %1…', name);
     default:

@@ -35,17 +35,17 @@ export function TemplatesSection(props: ITemplatesProps): React.JSX.Element {
   const polled = usePolled<readonly IStoredTemplate[]>(read, INTERVAL, isActive);
   const [builds, setBuilds] = React.useState(false);
   const isSnapshot = kind === 'snapshot';
-  const tools = isSnapshot ? undefined : (
+  const tools = isSnapshot || builds ? undefined : (
     <>
       <span className="sbx-Section-count" />
-      <button type="button" className={builds ? 'sbx-Button sbx-mod-plain' : 'sbx-Button'} aria-expanded={builds} onClick={() => { setBuilds(!builds); }}>
-        {builds ? trans.__('Close') : trans.__('Build from a Dockerfile…')}
+      <button type="button" className="sbx-Button" onClick={() => { setBuilds(true); }}>
+        {trans.__('Build from a Dockerfile…')}
       </button>
     </>
   );
   return (
     <>
-      {builds && <BuildForm {...props} refresh={polled.refresh} />}
+      {builds && <BuildForm {...props} refresh={polled.refresh} close={() => { setBuilds(false); }} />}
       <StoreTable
         label={isSnapshot ? trans.__('Snapshots') : trans.__('Templates')}
         polled={polled}

@@ -2,7 +2,7 @@ import type { ServerConnection, Terminal } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import type { TerminalState } from '../../components/terminals/terminalSession';
+import type { TerminalRemedy, TerminalState } from '../../components/terminals/terminalSession';
 import { TerminalSession } from '../../components/terminals/terminalSession';
 import type { ISandboxTransport } from '../../components/transport';
 
@@ -98,6 +98,11 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
   /** Why the terminal cannot be used, in words for people; `null` while it can. */
   get message(): string | null {
     return this.session.message;
+  }
+
+  /** What can be done about the message. */
+  get remedy(): TerminalRemedy {
+    return this.session.remedy;
   }
 
   /** Whether the shell has exited or cannot be reached any more. */

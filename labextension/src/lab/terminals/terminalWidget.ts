@@ -15,6 +15,8 @@ import type { TerminalPreferences } from './terminalPreferences';
 /** What the buttons of a terminal do. */
 export interface ITerminalActions {
   end(widget: TerminalWidget): void;
+  /** Opens another terminal in the place of one whose shell has ended. */
+  restart(widget: TerminalWidget): void;
   split(widget: TerminalWidget): void;
 }
 
@@ -60,9 +62,13 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     this.title.icon = terminalIcon;
     this.title.caption = trans.__('Terminal in sandbox %1', sandboxName);
     this.title.label = sandboxName;
-    this.banner = new Widget({ node: document.createElement('p') });
+    this.message = element('p', '', { role: 'status' });
+    this.remedyButton = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' });
+    this.remedyButton.addEventListener('click', () => {
+      this.remedy(actions);
+    });
+    this.banner = new Widget({ node: element('div', '', {}, this.message, this.remedyButton) });
     this.banner.addClass('sbx-TerminalWidget-banner');
-    this.banner.node.setAttribute('role', 'status');
     this.banner.hide();
     this.contentHeader.addWidget(this.banner);
     connection.connectionStatusChanged.connect(() => {
@@ -103,15 +109,32 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
   }
 
   private onStatus(): void {
-    const { message } = this.connection;
-    this.banner.node.textContent = message ?? '';
-    this.banner.node.title = message ?? '';
+    const { message, remedy } = this.connection;
+    this.message.textContent = message ?? '';
+    this.message.title = message ?? '';
+    const label = { reconnect: trans.__('Try now'), restart: trans.__('New terminal'), none: trans.__('Close tab') }[remedy];
+    if (this.remedyButton.textContent !== label) {
+      this.remedyButton.textContent = label;
+    }
     this.banner.setHidden(message === null);
     this.endButton.setHidden(this.connection.hasEnded || this.connection.isReadOnly);
+  }
+
+  private remedy(actions: ITerminalActions): void {
+    const { remedy } = this.connection;
+    if (remedy === 'reconnect') {
+      void this.connection.reconnect();
+    } else if (remedy === 'restart') {
+      actions.restart(this);
+    } else {
+      this.closeEnded();
+    }
   }
 
   private readonly closedWhileRunningSignal = new Signal<this, void>(this);
   private readonly endButton: ToolbarButton;
   private isEnded = false;
   private readonly banner: Widget;
+  private readonly message: HTMLElement;
+  private readonly remedyButton: HTMLButtonElement;
 }

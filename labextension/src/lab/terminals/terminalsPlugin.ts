@@ -1,6 +1,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { InputDialog, IThemeManager, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 import { IRunningSessionManagers } from '@jupyterlab/running';
@@ -54,6 +55,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     const end = addEndTerminalCommand(app, sandboxes, tracker, menu);
     const split = (widget: TerminalWidget) =>
       void app.commands.execute(CommandIDs.openTerminal, { sandbox: widget.connection.sandboxId, beside: widget.id });
+    const restart = (widget: TerminalWidget) =>
+      void app.commands.execute(CommandIDs.openTerminal, { sandbox: widget.connection.sandboxId, replaces: widget.id });
     app.commands.addCommand(CommandIDs.openTerminal, {
       label: args => terminalLabel(args),
       caption: trans.__('Open a terminal in a sandbox'),
@@ -65,6 +68,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         path: { type: 'string', description: 'The directory in which a new shell starts; else the home directory.' },
         readOnly: { type: 'boolean', description: 'Shows a terminal that runs already and takes no keys.' },
         beside: { type: 'string', description: 'The id of the tab beside which this one is opened; else as a tab.' },
+        replaces: { type: 'string', description: 'The id of the tab of an ended terminal, which is closed.' },
         key: { type: 'string', description: 'Names the tab for the layout.' }
       }),
       execute: async args => {
@@ -85,14 +89,15 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
             isReadOnly: args['readOnly'] === true
           }
         );
-        const widget = new TerminalWidget(connection, target.name, preferences, { end, split });
+        const widget = new TerminalWidget(connection, target.name, preferences, { end, restart, split });
         // The layout finds a restored tab by the name that it had.
         widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
         const beside = stringOf(args['beside']);
-        const place = beside === undefined ? {} : { ref: beside, mode: 'split-right' as const };
-        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal'), ...place });
+        const replaced = tracker.find(({ id }) => id === args['replaces']);
+        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal'), ...placeFor(beside, replaced) });
         await tracker.add(widget);
+        replaced?.closeEnded();
         saveRestoreArgs(tracker, widget);
         widget.closedWhileRunning.connect(() => {
           notifyStillRunning(app.commands, sandboxes, widget);
@@ -133,6 +138,14 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     });
   }
 };
+
+/** Where a tab is opened: to the right of another one, in the place of another one, or anywhere. */
+function placeFor(beside: string | undefined, replaced: TerminalWidget | undefined): DocumentRegistry.IOpenOptions {
+  if (replaced !== undefined) {
+    return { ref: replaced.id, mode: 'tab-after' };
+  }
+  return beside === undefined ? {} : { ref: beside, mode: 'split-right' };
+}
 
 function terminalLabel(args: Readonly<Record<string, unknown>>): string {
   if (args['isLauncher'] === true) {

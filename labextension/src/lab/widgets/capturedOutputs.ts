@@ -51,12 +51,13 @@ export class CapturedOutputs {
 
   /** The last of these outputs, as many as there is room for. The text of streams has a limit of its own. */
   private latest(outputs: readonly IJson[]): IJson[] {
-    let size = 0;
-    const first = outputs.findLastIndex(output => {
-      size += this.sizes.get(output) ?? 0;
-      return size > MAX_SIZE;
+    let size = outputs.reduce((total, output) => total + (this.sizes.get(output) ?? 0), 0);
+    const first = outputs.findIndex(output => {
+      const fits = size <= MAX_SIZE;
+      size -= this.sizes.get(output) ?? 0;
+      return fits;
     });
-    return outputs.slice(first + 1);
+    return first < 0 ? [] : outputs.slice(first);
   }
 
   outputs: IJson[];

@@ -2,7 +2,6 @@ import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel } from '@jupyterlab/services';
 import { KernelMessage } from '@jupyterlab/services';
 import { PromiseDelegate } from '@lumino/coreutils';
-import { Signal } from '@lumino/signaling';
 
 import type { IBuffers, IJson, IToFrame } from '../../protocol/widgetFrames';
 import { parseModelId, TUNNEL } from '../../protocol/widgetFrames';
@@ -39,9 +38,9 @@ export type IWidgetSession = Pick<ISessionContext, 'iopubMessage' | 'kernelChang
  */
 export class WidgetBridge {
   constructor(private readonly session: IWidgetSession) {
-    session.iopubMessage.connect(this.onMessage, this);
-    session.kernelChanged.connect(this.onKernelChanged, this);
-    session.statusChanged.connect(this.onStatus, this);
+    session.iopubMessage.connect(this.onMessage);
+    session.kernelChanged.connect(this.onKernelChanged);
+    session.statusChanged.connect(this.onStatus);
   }
 
   get isDisposed(): boolean {
@@ -52,7 +51,9 @@ export class WidgetBridge {
   dispose(): void {
     if (!this.hasBeenDisposed) {
       this.hasBeenDisposed = true;
-      Signal.clearData(this);
+      this.session.iopubMessage.disconnect(this.onMessage);
+      this.session.kernelChanged.disconnect(this.onKernelChanged);
+      this.session.statusChanged.disconnect(this.onStatus);
       this.onKernelGone();
     }
   }
@@ -119,23 +120,23 @@ export class WidgetBridge {
     }
   }
 
-  private onStatus(_: unknown, status: Kernel.Status): void {
+  private readonly onStatus = (_: unknown, status: Kernel.Status): void => {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
       this.onKernelGone();
     }
-  }
+  };
 
   /** Asks the new kernel for what is waited for: after a reload it is the one that has those widgets. */
-  private onKernelChanged(): void {
+  private readonly onKernelChanged = (): void => {
     const wanted = [...this.waiting];
     this.onKernelGone();
     for (const [id, waiting] of wanted) {
       this.waiting.set(id, waiting);
       this.request(id);
     }
-  }
+  };
 
-  private onMessage(_: unknown, message: KernelMessage.IMessage): void {
+  private readonly onMessage = (_: unknown, message: KernelMessage.IMessage): void => {
     const content: unknown = message.content;
     if (message.header.msg_type !== 'comm_msg' || !isJson(content) || content['comm_id'] !== TUNNEL) {
       return;
@@ -157,7 +158,7 @@ export class WidgetBridge {
     } else {
       this.changed(id, inner, buffers, message);
     }
-  }
+  };
 
   private opened(id: string, message: IJson, buffers: IBuffers): void {
     this.states.open(id, message, buffers);

@@ -125,6 +125,17 @@ describe('a terminal session', () => {
     expect(session.state).toBe('connecting');
   });
 
+  it.each([
+    ['not_found', 'none'],
+    ['unauthenticated', 'reconnect'],
+    ['unavailable', 'reconnect']
+  ])('says what can be done about %s', (code, remedy) => {
+    const { session, transport } = start();
+    session.resize(SIZE);
+    transport.terminal().listener.onClose(new SandboxError(code, 'no'));
+    expect(session.remedy).toBe(remedy);
+  });
+
   it('says how the shell ended and never connects again', () => {
     const { session, transport } = connected();
     transport.terminal().listener.onExit({ code: 3 });
@@ -133,6 +144,7 @@ describe('a terminal session', () => {
     vi.advanceTimersByTime(60_000);
 
     expect(session.message).toBe('The shell ended with code 3.');
+    expect(session.remedy).toBe('restart');
     expect(transport.terminals).toHaveLength(1);
   });
 
