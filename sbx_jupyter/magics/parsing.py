@@ -32,6 +32,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(prog=prog, allow_abbrev=False, **options)
+        self.color = False
+        """Python 3.14 colours help where the environment asks for it, as kernels do."""
 
     def error(self, message: str) -> NoReturn:
         raise MagicError(f"{message} ({self.prog} --help shows what there is)")

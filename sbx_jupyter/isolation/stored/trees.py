@@ -5,6 +5,7 @@ A name is relative to the data directory: ``layers/<uuid>``, ``sandboxes/<writab
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -162,8 +163,9 @@ def sync_filesystem(directory: Path) -> None:
 
 
 def _write(comparison: Comparison, writer: int) -> None:
-    with os.fdopen(writer, "wb") as target:
-        try:
-            write_archive(target, (*comparison.ours, *comparison.common), comparison.changes())
-        except (BrokenPipeError, FileNotFoundError):
-            return  # the reader left, or the sandbox ended and with it its layers
+    # The reader left, or the sandbox ended and with it its layers. Closing flushes what is left.
+    with (
+        contextlib.suppress(BrokenPipeError, FileNotFoundError),
+        os.fdopen(writer, "wb") as target,
+    ):
+        write_archive(target, (*comparison.ours, *comparison.common), comparison.changes())

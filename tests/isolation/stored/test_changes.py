@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.isolation.stored import comparison
+from sbx_jupyter.isolation.stored import comparison, trees
 from sbx_jupyter.isolation.stored.comparison import Comparison
 from sbx_jupyter.isolation.stored.merged_tree import Layer, children, lookup
 
@@ -228,3 +228,13 @@ def test_a_link_in_place_of_a_file_of_the_engine_is_a_change(base: Tree, started
     (started.root / "etc/hostname").symlink_to("/etc/shadow")
 
     assert changes([started], [base], sandbox_id="i123") == [("changed", "/etc/hostname")]
+
+
+def test_an_archive_that_nobody_reads_ends_without_an_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    trees._write(Comparison((), (), ()), writer)
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(writer)
