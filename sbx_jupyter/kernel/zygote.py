@@ -26,6 +26,9 @@ _LOG: Final = logging.getLogger(__name__)
 LOST: Final = 1
 """The exit status of a kernel whose end nobody saw."""
 
+_TAG: Final = "_kernel"
+"""Of its process: a tag that begins so is not of a command that a person started."""
+
 _START_TIMEOUT: Final = 120.0
 _ATTEMPTS: Final = 30
 _PAUSE: Final = 1.0
@@ -67,7 +70,7 @@ class KernelZygote:
         source = files("sbx_jupyter.kernel").joinpath("guest.py").read_text(encoding="utf-8")
         written = await sandbox.files.write(path, source)
         command = _command(written.path, modules)
-        handle = await sandbox.commands.start(command, stdin=True, timeout=0)
+        handle = await sandbox.commands.start(command, stdin=True, timeout=0, tag=_TAG)
         return cls(sandbox, handle, posixpath.dirname(written.path))
 
     async def ready(self) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_server._tz import utcnow
 from jupyter_server.extension.application import ExtensionApp
 from tornado.routing import HostMatches
 from traitlets import Bool, Dict, Float, Integer, Set, TraitError, Unicode, default, validate
@@ -33,6 +34,7 @@ from sbx_jupyter.server.ports.handler import PortHandler
 from sbx_jupyter.server.ports.host_handler import HostHandler
 from sbx_jupyter.server.ports.hosts import PortHosts
 from sbx_jupyter.server.routes import HANDLERS
+from sbx_jupyter.server.running_commands import CullingGuard
 from sbx_jupyter.server.users import (
     OWNER_OF_KERNELS,
     UserConnections,
@@ -195,6 +197,7 @@ class SbxExtension(ExtensionApp):
     _named: Mapping[str, NamedConnection]
     _engine: LocalEngine
     _environment: KernelEnvironment
+    _guard: CullingGuard
 
     @default("api_key")
     def _default_api_key(self) -> str:
@@ -279,6 +282,13 @@ class SbxExtension(ExtensionApp):
         except InvalidArgumentError as e:
             raise TraitError(f"c.SbxExtension.default_connection: {e.message}") from None
 
+        self._guard = CullingGuard(
+            getattr(self.serverapp, "kernel_manager", None),
+            self.deployments,
+            lambda: self.deployments.default.seen() if self.stop_with_server else (),
+            self.log,
+        )
+
     def connections_of(self, user: User | None) -> Connections:
         """The connections that a user may use; raises ``PermissionDeniedError`` for nobody."""
         return self.deployments if self.users is None else self.users.of(user)
@@ -355,10 +365,13 @@ class SbxExtension(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         if self.kernel_environment:
             self._environment.name_ports(self.public_url or _public_url(serverapp))
+        settings = serverapp.web_app.settings
+        self._guard.start(lambda: settings.update(sbx_last_activity=utcnow()))
 
     async def stop_extension(self) -> None:
         """Close the connections; the engine and its sandboxes go on unless ``stop_with_server``."""
         self._environment.close()
+        await self._guard.aclose()
         self.ports.tunnels.close()
         if self.stop_with_server:
             await asyncio.to_thread(self._engine.stop)

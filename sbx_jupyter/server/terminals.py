@@ -15,9 +15,9 @@ from sbx_jupyter.client.files.files import Files
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput, Ptys
 from sbx_jupyter.client.processes.terminal_link import TerminalInput, run_terminal_link
-from sbx_jupyter.errors import NotFoundError, SbxError
-from sbx_jupyter.protocol.process_stat import parse_stat
+from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.running_commands import foreground_program
 from sbx_jupyter.server.sockets import SandboxSocket
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TerminalHandler(SandboxRoute):
         """
         runtime = await self.connection.runtime(sandbox_id)
         shell = await self._find(Commands(runtime), int(pid))
-        self.answer({"pid": shell, "running": await _foreground_program(Files(runtime), shell)})
+        self.answer({"pid": shell, "running": await foreground_program(Files(runtime), shell)})
 
     @web.authenticated
     @authorized
@@ -166,20 +166,6 @@ class TerminalSocket(SandboxSocket):
         if control.ack is not None:
             self._acknowledged = max(control.ack, self._acknowledged or 0)
             self._moved.set()
-
-
-async def _foreground_program(files: Files, shell: int) -> str | None:
-    """Read the name of the foreground program from the sandbox's /proc, which may be forged."""
-    try:
-        stat = parse_stat(await files.read(f"/proc/{shell}/stat", format="bytes"))
-        if stat is None:
-            return None
-        if stat.foreground_group == stat.group:
-            return ""
-        return (await files.read(f"/proc/{stat.foreground_group}/comm")).strip() or "?"
-    except SbxError:
-        # The sandbox has no /proc, or the program ended between the two reads.
-        return None
 
 
 def _listed(process: ProcessInfo) -> dict[str, object]:

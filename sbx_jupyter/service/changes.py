@@ -16,7 +16,7 @@ from sbx_jupyter.engine.state.rows import (
     VolumeRow,
 )
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import ResourceExhaustedError, SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.engine import Engine
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 PORTS_INTERVAL: Final = 2.0
 """Seconds between two looks at the ports of the sandboxes, while somebody follows changes."""
+
+MAX_STREAMS: Final = 1024
+MAX_STREAMS_PER_OWNER: Final = 64
 
 MAX_IDS: Final = 1000
 """Of each kind that one client is told of at once; of more, the newest."""
@@ -39,6 +42,11 @@ class ChangeStream:
         self._changed: dict[str, dict[str, None]] = {}
         self._has_changed = asyncio.Event()
         self.is_closed = False
+
+    @property
+    def owner(self) -> str:
+        """Whose client it is; empty for the engine's operator."""
+        return self._caller.owner
 
     def note(self, kind: str, key: str, owner: str, *, is_public: bool = False) -> None:
         """Note a change of a thing of ``owner``, if the client may see it."""
@@ -83,7 +91,18 @@ class ChangeStreams:
         return len(self._streams)
 
     def add(self, caller: Caller) -> ChangeStream:
-        """Follow changes for a client from now on."""
+        """Follow changes for a client from now on.
+
+        Raises ``ResourceExhaustedError`` if too many clients do, or too many of one owner: none
+        can take the streams of the others.
+        """
+        if self.open >= MAX_STREAMS:
+            raise ResourceExhaustedError(f"{MAX_STREAMS} clients follow changes already")
+        own = sum(each.owner == caller.owner for each in self._streams)
+        if own >= MAX_STREAMS_PER_OWNER:
+            raise ResourceExhaustedError(
+                f"{MAX_STREAMS_PER_OWNER} of your clients follow changes already"
+            )
         stream = ChangeStream(caller)
         if not self._streams:
             self._store = self._engine.store

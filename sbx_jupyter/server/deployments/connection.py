@@ -233,6 +233,15 @@ class Connection:
         """Ask the platform for this sandbox's tokens again before the next call to it."""
         self._runtimes.pop(sandbox_id, None)
 
+    def seen(self) -> list[str]:
+        """The sandboxes that it has listed, created or called, the last one first."""
+        return list(reversed(self._seen))
+
+    def forget(self, sandbox_id: str) -> None:
+        """Forget a sandbox that is not there any more."""
+        self._seen.pop(sandbox_id, None)
+        self.forget_tokens(sandbox_id)
+
     def recheck_engine(self) -> None:
         """Check before the next call that the engine still runs at the same address."""
         self._must_recheck = True

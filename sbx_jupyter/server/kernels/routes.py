@@ -54,7 +54,7 @@ async def kernel_places(manager: Any) -> list[dict[str, str]]:
     return [
         {"kernelID": kernel_id, "sandboxID": sandbox_id}
         for kernel_id in manager.list_kernel_ids()
-        if (sandbox_id := await _sandbox_of(manager, kernel_id))
+        if (sandbox_id := await sandbox_of(manager, kernel_id))
     ]
 
 
@@ -66,7 +66,8 @@ def within(
     return [each for each in places if each["sandboxID"] in known]
 
 
-async def _sandbox_of(manager: Any, kernel_id: str) -> str | None:
+async def sandbox_of(manager: Any, kernel_id: str) -> str | None:
+    """The sandbox in which a kernel of a kernel manager runs."""
     try:
         provisioner = manager.get_kernel(kernel_id).provisioner
     except (KeyError, AttributeError):

@@ -9,13 +9,12 @@ import msgspec
 from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.engine.owners import caller
-from sbx_jupyter.errors import ResourceExhaustedError, UnauthenticatedError
+from sbx_jupyter.errors import UnauthenticatedError
 from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 if TYPE_CHECKING:
     from sbx_jupyter.service.changes import ChangeStream
 
-MAX_STREAMS: Final = 256
 KEEPALIVE: Final = 15.0
 """Seconds between two comments, by which both sides notice that the other has gone."""
 
@@ -39,8 +38,6 @@ class EventsHandler(PlatformHandler):
             self.finish()
             return
         changes = self.service.changes
-        if changes.open >= MAX_STREAMS:
-            raise ResourceExhaustedError(f"{MAX_STREAMS} clients follow changes already")
         self._stream = stream = changes.add(caller())
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
