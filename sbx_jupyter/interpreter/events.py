@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +55,35 @@ def event_of(message: dict[str, Any]) -> Event | None:
             return None
 
 
+def is_sound(message: dict[str, Any]) -> bool:
+    """Whether a message has what ``event_of`` looks at; code can send others as its kernel."""
+    content: Any = message["content"]
+    if not isinstance(content, dict):
+        return False
+    fields = cast("dict[str, Any]", content)
+    match message["msg_type"]:
+        case "execute_input":
+            return isinstance(fields.get("execution_count"), int)
+        case "stream":
+            return isinstance(fields.get("text"), str) and "name" in fields
+        case "execute_result" | "display_data":
+            return isinstance(fields.get("data"), dict)
+        case "error":
+            return _are_texts([fields.get("ename"), fields.get("evalue")]) and _are_texts(
+                fields.get("traceback")
+            )
+        case "status":
+            return isinstance(fields.get("execution_state"), str)
+        case _:
+            return True
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(
+        isinstance(value, str) for value in cast("list[Any]", values)
+    )
+
+
 def pieces(event: Event) -> Iterator[Event]:
     """The event; long output as several events, so that no line of the answer is enormous.
 
@@ -100,6 +129,15 @@ def error(name: str, value: str, traceback: str = "") -> Event:
 def notice(text: str) -> Event:
     """A line of our own among what the code printed."""
     return {"type": "stderr", "text": text, "timestamp": datetime.now(UTC).isoformat()}
+
+
+def printed(text: str) -> dict[str, Any]:
+    """The message of a kernel that would be such a line."""
+    return {
+        "msg_type": "stream",
+        "header": {"date": datetime.now(UTC)},
+        "content": {"name": "stderr", "text": text},
+    }
 
 
 def _unquoted(text: str) -> str:

@@ -9,11 +9,14 @@ import queue
 import signal
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
 
+from sbx_jupyter.interpreter import events
+from sbx_jupyter.interpreter.backlog import Backlog, parts_of
 from sbx_jupyter.interpreter.launcher import KernelStartError, read_start_error
 
 if TYPE_CHECKING:
@@ -23,8 +26,6 @@ if TYPE_CHECKING:
 
 START_TIMEOUT: Final = 300.0
 """Seconds; long, for a busy machine. Clients get signs of life meanwhile."""
-QUEUE_SIZE: Final = 64
-"""Messages kept for a client that reads slowly; beyond it, reading from the kernel waits."""
 _FIRST_PROBE: Final = 0.02
 _SOCKET_POLL: Final = 0.004
 _LONGEST_FOLDER: Final = 96
@@ -47,7 +48,7 @@ class Kernel:
         """Whether the code that was sent last has ended; its last messages may follow."""
         self._folder = folder
         self._client = client
-        self._messages: asyncio.Queue[Message] = asyncio.Queue(QUEUE_SIZE)
+        self._backlog = Backlog(self._decoded)
         self._listening_to: str | None = None
         self._replies: dict[str, asyncio.Future[Message]] = {}
         self._pumps: list[asyncio.Task[None]] = []
@@ -84,17 +85,16 @@ class Kernel:
 
     def execute(self, code: str) -> str:
         """Send code; its messages are then given by ``receive``, until the kernel is idle."""
-        while not self._messages.empty():
-            self._messages.get_nowait()
+        self._backlog = Backlog(self._decoded)
         self.has_replied = False
         self._listening_to = self._client.execute(code, allow_stdin=False, stop_on_error=True)
         return self._listening_to
 
     async def receive(self) -> Message:
         """The next message of the execution. Raises ``KernelDiedError`` after the last."""
-        if self._messages.empty() and self.died.is_set():
+        if not self._backlog and self.died.is_set():
             raise KernelDiedError
-        getting = asyncio.ensure_future(self._messages.get())
+        getting = asyncio.ensure_future(self._backlog.take())
         dying = asyncio.ensure_future(self.died.wait())
         try:
             await asyncio.wait((getting, dying), return_when=asyncio.FIRST_COMPLETED)
@@ -182,15 +182,30 @@ class Kernel:
             del self._replies[message_id]
 
     async def _pump_output(self) -> None:
+        channel: Any = self._client.iopub_channel.socket
         while True:
-            message = await _next_of(self._client.iopub_channel)
-            if message["parent_header"].get("msg_id") == self._listening_to:
-                await self._messages.put(message)
+            frames: list[bytes] = await channel.recv_multipart()
+            # Code can send anything as its kernel, and the kernel's channels go on.
+            with contextlib.suppress(ValueError):
+                if self._listening_to and self._listening_to.encode() in parts_of(frames)[1]:
+                    self._backlog.add(frames)
+            # Messages that are there already are received without a wait.
+            await asyncio.sleep(0)
+
+    def _decoded(self, frames: list[bytes]) -> Message | None:
+        """The message of frames; ``None`` for one that is malformed or about another request."""
+        try:
+            _, parts = self._client.session.feed_identities(frames)
+            message = self._client.session.deserialize(parts)
+            is_ours = _request_of(message) == self._listening_to and events.is_sound(message)
+        except Exception:
+            return None  # whatever code sends as its kernel, the next message is read
+        return message if is_ours else None
 
     async def _pump_replies(self) -> None:
         while True:
             message = await _next_of(self._client.shell_channel)
-            message_id = message["parent_header"].get("msg_id")
+            message_id = _request_of(message)
             if message_id == self._listening_to:
                 self.has_replied = True
             replied = self._replies.get(message_id)
@@ -199,7 +214,21 @@ class Kernel:
 
 
 async def _next_of(channel: AsyncZMQSocketChannel) -> Message:
-    """The channel's next message; jupyter_client gives up when it is woken for nothing."""
+    """The channel's next message that is one; jupyter_client gives up when woken for nothing."""
     while True:
-        with contextlib.suppress(queue.Empty):
+        try:
             return await channel.get_msg(timeout=None)
+        except queue.Empty:
+            pass
+        except zmq.ZMQError:
+            raise
+        except Exception:
+            # Code can send anything as its kernel, and the kernel's channels go on.
+            continue
+
+
+def _request_of(message: Message) -> str:
+    """The id of the request that a message is about; nothing if it names none."""
+    parent: Any = message["parent_header"]
+    found = cast("Message", parent).get("msg_id") if isinstance(parent, dict) else None
+    return found if isinstance(found, str) else ""

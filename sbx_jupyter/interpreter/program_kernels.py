@@ -22,6 +22,8 @@ from typing import Any, ClassVar, Final
 from ipykernel.kernelbase import Kernel
 
 READ_SIZE: Final = 48 * 1024
+MOST_READ: Final = 4 * 1024 * 1024
+"""Bytes for one message, if most of them are NUL."""
 _NUL_RUN: Final = re.compile(rb"\0{256,}")
 _CHECK_TIMEOUT: Final = 120.0
 _PROGRAMS: Final = {"bash": "bash", "javascript": "node", "typescript": "node"}
@@ -58,11 +60,25 @@ class Output:
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def read(self) -> bytes | None:
-        """Read the available bytes: ``b""`` at the end, ``None`` if there are none now."""
-        try:
-            return os.read(self.descriptor, READ_SIZE)
-        except BlockingIOError:
-            return None
+        """Read what there is, with long runs of NUL bytes named.
+
+        ``b""`` at the end, ``None`` if there is nothing now.
+        """
+        raw = bytearray()
+        length = 0
+        while length < READ_SIZE and len(raw) < MOST_READ:
+            try:
+                chunk = os.read(self.descriptor, READ_SIZE)
+            except BlockingIOError:
+                if not raw:
+                    return None
+                break
+            if not chunk:
+                break
+            raw += chunk
+            # What a chunk of NUL bytes leaves is short: a message for each would be a flood.
+            length += len(name_nul_runs(chunk))
+        return name_nul_runs(bytes(raw))
 
 
 class ProgramKernel(Kernel):
@@ -151,7 +167,7 @@ class ProgramKernel(Kernel):
             return False
         if not chunk:
             asyncio.get_running_loop().remove_reader(output.descriptor)
-        text = output.decoder.decode(name_nul_runs(chunk), final=not chunk)
+        text = output.decoder.decode(chunk, final=not chunk)
         if text and not silent:
             content = {"name": output.name, "text": text}
             self._publish("stream", content)
