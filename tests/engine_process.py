@@ -85,7 +85,8 @@ class EngineProcess:
 
     def launch(self) -> None:
         """Start the engine without waiting until it answers."""
-        command = [self.python, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"]
+        command = [self.python, "-P", "-m", "sbx_jupyter.cli.main", "engine"]
+        command += [] if "--port" in self.options else ["--port", "0"]
         command += ["--data-dir", str(self.data_dir)]
         if USER_ID is not None and not any("user_id=" in option for option in self.options):
             command.append(f"--SbxEngine.user_id={USER_ID}")

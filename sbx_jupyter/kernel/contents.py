@@ -13,6 +13,7 @@ from sbx_jupyter.display.bundle import cut_text, safe_bundle
 from sbx_jupyter.display.text import clean
 from sbx_jupyter.kernel import widgets
 from sbx_jupyter.kernel.drawing import WIDGET
+from sbx_jupyter.kernel.guest import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ _LANGUAGE: Final = (
 )  # fmt: skip
 _NAME: Final = re.compile(r"[\w .+#/-]{1,100}")
 _MAX_MEMBERS: Final = 10
+_MOST_CUT: Final = 1 << 50
 
 
 def _whole(content: Content) -> Content:
@@ -117,6 +119,11 @@ def _input(content: Content) -> Content:
 
 def _clear(content: Content) -> Content:
     return {"wait": content.get("wait") is True}
+
+
+def _cut(content: Content) -> Content | None:
+    size = content.get("size")
+    return {"size": size} if isinstance(size, int) and 0 < size < _MOST_CUT else None
 
 
 def _inspection(content: Content) -> Content:
@@ -213,6 +220,7 @@ _IOPUB: Final[dict[str, Callable[[Content], Content | None]]] = {
     "error": _error,
     "execute_input": _input,
     "clear_output": _clear,
+    CUT: _cut,
     "debug_event": _whole,
     "display_data": display,
     "update_display_data": display,

@@ -24,6 +24,7 @@ This file imports nothing of its package, since only its text is sent into the s
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import ctypes
 import gc
@@ -38,6 +39,7 @@ import shutil
 import signal
 import struct
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHANNELS = ("shell", "control", "stdin", "iopub", "hb")
+CUT = "sbx_cut"
+"""The type of a message that says how many bytes of output are left out at its place."""
 TOKEN_HEADER = "X-Kernel-Token"
 MAX_MESSAGE = 32 * 1024 * 1024
 """Bytes; a larger message of the kernel never leaves the sandbox, printed text goes in pieces."""
@@ -53,10 +57,20 @@ _MOST_TEXT = 8 * MAX_MESSAGE
 """Bytes of printed text in one message that are taken apart; of more only the size is told."""
 _PIECE = 4 * 1024 * 1024
 """Characters, each of which takes up to six bytes in a message."""
+_MOST_WAITING = 32 * 1024 * 1024
+"""Bytes of output that wait for the caller; of more, only the end is kept."""
+_END = 256 * 1024
+_TAIL = 16 * 1024
+"""Characters of the end of the last text, where that is longer than all that is kept."""
+_EACH = 512
+"""Bytes counted for a message besides its own, so that short ones have a limit as well."""
+_TURN = 64
+"""Messages that are read before something else has its turn."""
 
 FORKED = ("-m", "ipykernel_launcher", "-f", "{connection_file}")
 """The arguments of kernels that need no program of their own."""
 
+_DELIMITER = b"<IDS|MSG>"
 _LENGTH = struct.Struct(">I")
 _GRACE = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -91,8 +105,7 @@ def unpack(raw: bytes) -> tuple[int, list[bytes]]:
 
 def smaller(frames: list[bytes], key: bytes) -> Iterator[list[bytes]]:
     """Printed text that is too large for one message in several; of others, their size in words."""
-    at = frames.index(b"<IDS|MSG>")
-    header, parent, metadata, content = frames[at + 2 : at + 6]
+    header, parent, metadata, content = _parts(frames)
     about = json.loads(header)
     if about["msg_type"] == "stream" and len(content) <= _MOST_TEXT:
         fields = json.loads(content)
@@ -102,9 +115,123 @@ def smaller(frames: list[bytes], key: bytes) -> Iterator[list[bytes]]:
     for start in range(0, len(fields["text"]), _PIECE):
         own = about | {"msg_type": "stream", "msg_id": f"{about['msg_id']}_{start}"}
         said = fields | {"text": fields["text"][start : start + _PIECE]}
-        parts = [json.dumps(own).encode(), parent, metadata, json.dumps(said).encode()]
-        signature = hmac.new(key, b"".join(parts), hashlib.sha256).hexdigest()
-        yield [b"stream", b"<IDS|MSG>", signature.encode(), *parts]
+        yield _signed([json.dumps(own).encode(), parent, metadata, json.dumps(said).encode()], key)
+
+
+class _Last:
+    """The last messages of a kind, at least one and else within a size."""
+
+    def __init__(self) -> None:
+        self.frames: collections.deque[list[bytes]] = collections.deque()
+        self._size = 0
+
+    def add(self, frames: list[bytes]) -> Iterator[list[bytes]]:
+        """Keep a message; gives those for which there is no room any more."""
+        self.frames.append(frames)
+        self._size += _size(frames)
+        while self._size > _END and len(self.frames) > 1:
+            first = self.frames.popleft()
+            self._size -= _size(first)
+            yield first
+
+
+class Backlog:
+    """Output of the kernel that the caller has not taken: the beginning and the end, within a size.
+
+    All of it is read at once, since a kernel drops what nobody reads, and so the news that it is
+    idle. Pages wait for that.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._waiting: collections.deque[list[bytes]] = collections.deque()
+        self._size = 0
+        self._texts, self._others = _Last(), _Last()
+        self._idle: collections.deque[list[bytes]] = collections.deque(maxlen=_TURN)
+        self._cut = 0
+        self._arrived = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or self._texts.frames or self._others.frames)
+
+    def add(self, frames: list[bytes]) -> None:
+        """Keep a message; where there is no room for all, only the last ones. Others are left."""
+        if len(_parts(frames)) < 4:
+            return
+        is_cutting = bool(self._texts.frames or self._others.frames)
+        # The beginning is kept however long it is.
+        has_room = not self._waiting or self._size + _size(frames) <= _MOST_WAITING
+        if has_room and not is_cutting:
+            self._waiting.append(frames)
+            self._size += _size(frames)
+        else:
+            last = self._texts if b'"stream"' in _parts(frames)[0] else self._others
+            for dropped in last.add(frames):
+                self._drop(dropped)
+        self._arrived.set()
+
+    async def take(self) -> list[bytes]:
+        """Wait for the next message."""
+        while not self._waiting:
+            if self:
+                self._resume()
+                continue
+            self._arrived.clear()
+            await self._arrived.wait()
+        frames = self._waiting.popleft()
+        self._size -= _size(frames)
+        return frames
+
+    def _drop(self, frames: list[bytes]) -> None:
+        header, _, _, content = _parts(frames)
+        if b'"status"' in header and b'"idle"' in content:
+            self._idle.append(frames)
+        else:
+            # A character that is no text takes six bytes.
+            self._cut += len(content) - 5 * content.count(b"\\u")
+
+    def _resume(self) -> None:
+        """Go on after the gap: with its size, the end of what was printed, and the rest."""
+        end = [*self._texts.frames, *self._others.frames]
+        if len(self._texts.frames) == 1 and _size(end[0]) > _END:
+            self._drop(end[0])
+            end[:1] = self._tail_of(end[0])
+        if self._cut:
+            parent = _parts(end[-1])[1] if end else b"{}"
+            header = {"msg_type": CUT, "msg_id": f"{CUT}_{time.monotonic_ns()}"}
+            content = {"size": self._cut}
+            parts = [json.dumps(header).encode(), parent, b"{}", json.dumps(content).encode()]
+            self._waiting.append(_signed(parts, self._key))
+        self._waiting += [*self._idle, *end]
+        self._size = sum(map(_size, self._waiting))
+        self._texts, self._others = _Last(), _Last()
+        self._idle.clear()
+        self._cut = 0
+
+    def _tail_of(self, frames: list[bytes]) -> list[list[bytes]]:
+        """The end of a long text, if it is one."""
+        header, parent, metadata, content = _parts(frames)
+        try:
+            fields = json.loads(content[:_MOST_TEXT])
+            said = fields | {"text": fields["text"][-_TAIL:]}
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return []
+        return [_signed([header, parent, metadata, json.dumps(said).encode()], self._key)]
+
+
+def _parts(frames: list[bytes]) -> list[bytes]:
+    """Header, parent header, metadata and content of a message; fewer of what is none."""
+    at = frames.index(_DELIMITER) if _DELIMITER in frames else len(frames)
+    return frames[at + 2 : at + 6]
+
+
+def _signed(parts: list[bytes], key: bytes) -> list[bytes]:
+    signature = hmac.new(key, b"".join(parts), hashlib.sha256).hexdigest()
+    return [b"", _DELIMITER, signature.encode(), *parts]
+
+
+def _size(frames: list[bytes]) -> int:
+    return _EACH + sum(map(len, frames))
 
 
 class Guest:
@@ -126,11 +253,13 @@ class Guest:
             channel.reconnect_ivl = 10
             if kind == zmq.SUB:
                 channel.subscribe(b"")
+                channel.rcvhwm = 0  # the limit is the backlog's
             else:
                 # The kernel sends a request for input to the one that sent the code.
                 channel.identity = b"guest"
             channel.connect(_address(connection, connection[f"{name}_port"]))
             self._sockets.append(channel)
+        self._backlog = Backlog(self._key)
         self.caller: Any = None
         self._joined = asyncio.Event()
 
@@ -154,12 +283,27 @@ class Guest:
 
     async def pump(self, channel: int) -> None:
         """Pass the messages of one channel on to the caller, for ever."""
+        if CHANNELS[channel] == "iopub":
+            await asyncio.gather(self._read_output(channel), self._pump_output(channel))
         while True:
             await self._joined.wait()
             frames: list[bytes] = await self._sockets[channel].recv_multipart()
             if sum(map(len, frames)) <= MAX_MESSAGE:
                 await self._send(pack(channel, frames))
-            elif CHANNELS[channel] == "iopub":
+
+    async def _read_output(self, channel: int) -> None:
+        while True:
+            for _ in range(_TURN):
+                self._backlog.add(await self._sockets[channel].recv_multipart())
+            # Messages that are there already are received without a wait.
+            await asyncio.sleep(0)
+
+    async def _pump_output(self, channel: int) -> None:
+        while True:
+            frames = await self._backlog.take()
+            if sum(map(len, frames)) <= MAX_MESSAGE:
+                await self._send(pack(channel, frames))
+            else:
                 for piece in smaller(frames, self._key):
                     await self._send(pack(channel, piece))
 

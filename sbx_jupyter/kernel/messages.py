@@ -36,6 +36,13 @@ class ForgedMessageError(Exception):
     """A message that the kernel did not sign, or that is not a message."""
 
 
+class Named(msgspec.Struct):
+    """What names a request, in its own header and as the parent of an answer."""
+
+    msg_id: str = ""
+    msg_type: str = ""
+
+
 class Signer:
     """Signs and checks messages with the key of one connection file."""
 
@@ -78,6 +85,14 @@ def execute_header(frames: list[bytes]) -> bytes | None:
     at = frames.index(DELIMITER) if DELIMITER in frames else len(frames)
     header = frames[at + 2] if len(frames) > at + 2 else b""
     return header if b'"execute_request"' in header else None
+
+
+def named(header: bytes) -> Named:
+    """The names in a header or a parent header; empty ones if there are none."""
+    try:
+        return msgspec.json.decode(header, type=Named)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Named()
 
 
 def new_header(kind: str) -> bytes:

@@ -14,11 +14,15 @@ from typing import Final, cast
 import msgspec
 
 from sbx_jupyter.display.text import size
+from sbx_jupyter.kernel.guest import CUT
+from sbx_jupyter.kernel.messages import named
 
 MAX_TEXT: Final = 8 * 1024 * 1024
 """Bytes of printed text that are passed on for one cell; then its end is kept for the last."""
 MAX_DISPLAYED: Final = 64 * 1024 * 1024
-"""Bytes of results for one cell."""
+"""Bytes of results for one cell, of which each counts ``EACH`` at least."""
+EACH: Final = 8 * 1024
+"""Bytes that a message counts at least, except for printed text: 2,048 a second replace others."""
 MAX_TAIL: Final = 8 * 1024
 """Characters of the end of a text that was cut."""
 REPLACING: Final = 16 * 1024 * 1024
@@ -27,18 +31,12 @@ REPLACING: Final = 16 * 1024 * 1024
 _MAX_CELLS: Final = 1000
 _BURST: Final = 4 * REPLACING
 _MAX_ERRORS: Final = 8 * 1024 * 1024
+_EACH_TEXT: Final = 128
 _DISPLAYS: Final = ("display_data", "execute_result")
 _REPLACES: Final = ("update_display_data", "comm_msg")
 
 Message = tuple[str, bytes]
 """The type and the content of a message, as JSON."""
-
-
-class _Named(msgspec.Struct):
-    """The part of a header, and of a parent header, that counts here."""
-
-    msg_id: str = ""
-    msg_type: str = ""
 
 
 @dataclass(slots=True)
@@ -50,6 +48,7 @@ class _Shown:
     errors: int = 0
     cut: int = 0
     undisplayed: int = 0
+    unreplaced: int = 0
     tail: str = ""
 
 
@@ -61,6 +60,7 @@ class _Bucket:
     filled: float = field(default_factory=time.monotonic)
 
     def take(self, count: int) -> bool:
+        count = max(count, EACH)
         now = time.monotonic()
         self.left = min(_BURST, self.left + (now - self.filled) * REPLACING)
         self.filled = now
@@ -77,19 +77,20 @@ class OutputLimit:
         self._cells: OrderedDict[str, _Shown] = OrderedDict()
         self._others = _Shown()
         self._bucket = _Bucket()
+        self._rest = _Bucket()
 
     def begin(self, header: bytes) -> None:
         """Note a request to run code, by its header; its output has a limit of its own."""
-        self._cells[_named(header).msg_id] = _Shown()
+        self._cells[named(header).msg_id] = _Shown()
         self._others = _Shown()
         if len(self._cells) > _MAX_CELLS:
             self._cells.popitem(last=False)
 
     def passed(self, header: bytes, parent: bytes, content: bytes) -> list[Message]:
         """What to send instead of a message of the output channel: often just that."""
-        kind = _named(header).msg_type
+        kind = named(header).msg_type
         message = (kind, content)
-        shown = self._cells.get(_named(parent).msg_id, self._others)
+        shown = self._cells.get(named(parent).msg_id, self._others)
         if kind == "stream":
             return _printed(shown, content)
         if kind in _DISPLAYS:
@@ -97,19 +98,23 @@ class OutputLimit:
         if kind == "error":
             shown.errors += len(content)
             return [message] if shown.errors <= _MAX_ERRORS else []
+        if kind == CUT:
+            return _cut(shown, content)
         if kind in _REPLACES:
-            return [message] if self._bucket.take(len(content)) else []
+            is_passed = self._bucket.take(len(content))
+            shown.unreplaced += not is_passed
+            return [message] if is_passed else []
         if kind == "clear_output":
             shown.text = shown.displayed = 0
         if kind == "status" and b'"idle"' in content:
             return [*_left_out(shown), message]
-        return [message]
+        return [message] if self._rest.take(len(content)) else []
 
 
 def _printed(shown: _Shown, content: bytes) -> list[Message]:
     room = MAX_TEXT - shown.text
     if len(content) <= room:
-        shown.text += len(content)
+        shown.text += max(len(content), _EACH_TEXT)
         return [("stream", content)]
     # Programs may print halves of characters, which only the standard library takes.
     fields = cast("dict[str, str]", json.loads(content))
@@ -124,11 +129,20 @@ def _printed(shown: _Shown, content: bytes) -> list[Message]:
 
 
 def _displayed(shown: _Shown, message: Message) -> list[Message]:
-    shown.displayed += len(message[1])
+    shown.displayed += max(len(message[1]), EACH)
     if shown.displayed > MAX_DISPLAYED:
         shown.undisplayed += 1
         return []
     return [message]
+
+
+def _cut(shown: _Shown, content: bytes) -> list[Message]:
+    """What is said of output that the sandbox left out; content is ``{"size": bytes}``."""
+    count = int(msgspec.json.decode(content)["size"])
+    if shown.text >= MAX_TEXT:
+        shown.cut += count
+        return []
+    return [_stream("stderr", f"\n[cut: {size(count)} of output came faster than it was read]\n")]
 
 
 def _left_out(shown: _Shown) -> list[Message]:
@@ -141,16 +155,12 @@ def _left_out(shown: _Shown) -> list[Message]:
     if shown.undisplayed:
         text = f"[cut: {shown.undisplayed} more results are not shown]\n"
         said.append(_stream("stderr", text))
-    shown.cut, shown.tail, shown.undisplayed = 0, "", 0
+    if shown.unreplaced:
+        text = f"[cut: {shown.unreplaced} updates of results and widgets came too fast]\n"
+        said.append(_stream("stderr", text))
+    shown.cut, shown.tail, shown.undisplayed, shown.unreplaced = 0, "", 0, 0
     return said
 
 
 def _stream(name: str, text: str) -> Message:
     return "stream", json.dumps({"name": name, "text": text}).encode()
-
-
-def _named(header: bytes) -> _Named:
-    try:
-        return msgspec.json.decode(header, type=_Named)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Named()

@@ -24,10 +24,12 @@ from sbx_jupyter.kernel.messages import (
     direct_comm,
     execute_header,
     from_guest,
+    named,
     new_header,
     to_guest,
 )
 from sbx_jupyter.kernel.output_limit import OutputLimit
+from sbx_jupyter.kernel.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +42,9 @@ _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 2.0
 _CONNECT_TIMEOUT: Final = 10.0
 _LARGE: Final = 256 * 1024
+_MOST_WAITING: Final = 20_000
+"""Messages that wait for a slow reader, who gets no others; ``OutputLimit`` bounds their size."""
+_LOST: Final = "\n[the last of the output is lost: it came faster than it was read]\n"
 _NOT_JOINED: Final = (
     OSError,
     TimeoutError,
@@ -74,6 +79,7 @@ class Relay:
         self._joined = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._limit = OutputLimit()
+        self._unfinished = Unfinished()
         self._asked = b"{}"
         """The header of the last request to run code."""
         self.dropped = 0
@@ -83,7 +89,8 @@ class Relay:
         """Join the guest, again after each lost connection; ``url`` gives address and headers."""
         loop = asyncio.get_running_loop()
         works = [self._pump(number) for number in range(len(CHANNELS))]
-        self._tasks = [loop.create_task(work) for work in [*works, self._stay_joined(url, token)]]
+        works += [self._stay_joined(url, token), self._end_requests()]
+        self._tasks = [loop.create_task(work) for work in works]
         for task in self._tasks:
             task.add_done_callback(_log_failure)
 
@@ -109,8 +116,11 @@ class Relay:
         """Send our front end a message on a comm of ours, which all others ignore."""
         await self._publish("comm_msg", {"comm_id": comm_id, "data": data})
 
-    async def _publish(self, kind: str, content: dict[str, Any]) -> None:
-        parts = [new_header(kind), self._asked, b"{}", json.dumps(content).encode()]
+    async def _publish(
+        self, kind: str, content: dict[str, Any], parent: bytes | None = None
+    ) -> None:
+        parent = self._asked if parent is None else parent
+        parts = [new_header(kind), parent, b"{}", json.dumps(content).encode()]
         frames = [kind.encode(), DELIMITER, self._ours.sign(parts), *parts]
         await self._sockets[CHANNELS.index("iopub")].send_multipart(frames)  # pyright: ignore[reportUnknownMemberType] - zmq's
 
@@ -122,9 +132,17 @@ class Relay:
         self._leave()
         self._context.destroy(linger=0)
 
+    async def _end_requests(self) -> None:
+        """Say that the kernel is idle where it replied and that news was lost, for ever."""
+        while True:
+            for request in await self._unfinished.overdue():
+                await self._publish("stream", {"name": "stderr", "text": _LOST}, request)
+                await self._publish("status", {"execution_state": "idle"}, request)
+
     def _bind(self, name: str, connection: dict[str, Any]) -> zmq.asyncio.Socket:
         channel = self._context.socket(zmq.PUB if name == "iopub" else zmq.ROUTER)
         channel.linger = 0
+        channel.sndhwm = _MOST_WAITING
         channel.bind(f"ipc://{connection['ip']}-{connection[f'{name}_port']}")
         return channel
 
@@ -169,6 +187,7 @@ class Relay:
                 continue
             delay = _FIRST_DELAY
             self._guest = guest
+            self._unfinished.resume()
             self._joined.set()
             while (raw := await guest.read_message()) is not None:
                 await self._receive(raw)
@@ -183,6 +202,7 @@ class Relay:
             check = functools.partial(self._checked, name, frames)
             kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
             for message in kept:
+                self._note(name, message)
                 for each in self._limited(message) if name == "iopub" else (message,):
                     await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
         except (ForgedMessageError, ValueError) as error:
@@ -207,6 +227,18 @@ class Relay:
             found.append(direct_comm(frames, self._theirs, self._ours, self._drawing))
         return [message for message in found if message is not None]
 
+    def _note(self, name: str, frames: list[bytes]) -> None:
+        """Note what a checked message says about the end of a request."""
+        if name not in ("shell", "iopub"):
+            return
+        at = frames.index(DELIMITER) + 2
+        header, parent, _, content = frames[at : at + 4]
+        if name == "shell":
+            self._unfinished.replied(header, parent)
+        else:
+            is_status = named(header).msg_type == "status"
+            self._unfinished.heard(parent, content, is_status=is_status)
+
     def _limited(self, frames: list[bytes]) -> Iterator[list[bytes]]:
         """What is left of a checked message of the output channel, after what one cell may show."""
         at = frames.index(DELIMITER) + 2
@@ -220,6 +252,7 @@ class Relay:
 
     def _leave(self) -> None:
         self._joined.clear()
+        self._unfinished.suspend()
         if self._guest is not None:
             self._guest.close()
             self._guest = None

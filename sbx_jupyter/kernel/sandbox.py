@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.sandbox import AsyncSandbox
+from sbx_jupyter.display.text import one_line
 from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError, see
 from sbx_jupyter.kernel.drawing import PageDrawing
 from sbx_jupyter.kernel.endings import ENDINGS, explain
@@ -164,6 +166,7 @@ class KernelSandbox:
         self._running, self._exit_code = _Running(number, relay), None
         relay.start(lambda: self.sandbox.port_address(port), token)
         self._dying = asyncio.get_running_loop().create_task(self._explain(number, relay))
+        self.zygote.on_silence = functools.partial(_tell_silence, relay)
         await relay.joined(_JOIN_TIMEOUT)
 
     async def resized(self, size: Size) -> tuple[KernelSandbox, bool]:
@@ -230,6 +233,7 @@ class KernelSandbox:
     async def end_kernel(self) -> None:
         """Kill the kernel, leave the sandbox as it is, and close the sockets."""
         running, self._running = self._running, None
+        self.zygote.on_silence = None
         if running is None:
             return
         if self._dying is not None:
@@ -283,6 +287,17 @@ class KernelSandbox:
             if not self._is_closed:
                 await self._end_sandbox()
             raise
+
+
+async def _tell_silence(relay: Relay, reason: str | None) -> None:
+    """Say in the running cell that its sandbox does not answer, or does again."""
+    if reason is None:
+        await relay.say("[The sandbox of this kernel answers again]\n")
+        return
+    await relay.say(
+        f"\n[The sandbox of this kernel does not answer: {one_line(reason, 600)}. If it does again "
+        "within a minute, the kernel goes on with all its variables]\n"
+    )
 
 
 async def check_isolation(platform: PlatformClient) -> None:

@@ -9,6 +9,7 @@ import posixpath
 import secrets
 import shlex
 import sys
+import time
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ import msgspec
 from sbx_jupyter.errors import SbxError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from sbx_jupyter.client.processes.commands import CommandHandle
     from sbx_jupyter.client.sandbox import AsyncSandbox
@@ -30,7 +31,10 @@ _TAG: Final = "_kernel"
 """Of its process: a tag that begins so is not of a command that a person started."""
 
 _START_TIMEOUT: Final = 120.0
-_ATTEMPTS: Final = 30
+_PATIENCE: Final = 60.0
+"""Seconds that the sandbox may not answer until its kernels count as lost."""
+_SILENCE: Final = 3.0
+"""Seconds after which that is said."""
 _PAUSE: Final = 1.0
 _TAIL: Final = 2000
 _LONGEST_LINE: Final = 64 * 1024
@@ -54,6 +58,9 @@ class KernelZygote:
         self.folder = folder
         self.is_lost = False
         """Whether the process or its sandbox has ended."""
+        self.on_silence: Callable[[str | None], Awaitable[None]] | None = None
+        """Called with the reason when the sandbox has not answered for some seconds, and with
+        ``None`` when it does again."""
         self._sandbox = sandbox
         self._handle = handle
         self._line = ""
@@ -131,7 +138,7 @@ class KernelZygote:
 
     async def _follow(self) -> None:
         """Read on until it ends; attach again when the connection is lost."""
-        for _ in range(_ATTEMPTS):
+        while True:
             try:
                 while (output := await self._handle.receive()) is not None:
                     if output.kind == "stdout":
@@ -139,13 +146,28 @@ class KernelZygote:
                 break
             except SbxError as error:
                 _LOG.debug("the output of a sandboxed kernel broke off: %s", error)
-            await asyncio.sleep(_PAUSE)
-            if not await self._attach():
+            if not await self._attach_again():
                 break
         self._lose()
 
-    async def _attach(self) -> bool:
-        """Read from it again; false when the sandbox has ended."""
+    async def _attach_again(self) -> bool:
+        """Attach until that works; false when it has ended or nobody answers for too long."""
+        began = time.monotonic()
+        is_told = False
+        while time.monotonic() < began + _PATIENCE:
+            await asyncio.sleep(_PAUSE)
+            reason = await self._attach()
+            if reason is None and is_told:
+                await self._tell(None)
+            if reason is None or not await self._is_alive():
+                return reason is None
+            if not is_told and time.monotonic() > began + _SILENCE:
+                is_told = True
+                await self._tell(reason)
+        return False
+
+    async def _attach(self) -> str | None:
+        """Read from it again; why that is not possible, or ``None``."""
         try:
             self._handle = await self._sandbox.commands.connect(self._handle.pid)
             for number, ended in self._exits.items():
@@ -153,8 +175,12 @@ class KernelZygote:
                     await self._send({"id": number, "ask": True})
         except SbxError as error:
             _LOG.debug("a sandboxed kernel cannot be attached to: %s", error)
-            return await self._is_alive()
-        return True
+            return error.message
+        return None
+
+    async def _tell(self, reason: str | None) -> None:
+        if self.on_silence is not None:
+            await self.on_silence(reason)
 
     async def _is_alive(self) -> bool:
         try:

@@ -18,6 +18,7 @@ def limit(monkeypatch):
     monkeypatch.setattr(output_limit, "MAX_TEXT", 1000)
     monkeypatch.setattr(output_limit, "MAX_DISPLAYED", 1000)
     monkeypatch.setattr(output_limit, "MAX_TAIL", 10)
+    monkeypatch.setattr(output_limit, "EACH", 1)
     limit = OutputLimit()
     limit.begin(CELL)
     return limit
@@ -87,3 +88,33 @@ def test_updates_are_let_through_at_a_rate(limit, monkeypatch):
     shown = [len(passed(limit, "update_display_data", update)) for _ in range(12)]
 
     assert shown == [1] * 8 + [0] * 4
+
+
+def test_what_the_sandbox_left_out_is_told_where_it_is_missing_or_counted(limit):
+    [(_, told)] = passed(limit, "sbx_cut", {"size": 5_000_000})
+    printed(limit, "x" * 2000)
+
+    assert told["text"] == "\n[cut: 5 MB of output came faster than it was read]\n"
+    assert passed(limit, "sbx_cut", {"size": 7_000_000}) == []
+    assert passed(limit, "status", IDLE)[0][1]["text"].startswith("[cut: 7 MB of output left out")
+
+
+def test_a_flood_of_short_messages_is_cut_and_counted(monkeypatch):
+    limit = OutputLimit()
+    limit.begin(CELL)
+    now = limit._rest.filled = limit._bucket.filled
+    monkeypatch.setattr(output_limit.time, "monotonic", lambda: now)
+
+    let_through = {
+        kind: sum(len(passed(limit, kind, content)) for _ in range(20_000))
+        for kind, content in (
+            ("comm_msg", {"comm_id": "c", "data": {}}),
+            ("display_data", {"data": {}}),
+            ("execute_input", {"code": "", "execution_count": 1}),
+        )
+    }
+
+    assert let_through == {"comm_msg": 8192, "display_data": 8192, "execute_input": 8192}
+    said = "".join(content["text"] for _, content in passed(limit, "status", IDLE)[:-1])
+    assert "11808 more results are not shown" in said
+    assert "11808 updates of results and widgets came too fast" in said

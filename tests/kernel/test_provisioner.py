@@ -310,7 +310,8 @@ print("sent")
 """
     assert await kernel.text(code) == "sent"
     provisioner: Any = kernel.manager.provisioner
-    await async_until(lambda: provisioner._sandbox._running.relay.dropped >= 3)
+    # The first has no parts to be checked, and stays in the sandbox.
+    await async_until(lambda: provisioner._sandbox._running.relay.dropped >= 2)
     assert await kernel.text("print(1)") == "1"
 
 

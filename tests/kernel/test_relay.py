@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -86,3 +87,28 @@ async def test_what_cannot_be_checked_is_left_out_and_told_once(
         await relay._receive(pack(CHANNELS.index("shell"), message("execute_reply", {})))
     assert relay.dropped == 3
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+async def test_a_request_whose_end_is_lost_ends(
+    relay: Relay, connection: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sbx_jupyter.kernel.unfinished.SILENCE", 0.0)
+    request = {"msg_id": "cell", "msg_type": "execute_request"}
+    with zmq.asyncio.Context() as context, context.socket(zmq.SUB) as page:
+        page.linger = 0
+        page.subscribe(b"")
+        page.connect(f"ipc://{connection['ip']}-{connection['iopub_port']}")
+        while not await page.poll(20):
+            await relay.say("ready")
+        ending = asyncio.create_task(relay._end_requests())
+
+        reply = [json.dumps(p).encode() for p in ({"msg_type": "execute_reply"}, request, {}, {})]
+        frames = [b"guest", DELIMITER, THEIRS.sign(reply), *reply]
+        await relay._receive(pack(CHANNELS.index("shell"), frames))
+
+        said: list[list[bytes]] = []
+        while not said or b"idle" not in said[-1][-1]:
+            said.append(await page.recv_multipart())
+        assert [json.loads(frames[-3]) for frames in said[-2:]] == [request] * 2
+        assert b"is lost" in said[-2][-1]
+        ending.cancel()

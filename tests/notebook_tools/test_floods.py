@@ -15,7 +15,7 @@ from tests.notebook_tools.conftest import KERNEL
 pytestmark = pytest.mark.timeout(570)
 
 GIGABYTE = "line = 'x' * 999\nfor _ in range(10**6): print(line)\nprint('the end')"
-NULS = "for _ in range(300): print('\\0' * 10**5, flush=True)\nprint('the end')"
+NULS = "for _ in range(3000): print('\\0' * 10**5, flush=True)\nprint('the end')"
 """Each takes six times its size in a message, and what waits counts to the kernel's memory."""
 ENDLESS = "while True: print('y' * 1000)"
 

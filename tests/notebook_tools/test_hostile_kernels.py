@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jupyter_client.manager import AsyncKernelManager
 
+from sbx_jupyter.client import Sandbox
 from tests.engine_process import engine_process
 from tests.notebook_tools.conftest import KERNEL
 
@@ -51,13 +53,21 @@ messages = [
 for message in messages:
     for _ in range(3):
         out.send_multipart(message)
-for number in range(500):
+for number in range(20_000):
     out.send_multipart(opened(f"c{number}", data={"state": {}}))
 for stream in (app.shell_socket, app.control_socket, app.stdin_socket):
     for message in messages:
         for identity in (b"guest", b"other"):
             stream.send_multipart([identity, *message])
 print("sent")
+"""
+
+
+WAITING = """
+import os, time
+print("on", flush=True)
+while not os.path.exists("/home/user/go"): time.sleep(0.05)
+print("finished")
 """
 
 
@@ -115,7 +125,7 @@ async def test_a_kernel_that_never_answers_is_ended():
     await manager.shutdown_kernel(now=True)
 
 
-async def test_the_engine_killed_in_mid_cell_is_said():
+async def test_the_engine_killed_in_mid_cell_is_said_and_the_next_one_goes_on():
     with engine_process("mid-cell") as engine, pytest.MonkeyPatch.context() as patch:
         for name, value in {
             "E2B_API_URL": engine.url,
@@ -124,14 +134,25 @@ async def test_the_engine_killed_in_mid_cell_is_said():
         }.items():
             patch.setenv(name, value)
         async with running() as kernel:
-            request = kernel.client.execute("import time; print('on', flush=True); time.sleep(600)")
+            request = kernel.client.execute(WAITING)
             while "on" not in await next_text(kernel, request):
                 pass
             engine.kill()
             started = time.monotonic()
             said = await next_text(kernel, request)
             print(f"said after {time.monotonic() - started:.0f} s: {said}")
-            assert "connection to the sandbox" in said
+            assert "does not answer" in said
+            # Its sandbox lives on: the same engine takes it over, and the kernel with it.
+            engine.options = ("--port", str(engine.port))
+            await asyncio.to_thread(engine.start)
+            assert "answers again" in await next_text(kernel, request)
+            [listed] = await asyncio.to_thread(Sandbox.list)
+            await asyncio.to_thread(finish, listed.sandbox_id)
+            assert await next_text(kernel, request) == "finished\n"
+
+
+def finish(sandbox_id: str) -> None:
+    Sandbox.connect(sandbox_id).files.write("/home/user/go", "")
 
 
 async def next_text(kernel: Kernel, request: str) -> str:
