@@ -105,6 +105,7 @@ async def asked(found: dict[str, Any]) -> None:
 
     from sbx_jupyter.client.connection.named_connections import NamedConnection, collect_connections
     from sbx_jupyter.errors import UnavailableError
+    from sbx_jupyter.server.deployments import sandbox_calls
     from sbx_jupyter.server.deployments.connection import Connection, SandboxDefaults
     from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
     from sbx_jupyter.server.kernel_environment import KernelEnvironment
@@ -119,7 +120,7 @@ async def asked(found: dict[str, Any]) -> None:
     environment.apply(local)
     found["environment"] = sorted(name for name in os.environ if name.startswith("E2B_"))
     try:
-        await local.create_sandbox(template=None, timeout=None, metadata={}, envs={})
+        await sandbox_calls.create(local, template=None, timeout=None, metadata={}, envs={})
     except UnavailableError as error:
         found["new"] = error.message
     environment.close()

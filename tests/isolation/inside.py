@@ -25,7 +25,7 @@ mkdir -p ~/tree/DEBIAN ~/tree/usr/bin && cd &&
 printf '%s\\n' 'Package: sbx-tried' 'Version: 1' 'Architecture: all' 'Maintainer: m <m@m>' \\
   'Description: d' > tree/DEBIAN/control &&
 printf '#!/bin/sh\\necho hello\\n' > tree/usr/bin/sbx-says-hello && chmod 755 tree/usr/bin/* &&
-dpkg-deb --build tree tried.deb > /dev/null &&
+dpkg-deb --build --root-owner-group tree tried.deb > /dev/null &&
 sudo apt-get install -y ./tried.deb > /dev/null && sbx-says-hello
 """
 """Builds a package of Debian and installs it; then a program of the package says hello."""

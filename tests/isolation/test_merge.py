@@ -38,7 +38,12 @@ def mount(place: Path, layers: list[Path], upper: Path | None) -> Path:
     if upper is not None:
         work = Path(tempfile.mkdtemp(prefix="work-", dir=place))
         options += f",upperdir={upper},workdir={work}"
-    subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", target], check=True)
+    subprocess.run(
+        ["mount", "-t", "overlay", "-o", options, "overlay", target],
+        check=True,
+        # The newer system call takes no option of more than 256 bytes.
+        env=os.environ | {"LIBMOUNT_FORCE_MOUNT2": "always"},
+    )
     return target
 
 
