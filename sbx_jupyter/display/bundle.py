@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -12,10 +12,12 @@ from sbx_jupyter.display import formulas, frames, tables
 from sbx_jupyter.display.text import clean, escaped, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 MAX_PICTURE: Final = 16 * 1024 * 1024
 MAX_TEXT: Final = 1024 * 1024
+MAX_DEPTH: Final = 100
+"""Levels of JSON."""
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
@@ -26,8 +28,15 @@ def safe_bundle(fields: Mapping[str, Any]) -> Bundle:
     """One rich format that cannot act in the page, beside the plain text.
 
     ``fields`` has the members of a result by name (interface 5.2). What is too large to draw is
-    replaced by a line that says so.
+    replaced by a line that says so, and so is what cannot be drawn at all.
     """
+    try:
+        return _checked_bundle(fields)
+    except Exception as error:  # whatever untrusted values do to a drawing, the cell goes on
+        return {"text/plain": f"[a result that cannot be drawn: {type(error).__name__}]"}
+
+
+def _checked_bundle(fields: Mapping[str, Any]) -> Bundle:
     text, _ = clean(str(fields.get("text") or ""))
     bundle: Bundle = {"text/plain": cut_text(text)}
     rich = _rich(fields)
@@ -111,10 +120,28 @@ def _latex(value: str) -> Bundle | None:
 
 
 def _json(value: Any) -> Bundle | None:
+    if not _is_flat(value):
+        return {"text/plain": f"[JSON is not drawn: it has more than {MAX_DEPTH} levels]"}
     encoded = msgspec.json.encode(value)
     if len(encoded) > MAX_TEXT:
         return _too_large("JSON", len(encoded), MAX_TEXT)
     return {"application/json": value}
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether JSON has so few levels that programs which keep notebooks can copy it."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for each in level for inner in _members(each)]
+        if not level:
+            return True
+    return False
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    return cast("Bundle", value).values() if isinstance(value, dict) else ()
 
 
 def _javascript(value: str) -> Bundle:

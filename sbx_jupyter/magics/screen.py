@@ -89,15 +89,7 @@ class Screen:
         if self._results > MAX_RESULTS or self._displayed > MAX_DISPLAYED:
             self._undisplayed += 1
             return
-        show_bundle(drawn(vars(result)))
-
-
-def drawn(fields: dict[str, Any]) -> dict[str, Any]:
-    """The safe formats of a result, or a line that says why there are none."""
-    try:
-        return safe_bundle(fields)
-    except Exception as error:  # whatever untrusted values do to a drawing, the cell goes on
-        return {"text/plain": f"[a result that cannot be drawn: {type(error).__name__}]"}
+        show_bundle(safe_bundle(vars(result)))
 
 
 def show_bundle(bundle: dict[str, Any], **options: Any) -> Any:

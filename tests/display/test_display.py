@@ -184,3 +184,25 @@ def test_sizes_are_for_people(count, shown):
 )
 def test_durations_are_for_people(seconds, shown):
     assert text.duration(seconds) == shown
+
+
+def nested(levels: int) -> list[object]:
+    made: list[object] = []
+    for _ in range(levels - 1):
+        made = [made]
+    return made
+
+
+def test_json_with_many_levels_is_told_and_not_drawn():
+    """Programs that keep notebooks copy results level by level."""
+    shown = bundle.safe_bundle({"text": "x", "json": nested(bundle.MAX_DEPTH)})
+    deep = bundle.safe_bundle({"text": "x", "json": nested(bundle.MAX_DEPTH + 1)})
+
+    assert shown["application/json"]
+    assert deep == {"text/plain": "[JSON is not drawn: it has more than 100 levels]"}
+
+
+def test_a_result_that_breaks_its_drawing_is_a_line():
+    broken = bundle.safe_bundle({"extra": 5})
+
+    assert broken == {"text/plain": "[a result that cannot be drawn: TypeError]"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 
@@ -179,3 +181,23 @@ def test_help_is_printed_and_nothing_runs(kernel):
 
     assert "--timeout TIME" in cell.stdout
     assert kernel.value("'ran_here' in globals()") == "False"
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ("_repr_html_(self): raise ValueError('no page')", "ValueError: no page"),
+        ("__repr__(self): raise KeyError('no text')", "KeyError: 'no text'"),
+        ("_repr_mimebundle_(self, **_): return {'a/b': object()}", "Can't clean for JSON"),
+        ("_repr_mimebundle_(self, **_): return 'text'", "invalid type"),
+        ("_repr_png_(self): return 'no picture'", "[a picture that is damaged]"),
+        ("_repr_json_(self): return json.loads('[' * 300 + ']' * 300)", "more than 100 levels"),
+    ],
+)
+def test_code_that_fails_to_display_is_a_clear_line_and_the_next_cell_runs(kernel, shown, said):
+    cell = kernel.run(f"%%sbx\nimport json\nclass Shown:\n    def {shown}\nShown()")
+
+    texts = [cell.stderr, *(each["text/plain"] for each in cell.displayed)]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", cell.error or "\n".join(texts))
+    assert said in plain
+    assert kernel.run("%%sbx\n'next'").displayed[0]["text/plain"] == "next"

@@ -6,11 +6,12 @@ import base64
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.display.bundle import safe_bundle
 from sbx_jupyter.display.reports import table
 from sbx_jupyter.display.text import clean, one_line, size
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.errors import MagicError
-from sbx_jupyter.magics.screen import drawn, show_bundle, show_html, write
+from sbx_jupyter.magics.screen import show_bundle, show_html, write
 from sbx_jupyter.protocol.runtime import DIRECTORY
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _open(notebook: Notebook, options: argparse.Namespace) -> None:
     if name == "text":
         write(clean(fields["text"])[0])
     else:
-        show_bundle(drawn(fields))
+        show_bundle(safe_bundle(fields))
 
 
 FILE_COMMANDS: Final[dict[str, Command]] = {
