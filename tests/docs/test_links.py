@@ -21,7 +21,7 @@ DESCRIPTIONS = [page for page in PAGES if page.name not in OTHER_NAMES]
 """The pages that speak of our modules and classes, as they are now."""
 
 BASES = (ROOT, ROOT / "sbx_jupyter", ROOT / "labextension/src", ROOT / "labextension")
-OUTSIDE = {"GitHub", "JavaScript", "TypeScript", "JupyterLab", "BuildKit"}
+OUTSIDE = {"GitHub", "JavaScript", "TypeScript", "JupyterLab", "BuildKit", "MappingKernelManager"}
 """Names in capitals and small letters that are not classes of ours."""
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
