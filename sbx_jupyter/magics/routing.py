@@ -17,6 +17,10 @@ _LINE_MAGIC: Final = re.compile(r"%sbx(\s|\Z)")
 _CELL_MAGIC: Final = re.compile(r"%%sbx(\s|\Z)")
 _NEARLY: Final = re.compile(r"\s*%+\s*%*\s*sbx\b", re.IGNORECASE)
 _HELP: Final = re.compile(r"\s*(\?{1,2}%{1,2}sbx|%{1,2}sbx\?{1,2})\s*\Z")
+_APART: Final = (
+    "while cells run in a sandbox, keep %sbx lines in a cell of their own; nothing of this cell "
+    "was run"
+)
 
 
 class Routing:
@@ -56,10 +60,10 @@ class Routing:
         if _LINE_MAGIC.match(code[0].lstrip()):
             if all(_LINE_MAGIC.match(line.lstrip()) for line in code):
                 return lines
-            return _refused(
-                "while cells run in a sandbox, keep %sbx lines in a cell of their own; "
-                "nothing of this cell was run"
-            )
+            return _refused(_APART)
+        if any(_LINE_MAGIC.match(line) for line in code):
+            # The sandbox knows no such magic, and would run the other lines.
+            return _refused(_APART)
         return [f"get_ipython().run_cell_magic('sbx', {self.line!r}, {''.join(lines)!r})\n"]
 
 

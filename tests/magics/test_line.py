@@ -116,6 +116,14 @@ def test_a_paused_sandbox_is_resumed_by_its_next_use(box):
     assert "resumed" in box.run("%sbx resume").stdout
 
 
+@pytest.mark.parametrize(
+    "subcommand", ["terminal", "files", "metrics", "ports", "pause", "resume", "diff"]
+)
+def test_a_sandbox_is_named_with_and_without_the_option(box, subcommand):
+    for name in ("nobody", "-s nobody"):
+        assert "there is no sandbox 'nobody'" in box.run(f"%sbx {subcommand} {name}").error
+
+
 def test_the_environment_is_set_and_no_key_is_shown(box, engine):
     cell = box.run("%sbx env")
 

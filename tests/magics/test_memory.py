@@ -48,6 +48,7 @@ def test_checkpoints_go_back_to_the_files_after_a_cell(kernel):
     gone = kernel.run(f"%sbx checkpoint go {at}")
     shown = kernel.run("%%sbx bash\ncat draft")
     wrong = kernel.run("%sbx checkpoint go 9999")
+    unnamed = kernel.run("%sbx checkpoint go")
     [listed] = kernel.run("%sbx checkpoint list").displayed
 
     assert f"checkpoint {at}" in first.footer
@@ -55,4 +56,5 @@ def test_checkpoints_go_back_to_the_files_after_a_cell(kernel):
     assert f"run cells 1 to {at}" in gone.stdout
     assert shown.stdout == "one\n"
     assert "there is no checkpoint of cell 9999" in wrong.error
+    assert f"%sbx checkpoint go CELL; there is {at}" in unnamed.error
     assert f"In [{at}] drafts" in listed["text/plain"]

@@ -61,6 +61,13 @@ def test_no_cell_runs_here_by_a_slip_nor_after_an_error(routed, cell):
     assert routed.value("'escaped' in globals()") == "False"
 
 
+def test_a_line_for_this_kernel_after_other_code_runs_nothing_in_the_sandbox(routed):
+    mixed = routed.run("mixed = 1\n%sbx list")
+
+    assert "keep %sbx lines in a cell of their own" in mixed.error
+    assert routed.run("'mixed' in globals()").displayed[0]["text/plain"] == "False"
+
+
 def test_no_cell_runs_here_when_the_sandbox_has_ended(routed):
     routed.run("%%local\nbox = get_ipython()._sbx_magics.session.current.box\nbox.kill()")
 

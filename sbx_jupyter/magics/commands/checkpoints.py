@@ -39,8 +39,10 @@ def _run(notebook: Notebook, options: argparse.Namespace) -> None:
 
 def _go(notebook: Notebook, cell: int | None) -> None:
     kept = notebook.session.checkpoints.kept
-    if cell is None or cell not in kept:
-        known = ", ".join(map(str, sorted(kept))) or "none"
+    known = ", ".join(map(str, sorted(kept))) or "none"
+    if cell is None:
+        raise MagicError(f"name the cell to go back to: %sbx checkpoint go CELL; there is {known}")
+    if cell not in kept:
         raise MagicError(f"there is no checkpoint of cell {cell}; there is {known}")
     label, snapshot = kept[cell]
     name = f"{label.partition('@')[0]}@{cell}"

@@ -26,7 +26,7 @@ class Notebook:
 
     def find(self, options: argparse.Namespace) -> Known:
         """The sandbox that the options name, else the one in use."""
-        return self.session.find(options.sandbox)
+        return self.session.find(options.sandbox or getattr(options, "box", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,17 @@ def command(
     add_arguments: Callable[[Parser], None] | None = None,
     *,
     takes_sandbox: bool = True,
+    takes_name: bool = False,
 ) -> Command:
-    """Describe a subcommand; ``takes_sandbox`` gives it the option ``--sandbox``."""
+    """Describe a subcommand; ``takes_sandbox`` gives it the option ``--sandbox``.
+
+    ``takes_name`` also takes the sandbox without the option, where no other words can stand.
+    """
     parser = Parser(f"%sbx {name}", description=summary)
     if add_arguments is not None:
         add_arguments(parser)
+    if takes_name:
+        parser.add_argument("box", nargs="?", metavar="NAME", help="the same as --sandbox NAME")
     if takes_sandbox:
         parser.add_argument(
             "-s",

@@ -108,5 +108,7 @@ COPY_COMMANDS: Final[dict[str, Command]] = {
         takes_sandbox=False,
     ),
     "fork": command("fork", "Start copies of a sandbox's files.", _fork, _fork_arguments),
-    "diff": command("diff", "Show which files a sandbox changed.", _diff, _diff_arguments),
+    "diff": command(
+        "diff", "Show which files a sandbox changed.", _diff, _diff_arguments, takes_name=True
+    ),
 }

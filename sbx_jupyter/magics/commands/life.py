@@ -136,6 +136,8 @@ LIFE_COMMANDS: Final[dict[str, Command]] = {
         _kill_arguments,
         takes_sandbox=False,
     ),
-    "pause": command("pause", "Save a sandbox and free its memory.", _pause, _pause_arguments),
-    "resume": command("resume", "Resume a paused sandbox.", _resume),
+    "pause": command(
+        "pause", "Save a sandbox and free its memory.", _pause, _pause_arguments, takes_name=True
+    ),
+    "resume": command("resume", "Resume a paused sandbox.", _resume, takes_name=True),
 }

@@ -92,10 +92,14 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 VIEW_COMMANDS: Final[dict[str, Command]] = {
-    "terminal": command("terminal", "Show a terminal of a sandbox.", _terminal),
-    "files": command("files", "Show the files of a sandbox.", _files),
-    "metrics": command("metrics", "Show a chart of what a sandbox uses.", _metrics),
-    "ports": command("ports", "List the ports on which a sandbox listens.", _ports),
+    "terminal": command("terminal", "Show a terminal of a sandbox.", _terminal, takes_name=True),
+    "files": command("files", "Show the files of a sandbox.", _files, takes_name=True),
+    "metrics": command(
+        "metrics", "Show a chart of what a sandbox uses.", _metrics, takes_name=True
+    ),
+    "ports": command(
+        "ports", "List the ports on which a sandbox listens.", _ports, takes_name=True
+    ),
     "env": command(
         "env",
         "Set the variables with which the e2b packages find this deployment, in this kernel.",
