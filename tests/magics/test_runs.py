@@ -84,6 +84,15 @@ def test_a_diff_shows_what_this_cell_changed(forked):
     assert 'data-path="/home/user/d/after"' in tree["text/html"]
 
 
+def test_a_diff_of_all_forks_names_each(forked):
+    cell = forked.run("%%sbx --all --diff bash\necho x > ~/by-all")
+
+    [_, *trees] = cell.displayed
+    assert [tree["text/plain"].splitlines() for tree in trees] == [
+        [f"base-{number}: 1 file changed", "+ /home/user/by-all"] for number in (1, 2, 3)
+    ]
+
+
 def test_a_snapshot_is_taken_after_the_cell(forked):
     cell = forked.run("%%sbx --snapshot bash\necho captured > captured.txt")
     found = re.search(r"snapshot (\S+)\]", cell.footer)

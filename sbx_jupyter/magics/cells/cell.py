@@ -84,7 +84,7 @@ class CellMagic:
         if options.diff:
             for known, cell in zip(members, cells, strict=True):
                 if cell.usage is not None:
-                    self._show_changes(known, cell.usage)
+                    self._show_changes(known, cell.usage, cell.label)
         failed = [cell.label for cell in cells if cell.failure or _has_error(cell)]
         if failed:
             raise MagicError(
@@ -117,10 +117,10 @@ class CellMagic:
             diff=options.diff,
         )
 
-    def _show_changes(self, known: Known, usage: Usage) -> None:
+    def _show_changes(self, known: Known, usage: Usage, label: str = "") -> None:
         if usage.changes is None:
             raise MagicError(f"{known.label}: this deployment does not tell what changed")
-        show_html(*change_tree(known.box, usage.changes))
+        show_html(*change_tree(known.box, usage.changes, label=label))
 
 
 def _has_error(cell: GridCell) -> bool:

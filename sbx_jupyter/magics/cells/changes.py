@@ -29,9 +29,17 @@ class _Folder:
 
 
 def change_tree(
-    box: Sandbox, changes: Sequence[Change], *, truncated: bool = False, is_open: bool = False
+    box: Sandbox,
+    changes: Sequence[Change],
+    *,
+    label: str = "",
+    truncated: bool = False,
+    is_open: bool = False,
 ) -> tuple[str, str]:
-    """The changes as HTML that folds, with links to the files, and as text."""
+    """The changes as HTML that folds, with links to the files, and as text.
+
+    ``label`` names the sandbox, where several are shown.
+    """
     shown = [change for change in changes if not _is_plain_folder(change)]
     root = _Folder()
     for change in shown[:MAX_SHOWN]:
@@ -45,9 +53,11 @@ def change_tree(
     if truncated:
         note = "there are more than can be compared"
     count = f"{len(shown)} file{'' if len(shown) == 1 else 's'} changed"
+    if label:
+        count = f"{one_line(label)}: {count}"
     opened = " open" if is_open else ""
     html = (
-        f'<details class="sbx-Changes {UNDRAWN}"{opened}><summary>{count}</summary>'
+        f'<details class="sbx-Changes {UNDRAWN}"{opened}><summary>{escaped(count)}</summary>'
         f'{_drawn(root, box)}<div style="{MUTED}">{note}</div></details>'
     )
     lines = [f"{_SIGNS[change.change]} {one_line(change.path)}" for change in shown[:MAX_SHOWN]]
