@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import json
+import os
 import random
 import statistics
+import subprocess
+import sys
 import sysconfig
+import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
@@ -26,6 +33,8 @@ PROCESSES = 128
 UID = 1477
 PAUSE = 0.1
 """Seconds between two operations on the neighbours of one engine."""
+SLOW = 0.4
+"""Seconds after which it is looked at what an operation waits for."""
 _RARE = 5.0
 """Seconds between two of the slower operations: a new sandbox, a list."""
 _LIMITS = {
@@ -79,6 +88,51 @@ class Figures:
         }
 
 
+class Waits:
+    """What processes waited for while operations were slow; see ``tests.siege.waits``."""
+
+    def __init__(self, attackers: list[int]) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="sbx-siege-waits-")
+        os.close(descriptor)
+        self._output = Path(name)
+        command = [sys.executable, "-m", "tests.siege.waits", name]
+        self._process = subprocess.Popen(
+            [*command, *map(str, attackers)], stdin=subprocess.PIPE, cwd=CHECKOUT
+        )
+        self._numbers = itertools.count()
+
+    @staticmethod
+    @contextlib.contextmanager
+    def watch(waits: Waits | None, engine: int, name: str) -> Iterator[None]:
+        """Look on from the moment when the operation ``name`` of an engine takes too long."""
+        if waits is None:
+            yield
+            return
+        told = f"{engine} {name} {next(waits._numbers)}"
+        timer = asyncio.get_running_loop().call_later(SLOW, waits._say, f"+{told}")
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if time.monotonic() > began + SLOW:
+                waits._say(f"-{told}")
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+        self._process.stdin.flush()
+
+    def close(self) -> str:
+        """Stop looking; what was seen."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        told = self._output.read_text()
+        self._output.unlink()
+        return told
+
+
 class Besieged:
     """One engine, its nine neighbours and its hostile sandbox."""
 
@@ -89,6 +143,7 @@ class Besieged:
         self.neighbours: list[AsyncSandbox] = []
         self.words: dict[str, str] = {}
         self.limits: dict[str, str] = {}
+        self.waits: Waits | None = None
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -111,6 +166,12 @@ class Besieged:
 
     async def _create(self) -> AsyncSandbox:
         return await AsyncSandbox.create(platform=self.platform, timeout=900)
+
+    @property
+    def attacker_pid(self) -> int:
+        """The first process of the hostile sandbox."""
+        record = self.process.data_dir / "cages" / self.attacker.sandbox_id
+        return json.loads(record.read_text())["pid"]
 
     async def count_forks(self) -> int:
         """How many processes the hostile sandbox gets: its ceiling, before anything is tried."""
@@ -178,7 +239,8 @@ class Besieged:
         began = time.monotonic()
         try:
             async with asyncio.timeout(30):
-                await work()
+                with Waits.watch(self.waits, self.process.pid, name):
+                    await work()
         except Exception as error:
             figures.failed.append(f"{name}: {type(error).__name__} {error}"[:200])
             took = None

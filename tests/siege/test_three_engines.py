@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from sbx_jupyter.isolation.limits import Word
-from tests.siege.besieged import PROCESSES, Besieged, Figures, engines
+from tests.siege.besieged import PROCESSES, Besieged, Figures, Waits, engines
 
 SECONDS = float(os.environ.get("SBX_SIEGE_SECONDS", "60"))
 CALM = 20.0
@@ -47,16 +47,23 @@ async def test_neighbours_of_hostile_sandboxes_go_on() -> None:
                 assert engine.words["processes"] == Word.LIMITED, engine.limits
                 assert 32 < await engine.count_forks() <= PROCESSES
             calm = await asyncio.gather(*(engine.use(CALM) for engine in found))
+            waits = Waits([engine.attacker_pid for engine in found])
+            for engine in found:
+                engine.waits = waits
             attacks = [asyncio.create_task(engine.attack(SECONDS)) for engine in found]
             attacked = await asyncio.gather(*(engine.use(SECONDS) for engine in found))
             await asyncio.gather(*attacks, return_exceptions=True)
             lost = [await engine.lost_files() for engine in found]
+            waited = waits.close()
+            for engine in found:
+                engine.waits = None
             alive = [(await engine.platform.engine_info()) is not None for engine in found]
     told = {
         engine.name: _described(engine, *figures)
         for engine, *figures in zip(found, calm, attacked, strict=True)
     }
     print(json.dumps(told, indent=1))
+    print("What was waited for while operations were slow:", waited or "nothing", sep="\n")
 
     assert all(alive)
     assert lost == [[], [], []]
