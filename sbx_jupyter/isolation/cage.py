@@ -93,7 +93,7 @@ class Cage:
         await self.wait_dead()
         await self._group.remove()
         if self._records is not None:
-            self._records.remove(self.sandbox_id)
+            await asyncio.to_thread(self._records.remove, self.sandbox_id)
 
     def attach(self) -> None:
         """Put the first process into the groups that clone could not; blocks some milliseconds."""

@@ -239,7 +239,7 @@ class Fence:
             return
         await asyncio.to_thread(group.kill_all)
         await group.remove()
-        self._cages.remove(sandbox_id)
+        await asyncio.to_thread(self._cages.remove, sandbox_id)
 
     async def end_unheard(self, sandbox_id: str) -> None:
         """End a sandbox that may have been made, and remove its control groups.
@@ -253,7 +253,8 @@ class Fence:
             return SandboxGroup({})
         limits = GroupLimits(spec.limits.memory_mb, spec.limits.cpu_count, spec.limits.processes)
         try:
-            return self._groups.make(spec.sandbox_id, limits)
+            # Whoever makes a group waits for everybody who moves a process between groups.
+            return await asyncio.to_thread(self._groups.make, spec.sandbox_id, limits)
         except OSError as error:
             await self._groups.group_of(spec.sandbox_id).remove()
             raise IsolationError(f"the limits could not be set: {error}") from error

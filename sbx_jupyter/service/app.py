@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from traitlets.config import Application
@@ -38,6 +39,11 @@ _log = logging.getLogger("sbx_jupyter.service")
 
 _KEEP_SANDBOXES_SIGNALS: Final = frozenset({signal.SIGHUP})
 """Signals that end the engine but leave its sandboxes running, for the next engine to adopt."""
+
+
+_THREADS: Final = 32
+"""For calls that wait for the disk or the kernel. Python's own default is 6 on two processors: a few
+sandboxes that load the disk can hold all of them for seconds."""
 
 
 class SbxEngine(EngineSettings, Application):
@@ -116,6 +122,8 @@ class SbxEngine(EngineSettings, Application):
 
         stop_signal = self._catch_signals()
         _prepare_process()
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="sbx-thread"))
         engine = Engine(self.engine_config(), helped)
         await engine.start()
         keep_sandboxes = True

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live import descriptors, freeing
 from sbx_jupyter.engine.live.agent import decode_reply, malformed
 from sbx_jupyter.errors import InternalError, NoSpaceError
 from sbx_jupyter.protocol import agent as ops
@@ -85,7 +85,7 @@ class OpenFile:
     def close(self) -> None:
         """Close the descriptor; may be called more than once."""
         if self.fd >= 0:
-            os.close(self.fd)
+            freeing.close(self.fd)
             self.fd = -1
 
     def __enter__(self) -> OpenFile:
@@ -239,9 +239,9 @@ class WritableFile:
         fd, self._fd = self._fd, -1
         self._pending.clear()
         if self._flushing is None:
-            os.close(fd)
+            freeing.close(fd)
         else:
-            self._flushing.add_done_callback(lambda _: os.close(fd))
+            self._flushing.add_done_callback(lambda _: freeing.close(fd))
 
 
 class Files:

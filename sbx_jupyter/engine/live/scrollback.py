@@ -7,6 +7,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.live import freeing
 from sbx_jupyter.engine.live.subscriptions import Output
 
 if TYPE_CHECKING:
@@ -104,9 +105,11 @@ class Scrollback:
             self._fd = -1
 
     def remove(self) -> None:
-        """Close and delete the file."""
-        self.close()
+        """Close and delete the file, whose blocks a thread frees."""
         self._path.unlink(missing_ok=True)
+        if self._fd >= 0:
+            freeing.close(self._fd)
+            self._fd = -1
 
     def _write(self, position: int, chunk: bytes) -> None:
         offset = position % self.capacity

@@ -184,7 +184,7 @@ class LocalPlacement:
 
     async def _remove(self, sandbox_id: str) -> None:
         writable = self._data_dir.writable(sandbox_id)
-        self._manifests.forget_sandbox(sandbox_id)
+        await asyncio.to_thread(self._manifests.forget_sandbox, sandbox_id)
         await self._fence.tree_operations.remove(writable)
         await asyncio.to_thread(_remove_directories, writable, self._data_dir.run(sandbox_id))
 

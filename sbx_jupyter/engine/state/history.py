@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
 import struct
@@ -29,6 +28,7 @@ class History:
         self._directory = directory
         self._readings: dict[str, bytearray] = {}
         self._unwritten: dict[str, bytearray] = {}
+        self._forgotten: set[str] = set()
 
     def load(self, known: set[str]) -> None:
         """Read the files of known sandboxes and remove the others; blocking, once, at start."""
@@ -58,12 +58,14 @@ class History:
         self._readings.setdefault(sandbox_id, bytearray()).extend(packed)
         self._unwritten.setdefault(sandbox_id, bytearray()).extend(packed)
 
-    def take_unwritten(self) -> dict[str, tuple[bytes, bool]]:
-        """Return and clear what ``write`` must write.
+    def take_unwritten(self) -> dict[str, tuple[bytes, bool] | None]:
+        """Return and clear what ``write`` must do.
 
-        By sandbox id: the bytes, and whether they replace the file (else they are appended).
+        By sandbox id: the bytes, and whether they replace the file (else they are appended);
+        ``None`` for a file to remove.
         """
-        work: dict[str, tuple[bytes, bool]] = {}
+        work: dict[str, tuple[bytes, bool] | None] = dict.fromkeys(self._forgotten)
+        self._forgotten.clear()
         for sandbox_id, unwritten in self._unwritten.items():
             readings = self._readings.get(sandbox_id)
             if readings is None:
@@ -75,10 +77,14 @@ class History:
         self._unwritten.clear()
         return work
 
-    def write(self, work: dict[str, tuple[bytes, bool]]) -> None:
-        """Write the files; blocking, for a thread. Raises ``OSError``."""
-        for sandbox_id, (packed, replaces) in work.items():
+    def write(self, work: dict[str, tuple[bytes, bool] | None]) -> None:
+        """Write and remove the files; blocking, for a thread. Raises ``OSError``."""
+        for sandbox_id, change in work.items():
             path = self._directory / sandbox_id
+            if change is None:
+                path.unlink(missing_ok=True)
+                continue
+            packed, replaces = change
             if replaces:
                 temporary = self._directory / f"{sandbox_id}.new"
                 temporary.write_bytes(packed)
@@ -88,11 +94,10 @@ class History:
                     file.write(packed)
 
     def forget(self, sandbox_id: str) -> None:
-        """Remove the readings of a sandbox, from memory and from disk."""
+        """Remove the readings of a sandbox, from memory now and from disk by ``write``."""
         self._unwritten.pop(sandbox_id, None)
         if self._readings.pop(sandbox_id, None) is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._directory / sandbox_id)
+            self._forgotten.add(sandbox_id)
 
     def latest(self, sandbox_id: str) -> SandboxMetric | None:
         """The newest reading of a sandbox; ``None`` if there is none."""

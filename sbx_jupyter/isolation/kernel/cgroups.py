@@ -206,7 +206,7 @@ class SandboxGroup:
         deadline = time.monotonic() + _REMOVE_TIMEOUT
         pause = 0.001
         left = set(self._directories.values())
-        while left := {path for path in left if not _remove_directory(path)}:
+        while left := await asyncio.to_thread(_remove_directories, left):
             if time.monotonic() > deadline:
                 raise UnavailableError(f"a control group stays busy: {self.to_state()}")
             await asyncio.sleep(pause)
@@ -287,7 +287,7 @@ class SandboxGroup:
             await _until(lambda: read_pairs(self._v2_events()).get("frozen") == int(frozen))
         elif (freezer := self._directories.get("freezer")) is not None:
             state = "FROZEN" if frozen else "THAWED"
-            write_text(freezer / "freezer.state", state)
+            await asyncio.to_thread(write_text, freezer / "freezer.state", state)
             await _until(lambda: read_text(freezer / "freezer.state").strip() == state)
         else:
             raise UnimplementedError("this machine has no freezer for sandboxes")
@@ -305,6 +305,11 @@ async def _until(done: Any) -> None:
             raise UnavailableError("the sandbox could not be frozen or thawed in time")
         await asyncio.sleep(pause)
         pause = min(pause + 0.0005, 0.01)
+
+
+def _remove_directories(paths: set[Path]) -> set[Path]:
+    """Remove empty groups; gives those that are left. Waits for others who change groups."""
+    return {path for path in paths if not _remove_directory(path)}
 
 
 def _remove_directory(path: Path) -> bool:
