@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sbx_jupyter.isolation.zygote.client import start_zygote
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.root.rootfs import StockPlan
+    from sbx_jupyter.isolation.root.stock_plan import StockPlan
     from sbx_jupyter.isolation.zygote.client import ZygoteProcess
 
 

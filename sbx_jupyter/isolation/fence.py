@@ -31,7 +31,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
 )
 from sbx_jupyter.isolation.kernel.hierarchies import find_hierarchies
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import stock_plan
 from sbx_jupyter.isolation.stored.merged_tree import Layer
 from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
@@ -112,7 +112,7 @@ class Fence:
         tap: bool = False,
         cpu_weight: int = DEFAULT_WEIGHT,
         host_ids: IdRange = CONTAINER_IDS,
-        known_stock: rootfs.KnownStock | None = None,
+        known_stock: stock_plan.KnownStock | None = None,
         _without: frozenset[str] = frozenset(),
     ) -> None:
         """``agent`` is the module whose ``run`` becomes the sandboxes' first process.
@@ -351,7 +351,7 @@ class Fence:
                 await self._zygote.stop()
                 self._cages.remove_drafts()
             kind = self._report.users if self._tier == Tier.NAMESPACES else users.HOST
-            plan = rootfs.plan_stock(
+            plan = stock_plan.plan_stock(
                 real_users=kind in (users.ROOT_MAPPED, users.SUBORDINATE),
                 host_root_mapped=kind == users.ROOT_MAPPED,
                 chosen=sorted(self._chosen),
@@ -370,7 +370,7 @@ class Fence:
                 own_ids=self._host_ids if self._report.ids == users.OWN else None,
                 landlock_abi=self._report.landlock_abi,
             )
-            self.known_stock = rootfs.KnownStock(layer, plan)
+            self.known_stock = stock_plan.KnownStock(layer, plan)
             seen = [Path(tree.path) for tree in plan.trees if not tree.chosen]
             layers = (Layer(path, str(path).strip("/")) for path in seen)
             self.stored.stock = (Layer(layer), *layers)

@@ -33,7 +33,7 @@ from sbx_jupyter.isolation.missing import (
     why_no_supervision,
     why_shared_ids,
 )
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import rootfs, stock_plan
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.ids.blocks import IdRange
@@ -227,7 +227,7 @@ def _explain(report: IsolationReport) -> str:
 
 def _probe(data_dir: Path, host_ids: IdRange) -> dict[str, Any]:
     package = str(Path(sbx_jupyter.__file__).parent.parent)
-    plan = rootfs.plan_stock(real_users=False, host_root_mapped=False)
+    plan = stock_plan.plan_stock(real_users=False, host_root_mapped=False)
     trees = ":".join(tree.path for tree in plan.trees)
     ids = f"{host_ids.first}-{host_ids.last}"
     probe = ["-I", "-S", "-X", "utf8", "-c", _PROBE, package, str(data_dir), trees, ids]

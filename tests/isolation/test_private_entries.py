@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbx_jupyter.isolation.kernel import landlock
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import rootfs, stock_plan
 from sbx_jupyter.isolation.root.private_entries import private_entries, split
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_what_is_removed_during_the_search_is_not_hidden(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to write files of the stock layer")
 def test_an_unfinished_stock_layer_is_removed(tmp_path: Path) -> None:
-    plan = rootfs.plan_stock(real_users=True, host_root_mapped=True)
+    plan = stock_plan.plan_stock(real_users=True, host_root_mapped=True)
     unfinished = tmp_path / "stock/0123456789abcdef.1234"
     add(unfinished / "etc/passwd")
     target = tmp_path / "stock" / plan.fingerprint
@@ -165,7 +165,7 @@ def test_an_unfinished_stock_layer_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to write files of the stock layer")
 def test_a_hidden_directory_that_the_stock_layer_needs_is_opaque(tmp_path: Path) -> None:
-    plan = rootfs.plan_stock(real_users=True, host_root_mapped=True)
+    plan = stock_plan.plan_stock(real_users=True, host_root_mapped=True)
     rootfs.build_stock(plan, tmp_path / "stock", ["/usr/local/bin", "/usr/share/doc"])
     assert os.getxattr(tmp_path / "stock/usr/local/bin", "user.overlay.opaque") == b"y"
     status = (tmp_path / "stock/usr/share/doc").lstat()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from sbx_jupyter.isolation.fence import Fence
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import stock_plan
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import sandbox
 
@@ -81,15 +81,15 @@ async def main(home: Path, wanted: str) -> None:
     prefixes = [home / "base", home / "prefix"]
     for prefix in prefixes:
         plant(prefix)
-    stock = rootfs.plan_stock
+    stock = stock_plan.plan_stock
 
-    def plan_with_prefixes(**options: Any) -> rootfs.StockPlan:
+    def plan_with_prefixes(**options: Any) -> stock_plan.StockPlan:
         plan = stock(**options)
-        base, prefix = (rootfs.HostTree(str(p), p.name == "base") for p in prefixes)
+        base, prefix = (stock_plan.HostTree(str(p), p.name == "base") for p in prefixes)
         needed = (*plan.needed, *(f"{p}/envs/mine" for p in prefixes))
         return replace(plan, trees=(*plan.trees, base, prefix), needed=needed)
 
-    rootfs.plan_stock = plan_with_prefixes
+    stock_plan.plan_stock = plan_with_prefixes
     report = detect(data)
     fence = Fence(data, report, choose(report, wanted))
     await fence.start()

@@ -26,7 +26,7 @@ from sbx_jupyter.isolation.root.user_programs import ONE_ID
 from sbx_jupyter.isolation.zygote import namespaces
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.root.rootfs import StockPlan
+    from sbx_jupyter.isolation.root.stock_plan import StockPlan
     from sbx_jupyter.isolation.zygote.order import Order
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")

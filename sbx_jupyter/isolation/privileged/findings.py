@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from sbx_jupyter.agent.procfs import identity
-from sbx_jupyter.isolation.root.rootfs import KnownStock, StockPlan
+from sbx_jupyter.isolation.root.stock_plan import KnownStock, StockPlan
 from sbx_jupyter.isolation.tiers import IsolationReport  # noqa: TC001 - msgspec reads it
 
 

@@ -7,16 +7,12 @@ from the host (``HostTree``), each with its own writable part in the sandbox's u
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import shutil
 import stat
-import sys
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.root import package_tables
 from sbx_jupyter.isolation.root.private_entries import PRIVATE_NAMES
@@ -28,16 +24,15 @@ from sbx_jupyter.isolation.root.stock_files import (
     SHADOW_GROUP,
     generated,
 )
+from sbx_jupyter.isolation.root.stock_plan import TOP_LEVEL
 from sbx_jupyter.isolation.root.user_programs import ONE_ID, SUDO_BY_SU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-STOCK_VERSION: Final = 7
+    from sbx_jupyter.isolation.root.stock_plan import StockPlan
 
 _DRAFT: Final = re.compile(r"[0-9a-f]{16}(\.masks)?\.[0-9]+")
-
-_TOP_LEVEL: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 _MODES: Final = {"sudoers": 0o440, **dict.fromkeys(SECRET, 0o640)}
 
@@ -99,108 +94,6 @@ _DIRECTORIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HostTree:
-    """A directory of the host that is seen at the same path inside."""
-
-    path: str
-    writable: bool
-    """Laid over, so that writes land in the sandbox; else read-only."""
-    chosen: bool = False
-    """Seen only by sandboxes whose makers asked for it; else by all."""
-
-
-@dataclass(frozen=True, slots=True)
-class StockPlan:
-    """What the stock root file system is made of; the same plan gives the same layer."""
-
-    real_users: bool
-    """``root`` and ``user`` are two ids; else both are names for id 0."""
-    host_root_mapped: bool
-    """The host's root is the sandbox's root, so set-uid programs of the host work."""
-    python: str
-    trees: tuple[HostTree, ...]
-    site_packages: tuple[str, ...]
-    needed: tuple[str, ...]
-    """Where the engine's Python is: never hidden, whatever lies around it."""
-    fingerprint: str = field(default="")
-
-    def to_json(self) -> dict[str, Any]:
-        """The plan as the zygote receives it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(raw: dict[str, Any]) -> StockPlan:
-        """The inverse of ``to_json``."""
-        return StockPlan(
-            real_users=raw["real_users"],
-            host_root_mapped=raw["host_root_mapped"],
-            python=raw["python"],
-            trees=tuple(HostTree(**tree) for tree in raw["trees"]),
-            site_packages=tuple(raw["site_packages"]),
-            needed=tuple(raw["needed"]),
-            fingerprint=raw["fingerprint"],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStock:
-    """A stock layer that stands, and what it was built from."""
-
-    layer: Path
-    plan: StockPlan
-
-
-def plan_stock(
-    *, real_users: bool, host_root_mapped: bool, chosen: Sequence[str] = ()
-) -> StockPlan:
-    """The stock root file system for this host and this Python.
-
-    ``chosen`` are more directories of the host, which some sandboxes may see read-only.
-    """
-    base, prefix = os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix)
-    trees = [HostTree("/usr", writable=True)]
-    trees += [
-        HostTree(f"/{name}", writable=True)
-        for name in _TOP_LEVEL
-        if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}")
-    ]
-    for path, writable in ((base, True), (prefix, False)):
-        if not any(path == t.path or path.startswith(t.path + "/") for t in trees):
-            trees.append(HostTree(path, writable))
-    # One may lie in a directory that all see, and be hidden there; so its mount comes last.
-    trees += [HostTree(path, writable=False, chosen=True) for path in sorted(chosen)]
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    python = os.path.join(base, "bin", f"python{version}")
-    site = (os.path.join(prefix, "lib", f"python{version}", "site-packages"),)
-    plan = StockPlan(
-        real_users=real_users,
-        host_root_mapped=host_root_mapped,
-        python=python,
-        trees=tuple(trees),
-        site_packages=site if prefix != base else (),
-        needed=(base, prefix),
-    )
-    return StockPlan.from_json({**plan.to_json(), "fingerprint": _fingerprint(plan)})
-
-
-def _fingerprint(plan: StockPlan) -> str:
-    parts: list[Any] = [STOCK_VERSION, plan.to_json()]
-    looked_at = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/pam.d")
-    for path in (*looked_at, f"/{package_tables.STATUS}"):
-        try:
-            parts.append(os.stat(path).st_mtime_ns)
-        except OSError:
-            parts.append(None)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-
-def stock_name(plan: StockPlan, hidden: Sequence[str]) -> str:
-    """The name of the stock layer of a plan that hides these paths of the host."""
-    parts = [plan.fingerprint, *hidden]
-    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]
-
-
 def build_stock(plan: StockPlan, target: Path, hidden: Sequence[str] = ()) -> None:
     """Write the stock layer to ``target`` if it does not exist; the sandbox's root owns the files.
 
@@ -253,7 +146,7 @@ class _Builder:
     def build(self, hidden: Sequence[str]) -> None:
         for name, mode in _DIRECTORIES.items():
             self._directory(name, mode)
-        for name in _TOP_LEVEL:
+        for name in TOP_LEVEL:
             self._top_level(name)
         for tree in self._plan.trees:
             self._directory(tree.path.lstrip("/"), 0o755)

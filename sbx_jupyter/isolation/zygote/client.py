@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbx_jupyter.isolation.ids.blocks import IdRange
-    from sbx_jupyter.isolation.root.rootfs import StockPlan
+    from sbx_jupyter.isolation.root.stock_plan import StockPlan
 
 _log: Final = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.root import rootfs
+    from sbx_jupyter.isolation.root import stock_plan
     from sbx_jupyter.isolation.zygote import host_mounts
 
 
@@ -19,7 +19,7 @@ class ZygoteConfig:
     """The host id of the sandboxes' root, where it is one for all of them."""
     own_uid: int
     own_gid: int
-    plan: rootfs.StockPlan
+    plan: stock_plan.StockPlan
     host: host_mounts.HostMounts
     readable: int
     """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""

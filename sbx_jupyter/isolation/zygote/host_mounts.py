@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sbx_jupyter.isolation.kernel import syscalls, users
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import rootfs, stock_plan
 from sbx_jupyter.isolation.root.private_entries import private_entries
 
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
@@ -38,7 +38,7 @@ class HostMounts:
     dev: str
     data: str
     """The data directory, idmapped where ids are mapped."""
-    trees: tuple[tuple[rootfs.HostTree, str], ...]
+    trees: tuple[tuple[stock_plan.HostTree, str], ...]
     stock: str
     """Relative to ``data``."""
     mapped: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class HostMounts:
 
 def prepare(
     data: Path,
-    plan: rootfs.StockPlan,
+    plan: stock_plan.StockPlan,
     id_base: int,
     *,
     own_ids: bool = False,
@@ -89,7 +89,7 @@ def prepare(
 
 
 def _build_stock(
-    data: Path, plan: rootfs.StockPlan, trees: list[tuple[rootfs.HostTree, str]]
+    data: Path, plan: stock_plan.StockPlan, trees: list[tuple[stock_plan.HostTree, str]]
 ) -> str:
     """Build the stock layer of the mounted trees; gives its path below ``data``."""
     found = [
@@ -97,7 +97,7 @@ def _build_stock(
         for tree, name in trees
         for path in private_entries(name, tree.path, plan.needed)
     ]
-    stock = f"stock/{rootfs.stock_name(plan, [path for _, path in found])}"
+    stock = f"stock/{stock_plan.stock_name(plan, [path for _, path in found])}"
     rootfs.build_stock(plan, data / stock, [path for chosen, path in found if not chosen])
     masks = [path for chosen, path in found if chosen]
     rootfs.build_masks(plan, data / f"{stock}{MASKS}", masks)
@@ -128,7 +128,7 @@ def map_to(pid: int, host: HostMounts) -> list[int]:
     return trees
 
 
-def _is_there(tree: rootfs.HostTree) -> bool:
+def _is_there(tree: stock_plan.HostTree) -> bool:
     """Whether a tree can be shown: a chosen one may have gone, or be closed to others by now."""
     if not tree.chosen:
         return True
@@ -136,7 +136,7 @@ def _is_there(tree: rootfs.HostTree) -> bool:
     return os.path.realpath(path) == path and os.path.isdir(path) and _can_keep_ids(tree)
 
 
-def _can_keep_ids(tree: rootfs.HostTree) -> bool:
+def _can_keep_ids(tree: stock_plan.HostTree) -> bool:
     """Whether sandboxes may see the files of a tree as files of nobody.
 
     The kernel itself then refuses what others may not read, also what is private only later. What

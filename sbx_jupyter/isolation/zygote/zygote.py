@@ -30,7 +30,7 @@ from sbx_jupyter.isolation.ids.blocks import NoBlockLeftError, open_blocks
 from sbx_jupyter.isolation.ids.holder import Holder
 from sbx_jupyter.isolation.ids.own_ids import OwnIds
 from sbx_jupyter.isolation.kernel import landlock, syscalls, users
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import rootfs, stock_plan
 from sbx_jupyter.isolation.zygote import cage_records, forks, host_mounts, worker
 from sbx_jupyter.isolation.zygote.config import ZygoteConfig
 from sbx_jupyter.isolation.zygote.forked import Fork
@@ -163,7 +163,7 @@ class Zygote:
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
             syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
-        plan = rootfs.StockPlan.from_json(body["plan"])
+        plan = stock_plan.StockPlan.from_json(body["plan"])
         data = Path(body["data_dir"])
         own_uid, own_gid = os.getuid(), os.getgid()
         readable = -1

@@ -23,7 +23,7 @@ from sbx_jupyter.isolation.privileged import findings, messages
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteTrees
 from sbx_jupyter.isolation.privileged.supervisor import start_supervisor
-from sbx_jupyter.isolation.root import rootfs
+from sbx_jupyter.isolation.root import stock_plan
 from sbx_jupyter.isolation.stored.volume_content import Ownership
 from sbx_jupyter.isolation.tiers import IsolationReport
 from tests.isolation.privileged.conftest import helper_of, options_of
@@ -215,7 +215,7 @@ async def test_a_dead_helper_fails_its_calls_at_once_and_is_replaced(
 
 def test_a_helper_believes_only_what_one_of_its_own_engine_found(data_dir: Path):
     kept = data_dir / "helper" / "findings.json"
-    plan = rootfs.plan_stock(real_users=True, host_root_mapped=True)
+    plan = stock_plan.plan_stock(real_users=True, host_root_mapped=True)
     report = IsolationReport("namespaces", "root-mapped", {}, "signals", reflink=False, missing=[])
     found = findings.Findings(report=report, layer="/stock", plan=plan)
 
