@@ -42,8 +42,8 @@ _KEEP_SANDBOXES_SIGNALS: Final = frozenset({signal.SIGHUP})
 
 
 _THREADS: Final = 32
-"""For calls that wait for the disk or the kernel. Python's own default is 6 on two processors: a few
-sandboxes that load the disk can hold all of them for seconds."""
+"""For calls that wait for the disk or the kernel. Python's own default is 6 on two processors: a
+few sandboxes that load the disk can hold all of them for seconds."""
 
 
 class SbxEngine(EngineSettings, Application):
