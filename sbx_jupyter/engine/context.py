@@ -12,7 +12,7 @@ from sbx_jupyter.engine.sandboxes.quotas import Quotas
 from sbx_jupyter.engine.state.logs import Journal
 from sbx_jupyter.engine.state.rows import SandboxRow
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.isolation.fence import Limits
+from sbx_jupyter.isolation.fence_spec import Limits
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS, IdRange
 from sbx_jupyter.protocol.platform import VolumeMount
 

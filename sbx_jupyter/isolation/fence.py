@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,11 +23,10 @@ from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.kernel.cgroups import (
     DEFAULT_WEIGHT,
-    ControlGroups,
     GroupLimits,
     SandboxGroup,
+    control_groups_of,
 )
-from sbx_jupyter.isolation.kernel.hierarchies import find_hierarchies
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
 from sbx_jupyter.isolation.root import stock_plan
 from sbx_jupyter.isolation.stored.merged_tree import Layer
@@ -54,6 +51,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.ids.blocks import IdRange
 
     from .channel import Reply
+    from .fence_spec import FenceSpec
     from .tiers import IsolationReport
 
 logger = logging.getLogger(__name__)
@@ -62,41 +60,6 @@ _AGENT: Final = "sbx_jupyter.agent.main"
 _SETUP_TIMEOUT: Final = 30.0
 _ATTEMPTS: Final = 8
 """A sandbox is given up when it was killed this often."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The resource limits of one sandbox; 0 means no limit."""
-
-    memory_mb: int
-    cpu_count: int
-    processes: int
-    disk_mb: int
-    open_files: int
-
-
-@dataclass(frozen=True, slots=True)
-class FenceSpec:
-    """How to make one sandbox."""
-
-    sandbox_id: str
-    layers: tuple[Path, ...]
-    """Read-only layers, topmost first, above the stock base."""
-    base: str
-    """``"host"``: the stock root file system; ``""``: the layers hold a complete root."""
-    writable: Path
-    """Directory with ``upper`` and ``work``, in the data directory; made where it is missing."""
-    limits: Limits
-    network: bool = True
-    volumes: tuple[tuple[Path, str], ...] = ()
-    shown: tuple[str, ...] = ()
-    """Directories of the host that it sees read-only besides, in the tier with namespaces."""
-
-
-def control_groups_of(data_dir: Path, cpu_weight: int) -> ControlGroups:
-    """The control groups of the engine of a data directory, below this process's own."""
-    name = hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]
-    return ControlGroups(find_hierarchies(), name, cpu_weight)
 
 
 class Fence:

@@ -14,7 +14,7 @@ import tornado
 
 import sbx_jupyter
 from sbx_jupyter.errors import FailedPreconditionError, IsolationError
-from sbx_jupyter.isolation.fence import control_groups_of
+from sbx_jupyter.isolation.kernel.cgroups import control_groups_of
 from sbx_jupyter.isolation.privileged import account, view
 from sbx_jupyter.isolation.privileged.options import HelperOptions
 from sbx_jupyter.isolation.privileged.supervisor import start_supervisor

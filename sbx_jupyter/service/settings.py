@@ -234,7 +234,7 @@ class EngineSettings(HasTraits):
         """The settings of the engine behind it."""
         from sbx_jupyter.engine.context import EngineConfig
         from sbx_jupyter.engine.sandboxes.quotas import Quotas
-        from sbx_jupyter.isolation.fence import Limits
+        from sbx_jupyter.isolation.fence_spec import Limits
         from sbx_jupyter.isolation.ids.blocks import IdRange
 
         return EngineConfig(

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.benchmarks.harness import report
 

@@ -21,7 +21,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.rows import BuildRow, TagAssignment, TemplateRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.errors import InternalError, NoSpaceError, UnavailableError
-from sbx_jupyter.isolation.fence import Limits
+from sbx_jupyter.isolation.fence_spec import Limits
 from sbx_jupyter.isolation.stored.volume_content import Ownership
 from tests.engine.conftest import MakeEngine
 from tests.engine.live.running import listen, terminal

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.isolation.channel import Channel
-from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

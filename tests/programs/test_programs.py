@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.isolation.fence import Fence, Limits
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.fence_spec import Limits
 from sbx_jupyter.isolation.tiers import IsolationReport, Tier, detect
 from tests.isolation.inside import Inside, sandbox
 

@@ -22,7 +22,7 @@ from sbx_jupyter.cli import storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError
 from sbx_jupyter.isolation import fence, limits, tiers
-from sbx_jupyter.isolation.fence import Limits
+from sbx_jupyter.isolation.fence_spec import Limits
 from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies
 from tests import helped

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbx_jupyter.engine.live.agent import AgentCaller
-    from sbx_jupyter.isolation.fence import Cage, Limits
+    from sbx_jupyter.isolation.fence import Cage
+    from sbx_jupyter.isolation.fence_spec import Limits
 
 _MIB: Final = 1024 * 1024
 _SHORTEST_INTERVAL: Final = 0.2

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.live.listeners import Listener
     from sbx_jupyter.engine.live.process import ProcessSettings
     from sbx_jupyter.isolation.channel import Reply
-    from sbx_jupyter.isolation.fence import Cage, Limits
+    from sbx_jupyter.isolation.fence import Cage
+    from sbx_jupyter.isolation.fence_spec import Limits
     from sbx_jupyter.protocol.runtime import Reading
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow, layer_paths
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError, UnavailableError
-from sbx_jupyter.isolation.fence import FenceSpec, Limits
+from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbx_jupyter.engine.context import PreparedHook
-    from sbx_jupyter.isolation.fence import Limits
+    from sbx_jupyter.isolation.fence_spec import Limits
 
 _log = logging.getLogger(__name__)
 

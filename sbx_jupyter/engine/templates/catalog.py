@@ -21,7 +21,7 @@ from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, PermissionDe
 if TYPE_CHECKING:
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.storage.layers import Layers
-    from sbx_jupyter.isolation.fence import Limits
+    from sbx_jupyter.isolation.fence_spec import Limits
 
 INTERPRETER_TEMPLATE_ID: Final = "codeinterpreter00001"
 _STOCK_IDS: Final = {

@@ -8,6 +8,7 @@ kernel (about 13 ms), so that is done in a thread while the sandbox sets itself 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import time
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from sbx_jupyter.isolation.kernel.hierarchies import (
     TCP_LIMIT,
     V2,
     Hierarchies,
+    find_hierarchies,
 )
 from sbx_jupyter.isolation.kernel.usage import Usage
 
@@ -122,6 +124,12 @@ class ControlGroups:
         """Remove the engine's directories if no sandbox is left in them."""
         for path in self._parents.values():
             _remove_directory(path)
+
+
+def control_groups_of(data_dir: Path, cpu_weight: int) -> ControlGroups:
+    """The control groups of the engine of a data directory, below this process's own."""
+    name = hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]
+    return ControlGroups(find_hierarchies(), name, cpu_weight)
 
 
 class SandboxGroup:

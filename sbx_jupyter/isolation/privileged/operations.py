@@ -13,7 +13,7 @@ import msgspec
 
 from sbx_jupyter.agent.procfs import has_ended
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
-from sbx_jupyter.isolation.fence import FenceSpec, Limits
+from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 from sbx_jupyter.isolation.private_files import write_private
 from sbx_jupyter.isolation.privileged import messages as asked
 from sbx_jupyter.isolation.privileged.network_operations import NetworkOperations, as_socket

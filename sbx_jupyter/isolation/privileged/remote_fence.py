@@ -26,7 +26,7 @@ from sbx_jupyter.isolation.tree_operations import relative_to
 if TYPE_CHECKING:
     import socket
 
-    from sbx_jupyter.isolation.fence import FenceSpec
+    from sbx_jupyter.isolation.fence_spec import FenceSpec
     from sbx_jupyter.isolation.kernel.usage import Usage
     from sbx_jupyter.isolation.privileged.connection import HelperConnection
 

@@ -12,7 +12,8 @@ import pytest
 
 from sbx_jupyter.engine.live.process import ProcessSettings
 from sbx_jupyter.engine.live.sandbox import SOCKET_NAME, Sandbox
-from sbx_jupyter.isolation.fence import Fence, FenceSpec, Limits
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 from sbx_jupyter.isolation.tiers import choose, detect
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.cage import Cage
-from sbx_jupyter.isolation.fence import FenceSpec, Limits
+from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 from sbx_jupyter.isolation.privileged import messages, remote_fence
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
 from sbx_jupyter.isolation.privileged.remote_fence import RemoteFence
