@@ -11,7 +11,7 @@ import termios
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.engine.live.process_io import InputWriter, OutputReader
+from sbx_jupyter.engine.live.process_io import InputWriter, PipeReader, PtyReader
 from sbx_jupyter.engine.live.scrollback import SCROLLBACK_SIZE
 from sbx_jupyter.engine.live.subscriptions import Ended, Output, Subscribers, Subscription
 from sbx_jupyter.errors import (
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbx_jupyter.engine.live.agent import AgentCaller
+    from sbx_jupyter.engine.live.pipes import PipeThread
+    from sbx_jupyter.engine.live.process_io import OutputReader
     from sbx_jupyter.engine.live.scrollback import Scrollback
 
 _log = logging.getLogger(__name__)
@@ -107,6 +109,9 @@ class Process:
         self._on_end = on_end
         self._subscribers = Subscribers(stall_limit=settings.stall_limit, on_room=self._resume)
         self._readers: list[OutputReader] = []
+        self._terminal: PtyReader | None = None
+        self._is_draining = False
+        self._ended = asyncio.Event()
         self._input: InputWriter | None = None
         self._scrollback: Scrollback | None = None
         self._sequences: dict[str, int] = {}
@@ -135,16 +140,26 @@ class Process:
     def info(self) -> ProcessInfo:
         return ProcessInfo(config=self.config, pid=self.pid, tag=self.tag)
 
-    def attach(
-        self, outputs: dict[str, int], stdin: int | None, scrollback: Scrollback | None, hold: float
+    def attach_pipes(
+        self, outputs: dict[str, int], stdin: int | None, thread: PipeThread, hold: float
     ) -> None:
-        """Take over the descriptors; reading starts with the first subscriber or after ``hold``."""
+        """Take over the pipes; reading starts with the first subscriber or after ``hold``."""
         self._readers = [
-            OutputReader(fd, kind, self._deliver, self._on_output_end)
+            PipeReader(thread, fd, kind, self._deliver, self._on_output_end)
             for kind, fd in outputs.items()
         ]
-        self._input = InputWriter(stdin) if stdin is not None else None
+        self._input = InputWriter(stdin, thread) if stdin is not None else None
+        self._hold(hold)
+
+    def attach_terminal(self, output: int, stdin: int, scrollback: Scrollback, hold: float) -> None:
+        """As ``attach_pipes``, with two descriptors of the terminal's master side."""
+        self._terminal = PtyReader(output, self._deliver, self._on_output_end)
+        self._readers = [self._terminal]
+        self._input = InputWriter(stdin)
         self._scrollback = scrollback
+        self._hold(hold)
+
+    def _hold(self, hold: float) -> None:
         self._hold_timer = asyncio.get_running_loop().call_later(hold, self._stop_holding)
 
     def subscribe(self, *, replay_from: int | None = None) -> Subscription:
@@ -191,11 +206,11 @@ class Process:
 
     def resize(self, size: PtySize) -> None:
         """Set the size of the terminal. Raises ``InternalError`` without a pty."""
-        if not self.is_pty or not self._readers:
+        if self._terminal is None or not self._readers:
             raise InternalError("the process has no pty")
         check_size(size)
         window = struct.pack("HHHH", size.rows, size.cols, 0, 0)
-        self._readers[0].control(termios.TIOCSWINSZ, window)
+        self._terminal.control(termios.TIOCSWINSZ, window)
 
     async def signal(self, signal: int) -> None:
         """Send SIGTERM or SIGKILL to the whole process group.
@@ -231,6 +246,10 @@ class Process:
             _log.info("killing process %d at its time limit: %s", self.pid, error or "it lives on")
         self._is_group_gone = True
         self._settle()
+        if self._is_draining:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_GRACE):
+                    await self._ended.wait()
         if not self.has_ended:
             self._subscribers.finish(_expired())
 
@@ -302,11 +321,16 @@ class Process:
             return
         if self._readers and not self._ends_at_exit:
             return
-        for reader in self._readers:
-            reader.drain()
+        if self._readers:
+            if not self._is_draining:
+                self._is_draining = True
+                for reader in list(self._readers):
+                    reader.drain()
+            return
         self._drop_descriptors()
         self.end = end_event(self._status)
         self._subscribers.finish(_expired() if self._is_expired else Ended(self.end))
+        self._ended.set()
         self._on_end(self)
 
     def _drop_descriptors(self) -> None:

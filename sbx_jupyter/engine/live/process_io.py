@@ -1,80 +1,168 @@
-"""Reads the output and writes the input of one process, on the event loop."""
+"""Reads the output and writes the input of one process.
+
+Pipes are used in a thread of the sandbox (``pipes.py``), terminals on the event loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import fcntl
 import os
-import struct
-import termios
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
+from sbx_jupyter.engine.live.pipes import CAPACITY, PipeInput, PipeOutput
 from sbx_jupyter.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PIPE_CHUNK: Final = 48 * 1024
-"""65,536 bytes in base64 without padding; larger chunks exceed malloc's mmap threshold."""
+    from sbx_jupyter.engine.live.pipes import PipeThread
 
 PTY_CHUNK: Final = 16 * 1024
 _PTY_READ: Final = 4096
-_LEAST_PIPE: Final = 4096
 _READS_PER_WAKE: Final = 4
-_DRAIN_LIMIT: Final = 1024 * 1024
-"""The capacity of the pipes that the agent makes."""
 
 
-class OutputReader:
+class OutputReader(Protocol):
     """Reads one output descriptor of a process in chunks.
 
     ``deliver`` gets the kind and the chunk and returns whether it can take more; ``on_end`` is
     called once, after the last chunk.
     """
 
+    def resume(self) -> None:
+        """Read whenever there is output."""
+        ...
+
+    def pause(self) -> None:
+        """Stop reading soon; the process blocks when its pipe is full."""
+        ...
+
+    def drain(self) -> None:
+        """Deliver what is there now, even to full subscribers, then end."""
+        ...
+
+    def close(self) -> None:
+        """Close the descriptor; ``on_end`` is not called."""
+        ...
+
+
+class PipeReader:
+    """Reads a pipe in the thread of its sandbox; see ``OutputReader``."""
+
     def __init__(
         self,
+        thread: PipeThread,
         fd: int,
         kind: str,
         deliver: Callable[[str, bytes], bool],
         on_end: Callable[[OutputReader], None],
     ) -> None:
-        self.kind = kind
+        self._kind = kind
+        self._deliver = deliver
+        self._on_end = on_end
+        self._thread = thread
+        self._output = PipeOutput(thread, fd, self._on_read)
+        self._loop = asyncio.get_running_loop()
+        self._is_wanted = False
+        self._is_waiting = False
+        self._is_started = False
+        self._is_drained = False
+        self._is_open = True
+
+    def resume(self) -> None:
+        self._is_wanted = True
+        if self._output.chunks or self._output.has_ended:
+            self._loop.call_soon(self._pass_on)
+        else:
+            self._read_on()
+
+    def pause(self) -> None:
+        self._is_wanted = False
+
+    def drain(self) -> None:
+        self._is_drained = self._is_waiting = True
+        if self._output.has_ended:
+            self._loop.call_soon(self._pass_on)
+        elif self._is_open:
+            self._thread.do(self._output.drain)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            # What was read is lost to the next engine.
+            while self._output.chunks:
+                self._deliver(self._kind, self._output.chunks.popleft())
+            self._thread.do(self._output.close)
+
+    def _read_on(self) -> None:
+        if not self._is_open or self._is_waiting or self._is_drained:
+            return
+        self._is_waiting = True
+        if self._is_started:
+            self._output.go_on()
+        else:
+            self._is_started = True
+            self._thread.do(self._output.start)
+
+    def _on_read(self) -> None:
+        self._is_waiting = False
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        if not self._is_open:
+            return
+        # In this order: the thread adds chunks, then notes the end.
+        has_ended, chunks = self._output.has_ended, self._output.chunks
+        while chunks and (self._is_wanted or self._is_drained):
+            self._deliver(self._kind, chunks.popleft())
+        if chunks:
+            return
+        if has_ended:
+            self._is_open = False
+            self._on_end(self)
+        elif self._is_wanted:
+            self._read_on()
+
+
+class PtyReader:
+    """Reads the master side of a pseudo-terminal; see ``OutputReader``."""
+
+    def __init__(
+        self,
+        fd: int,
+        deliver: Callable[[str, bytes], bool],
+        on_end: Callable[[OutputReader], None],
+    ) -> None:
         self._fd = fd
         self._deliver = deliver
         self._on_end = on_end
         self._is_reading = False
         self._loop = asyncio.get_running_loop()
-        self._read = self._read_pty if kind == "pty" else self._read_pipe
 
     def resume(self) -> None:
-        """Read whenever there is output."""
         if self._fd >= 0 and not self._is_reading:
             self._is_reading = True
             self._loop.add_reader(self._fd, self._on_readable)
 
     def pause(self) -> None:
-        """Stop reading; the process blocks when its pipe is full."""
         if self._is_reading:
             self._is_reading = False
             self._loop.remove_reader(self._fd)
 
     def drain(self) -> None:
-        """Deliver what is there now, even to full subscribers, and close.
-
-        Reads at most what a pipe can hold, so that a process that never stops writing does not
-        keep this loop busy.
-        """
-        limit = self._available()
+        # A bound, so that a process that never stops writing does not keep this loop busy.
+        limit = CAPACITY
         while limit > 0 and self._fd >= 0:
             chunk = self._read()
             if not chunk:
                 break
             limit -= len(chunk)
-            self._deliver(self.kind, chunk)
+            self._deliver("pty", chunk)
         self.close()
+        self._on_end(self)
 
     def control(self, request: int, argument: bytes) -> None:
         """Call ``ioctl`` on the descriptor."""
@@ -82,14 +170,8 @@ class OutputReader:
             fcntl.ioctl(self._fd, request, argument)
 
     def close(self) -> None:
-        """Close the descriptor; ``on_end`` is not called."""
         self.pause()
         if self._fd >= 0:
-            if self.kind != "pty":
-                # The agent keeps the pipe open for a while, and pipe pages are limited for all
-                # sandboxes together.
-                with contextlib.suppress(OSError):
-                    fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _LEAST_PIPE)
             os.close(self._fd)
             self._fd = -1
 
@@ -102,18 +184,11 @@ class OutputReader:
                 self.close()
                 self._on_end(self)
                 return
-            if not self._deliver(self.kind, chunk) or not self._is_reading:
+            if not self._deliver("pty", chunk) or not self._is_reading:
                 return
 
-    def _read_pipe(self) -> bytes | None:
-        """Read a chunk: empty at the end, ``None`` when there is no output now."""
-        try:
-            return os.read(self._fd, PIPE_CHUNK)
-        except BlockingIOError:
-            return None
-
-    def _read_pty(self) -> bytes | None:
-        """As ``_read_pipe``; joins the 4 KiB pieces that the kernel gives."""
+    def _read(self) -> bytes | None:
+        """A chunk of joined 4 KiB pieces: empty at the end, ``None`` without output now."""
         pieces: list[bytes] = []
         for _ in range(PTY_CHUNK // _PTY_READ):
             try:
@@ -129,25 +204,23 @@ class OutputReader:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _available(self) -> int:
-        if self.kind == "pty":
-            return _DRAIN_LIMIT
-        count = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
-        return min(struct.unpack("i", count)[0], _DRAIN_LIMIT)
-
 
 class InputWriter:
     """Writes to the stdin pipe or pty of a process, completely and in order."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, thread: PipeThread | None = None) -> None:
+        """``thread`` is there for a pipe."""
         self._fd = fd
+        self._pipe = None if thread is None else PipeInput(fd)
+        self._thread = thread
+        self._is_closed = False
         self._lock = asyncio.Lock()
         self._writable: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
     @property
     def is_closed(self) -> bool:
-        return self._fd < 0
+        return self._is_closed
 
     async def write(self, data: bytes) -> None:
         """Return when the kernel has taken every byte; the process may read it later.
@@ -157,10 +230,10 @@ class InputWriter:
         async with self._lock:
             view = memoryview(data)
             while view:
-                if self._fd < 0:
+                if self._is_closed:
                     raise InternalError("the input of the process is closed")
                 try:
-                    view = view[os.write(self._fd, view) :]
+                    view = view[await self._write(view) :]
                 except BlockingIOError:
                     await self._wait_writable()
                 except OSError as error:
@@ -170,22 +243,38 @@ class InputWriter:
 
     def close(self) -> None:
         """Close the descriptor; a write that is still waiting fails."""
-        if self._fd < 0:
+        if self._is_closed:
             return
-        self._loop.remove_writer(self._fd)
-        os.close(self._fd)
-        self._fd = -1
-        self._on_writable()
+        self._is_closed = True
+        if self._writable is not None:
+            self._loop.remove_writer(self._number)
+            if not self._writable.done():
+                self._writable.set_result(None)
+        if self._thread is None or self._pipe is None:
+            os.close(self._fd)
+        else:
+            self._thread.do(self._pipe.close)
+
+    @property
+    def _number(self) -> int:
+        return self._fd if self._pipe is None else self._pipe.fd
+
+    async def _write(self, view: memoryview) -> int:
+        if self._thread is None or self._pipe is None:
+            return os.write(self._fd, view)
+        return await self._thread.run(partial(self._pipe.write, view))
 
     async def _wait_writable(self) -> None:
-        fd = self._fd
+        if self._is_closed:
+            return
+        fd = self._number
         self._writable = self._loop.create_future()
         self._loop.add_writer(fd, self._on_writable)
         try:
             await self._writable
         finally:
             self._writable = None
-            if self._fd == fd:
+            if not self._is_closed:
                 self._loop.remove_writer(fd)
 
     def _on_writable(self) -> None:

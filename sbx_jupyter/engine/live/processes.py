@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sbx_jupyter.engine.live import descriptors
+from sbx_jupyter.engine.live.pipes import PipeThread
 from sbx_jupyter.engine.live.process import Process, ProcessSettings, check_size
 from sbx_jupyter.engine.live.scrollback import Scrollback
 from sbx_jupyter.engine.tasks import BackgroundTasks
@@ -72,6 +73,7 @@ class Processes:
         self._tasks = BackgroundTasks()
         self._closed_by: SbxError | None = None
         self._end_callbacks: dict[str, Callable[[], None]] = {}
+        self._pipes = PipeThread()
 
     def call_at_end(self, tag: str, callback: Callable[[], None]) -> None:
         """Call ``callback`` whenever a process with this tag has ended in a running sandbox."""
@@ -152,6 +154,7 @@ class Processes:
     def abandon(self, error: SbxError) -> None:
         """End every subscription with ``error`` and drop all descriptors and timers."""
         self._closed_by = error
+        self._pipes.stop()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -230,16 +233,12 @@ class Processes:
             except OSError as error:
                 os.close(master)
                 raise InternalError(f"the terminal cannot be kept: {error.strerror}") from error
-            process.attach({"pty": master}, stdin, scrollback, hold)
+            process.attach_terminal(master, stdin, scrollback, hold)
             return
         count = 3 if has_stdin else 2
         stdout, stderr, *stdin = descriptors.take(fds, *[descriptors.is_pipe] * count)
-        outputs = {
-            "stdout": descriptors.own_description(stdout, os.O_RDONLY),
-            "stderr": descriptors.own_description(stderr, os.O_RDONLY),
-        }
-        own_stdin = descriptors.own_description(stdin[0], os.O_WRONLY) if stdin else None
-        process.attach(outputs, own_stdin, None, hold)
+        outputs = {"stdout": stdout, "stderr": stderr}
+        process.attach_pipes(outputs, stdin[0] if stdin else None, self._pipes, hold)
 
     def _enter(self, process: Process) -> None:
         if self._closed_by is not None:
