@@ -358,6 +358,15 @@ WALLS: Final = (
         "everywhere: df and mountinfo show sizes and paths of the host's disk",
     ),
     Wall(
+        "a program holds its own pipe, and the engine that reads it",
+        (
+            Tried(
+                "engine/live/test_pipes.py",
+                ("test_a_program_that_holds_its_pipe_holds_up_nobody_else",),
+            ),
+        ),
+    ),
+    Wall(
         "trees of any depth, and directories of others, stop the engine",
         (
             Tried(

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.client.api.platform import PlatformClient
+from sbx_jupyter.isolation.kernel.hierarchies import find_hierarchies
 from tests.engine_process import CHECKOUT, engine_process
 from tests.siege import hostile
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -271,6 +273,26 @@ async def _read(box: AsyncSandbox, wanted: str) -> None:
 
 
 @contextlib.contextmanager
+def _share_of_a_user() -> Iterator[tuple[str, ...]]:
+    """A command that gives a program one share of the processors, as systemd does to each user.
+
+    Without it, each process of an ordinary user counts as much as each of root. Empty where there
+    are no control groups of version 1 to make one in.
+    """
+    cpu = find_hierarchies().v1.get("cpu")
+    if cpu is None:
+        yield ()
+        return
+    group = cpu / f"sbx-siege-{os.getpid()}"
+    group.mkdir()
+    try:
+        yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
+    finally:
+        until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
+@contextlib.contextmanager
 def engines() -> Iterator[list[Besieged]]:
     """Two engines of root and one of an ordinary user."""
     options = tuple(f"--SbxEngine.{name}={value}" for name, value in _LIMITS.items())
@@ -282,11 +304,12 @@ def engines() -> Iterator[list[Besieged]]:
             Besieged(name, "namespaces-root", stack.enter_context(engine_process(name, *options)))
             for name in ("root-1", "root-2")
         ]
+        share = stack.enter_context(_share_of_a_user())
         user = engine_process(
             "user",
             *options,
             environment={"PYTHONPATH": paths, "HOME": "/tmp"},
-            prefix=tuple(as_user),
+            prefix=(*share, *as_user),
             python="/usr/bin/python3",
             uid=UID,
         )
