@@ -36,7 +36,7 @@ CAPACITY: Final = 1024 * 1024
 """The capacity of the pipes that the agent makes."""
 
 _LEAST_PIPE: Final = 4096
-_READS_PER_WAKE: Final = 4
+_READS_PER_WAKE: Final = 16
 _IDLE: Final = 10.0
 """Seconds after which a thread without pipes ends."""
 
