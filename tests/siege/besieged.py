@@ -299,6 +299,8 @@ def engines() -> Iterator[list[Besieged]]:
     # A Python for every user, and far more processes than ten sandboxes may have.
     as_user = f"prlimit --nproc=3000 setpriv --reuid {UID} --regid {UID} --clear-groups".split()
     paths = f"{CHECKOUT}:{sysconfig.get_path('purelib')}"
+    # Control groups of sandboxes have the weight of a process of this priority.
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
     with contextlib.ExitStack() as stack:
         found = [
             Besieged(name, "namespaces-root", stack.enter_context(engine_process(name, *options)))
