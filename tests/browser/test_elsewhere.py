@@ -21,6 +21,7 @@ from tests.browser.lab import Lab
 from tests.browser.notebooks import VIEWS
 from tests.browser.server import CHECKOUT, TOKEN, JupyterServer, jupyter_server
 from tests.engine_process import engine_process
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,13 @@ def test_the_widgets_work_in_notebook_7(
     server.wait_for(sandbox, "/tmp/widget", b"works", seconds=30)
     expect(page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
     page.screenshot(path=shots / "notebook-light.png")
+    # The main area has room for the notebook alone.
+    for command, shown in (("open-details", ".sbx-Details"), ("open-terminal", ".jp-Terminal")):
+        script = "([command, sandbox]) => void jupyterapp.commands.execute(command, { sandbox })"
+        page.evaluate(script, [f"sbx:{command}", sandbox])
+        view = page.locator(f"#jp-down-stack {shown}")
+        expect(view).to_be_visible(timeout=20_000)
+        until(lambda view=view: (view.bounding_box() or {"height": 0})["height"] > 100)
 
 
 @pytest.mark.skipif(

@@ -5,6 +5,7 @@ import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 
 import { trans } from '../../components/translation';
 import { displayName } from '../../protocol/sandboxes';
+import { addTab } from '../addTab';
 import { CommandIDs } from '../commandIds';
 import { globalPath } from '../copies/addresses';
 import { askInDialog } from '../copies/conflictDialog';
@@ -81,7 +82,7 @@ export const detailsPlugin: JupyterFrontEndPlugin<void> = {
         widget.toolbar.hide();
         widget.id = `sbx-details-area-${sandbox.sandboxID}`;
         content.sectionChanged.connect(() => void tracker.save(widget));
-        app.shell.add(widget, 'main', { type: trans.__('Sandbox details') });
+        addTab(app, widget, { type: trans.__('Sandbox details') });
         await tracker.add(widget);
         app.shell.activateById(widget.id);
         return widget;

@@ -8,6 +8,7 @@ import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
 import type { ISandbox } from '../../protocol/sandboxes';
 import { displayName } from '../../protocol/sandboxes';
+import { addTab } from '../addTab';
 import { CommandIDs } from '../commandIds';
 import { windowIcon } from '../icons';
 import type { SandboxCommands } from '../panel/commands';
@@ -70,7 +71,7 @@ export function addPortPages(
       const known = tracker.find(page => page.sandbox.sandboxID === sandbox.sandboxID && page.port === port);
       const page = known ?? new PortPage(sandbox, port, portUrl(sandboxes.server, sandbox.sandboxID, port));
       if (known === undefined) {
-        app.shell.add(page, 'main', { type: trans.__('Sandbox port') });
+        addTab(app, page, { type: trans.__('Sandbox port') });
         await tracker.add(page);
       }
       app.shell.activateById(page.id);

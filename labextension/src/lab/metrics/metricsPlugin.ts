@@ -10,6 +10,7 @@ import { describedBy, labelled } from '../panel/commands';
 import { metricsIcon } from '../icons';
 import { MetricsWidget } from './metricsWidget';
 import type { Sandboxes } from '../sandboxes';
+import { addTab } from '../addTab';
 import { CommandIDs } from '../commandIds';
 import { ISandboxCommands, ISandboxes } from '../tokens';
 
@@ -40,7 +41,7 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
       const known = tracker.find(widget => widget.content.id === content.id);
       const widget = known ?? metricsWidget(content);
       if (known === undefined) {
-        app.shell.add(widget, 'main', { type: trans.__('Sandbox metrics') });
+        addTab(app, widget, { type: trans.__('Sandbox metrics') });
         await tracker.add(widget);
       } else {
         content.dispose();

@@ -131,7 +131,7 @@ function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLog
       <div className="sbx-Build-actions">
         {!isOver && (
           <button type="button" className="sbx-Button sbx-mod-plain" onClick={() => void cancelBuild(begun, name, requests, refresh)}>
-            {trans.__('Cancel')}
+            {trans.__('Cancel build')}
           </button>
         )}
         {progress?.status === 'ready' && (

@@ -3,6 +3,7 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 
 import { trans } from '../../components/translation';
+import { addTab } from '../addTab';
 import { CommandIDs } from '../commandIds';
 import { storageIcon } from '../icons';
 import { describedBy } from '../panel/commands';
@@ -39,7 +40,7 @@ export const storagePlugin: JupyterFrontEndPlugin<void> = {
         widget.toolbar.hide();
         widget.id = 'sbx-storage-area';
         content.storeChanged.connect(() => void tracker.save(widget));
-        app.shell.add(widget, 'main', { type: trans.__('Sandbox storage') });
+        addTab(app, widget, { type: trans.__('Sandbox storage') });
         await tracker.add(widget);
         app.shell.activateById(widget.id);
         return widget;

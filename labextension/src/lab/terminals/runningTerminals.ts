@@ -5,6 +5,7 @@ import { terminalIcon } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
+import type { Widget } from '@lumino/widgets';
 
 import { trans } from '../../components/translation';
 import type { ISandbox, ITerminalInfo } from '../../protocol/sandboxes';
@@ -15,13 +16,24 @@ import { CommandIDs } from '../commandIds';
 import { askAndEndShell, endShell } from './endTerminal';
 import { TerminalLists } from './terminalLists';
 
-/** The id of JupyterLab's panel of running sessions. */
-const RUNNING_PANEL = 'jp-running-sessions';
+/** The ids of the panels of running sessions, of JupyterLab and of Jupyter Notebook. */
+const RUNNING_PANELS = ['jp-running-sessions', 'jp-running-sessions-tree'];
 
 interface ISandboxTerminal {
   readonly sandboxId: string;
   readonly sandboxName: string;
   readonly info: ITerminalInfo;
+}
+
+/** Finds a panel of running sessions, which may be a part of another widget. */
+function findPanel(widgets: Iterable<Widget>): Widget | null {
+  for (const widget of widgets) {
+    const found = RUNNING_PANELS.includes(widget.id) ? widget : findPanel(widget.children());
+    if (found !== null) {
+      return found;
+    }
+  }
+  return null;
 }
 
 /** The terminals that run in sandboxes, also those without a tab, in the panel of running sessions. */
@@ -59,8 +71,8 @@ export class RunningTerminals implements IRunningSessions.IManager {
 
   /** Lists the terminals when the user looks at the panel of running sessions, not before. */
   private listWhenShown(): void {
-    const panel = [...this.app.shell.widgets('left'), ...this.app.shell.widgets('right')].find(({ id }) => id === RUNNING_PANEL);
-    if (panel === undefined) {
+    const panel = findPanel(['left', 'right', 'main'].flatMap(area => [...this.app.shell.widgets(area)]));
+    if (panel === null) {
       return;
     }
     MessageLoop.installMessageHook(panel, (_, message: Message) => {
@@ -76,9 +88,8 @@ export class RunningTerminals implements IRunningSessions.IManager {
 
   /** Lists the terminals of every running sandbox. */
   private async list(): Promise<void> {
-    if (this.sandboxes.items === null) {
-      await this.sandboxes.refresh();
-    }
+    // Nothing else lists the sandboxes while their own panel is closed.
+    await this.sandboxes.refresh();
     await this.lists.refresh(this.runningSandboxes().map(({ sandboxID }) => sandboxID));
     this.runningChanged.emit();
   }

@@ -18,6 +18,7 @@ import type { SandboxCommands } from '../panel/commands';
 import { describedBy, labelled, numberOf, sandboxArg, stringOf } from '../panel/commands';
 import { sandboxIcon } from '../icons';
 import type { Sandboxes } from '../sandboxes';
+import { addTab, isInFront } from '../addTab';
 import { addClipboardCommands } from './clipboardCommands';
 import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { RunningTerminals } from './runningTerminals';
@@ -95,7 +96,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
         const beside = stringOf(args['beside']);
         const replaced = tracker.find(({ id }) => id === args['replaces']);
-        app.shell.add(widget, 'main', { type: trans.__('Sandbox terminal'), ...placeFor(beside, replaced) });
+        addTab(app, widget, { type: trans.__('Sandbox terminal'), ...placeFor(beside, replaced) });
         await tracker.add(widget);
         replaced?.closeEnded();
         saveRestoreArgs(tracker, widget);
@@ -158,7 +159,7 @@ function terminalLabel(args: Readonly<Record<string, unknown>>): string {
 async function focusWhenReady(app: JupyterFrontEnd, widget: TerminalWidget): Promise<void> {
   await widget.content.ready;
   window.requestAnimationFrame(() => {
-    if (!widget.isDisposed && app.shell.currentWidget === widget) {
+    if (!widget.isDisposed && isInFront(app, widget)) {
       widget.content.activate();
     }
   });
