@@ -1,4 +1,5 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { MainAreaWidget } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { MessageLoop } from '@lumino/messaging';
 import type { Widget } from '@lumino/widgets';
@@ -13,7 +14,9 @@ export function addTab(app: JupyterFrontEnd, widget: Widget, options: DocumentRe
     app.shell.add(widget, 'main', options);
     return;
   }
-  widget.addClass('sbx-mod-below');
+  // Layouts set the least height of those that have one themselves.
+  const sized = widget instanceof MainAreaWidget ? (widget as MainAreaWidget).content : widget;
+  sized.addClass('sbx-mod-below');
   app.shell.add(widget, 'down', options);
   // Its shell shows the area, but not the tab that is activated.
   MessageLoop.installMessageHook(widget, (_, message) => {

@@ -221,11 +221,11 @@ function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React
   const popover = React.useRef<IsolationPopover | null>(null);
   React.useEffect(() => () => popover.current?.dispose(), []);
   const { info, items, error } = sandboxes;
-  if (items === null && error !== null) {
-    // Nothing runs that could be isolated.
+  const host = info?.url_kind === 'configured' ? (info.host ?? trans.__('Remote')) : null;
+  if (host === null && items === null && error !== null) {
+    // No engine runs that could isolate anything.
     return null;
   }
-  const host = info?.url_kind === 'configured' ? (info.host ?? trans.__('Remote')) : null;
   const isolation = info?.isolation ?? null;
   if (isolation === null && host === null) {
     return null;
