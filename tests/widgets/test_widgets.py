@@ -19,7 +19,7 @@ WIDGETS = [
     sbx_jupyter.MetricsChart,
     sbx_jupyter.SandboxView,
 ]
-MEANT = {"close", "__init__", "_repr_mimebundle_"}
+MEANT = {"close", "__init__", "_repr_mimebundle_", "__annotations__"}
 
 
 @pytest.fixture(autouse=True)
