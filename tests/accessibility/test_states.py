@@ -93,7 +93,9 @@ def test_the_details_and_the_end_of_their_sandbox(lab: Lab, sandbox: str, server
     check(lab, ".sbx-Details")
 
     server.kill(sandbox)
-    expect(lab.page.locator(".sbx-Details-head .sbx-View-facts")).to_contain_text("has ended", timeout=20_000)
+    expect(lab.page.locator(".sbx-Details-head .sbx-View-facts")).to_contain_text(
+        "has ended", timeout=20_000
+    )
     check(lab, ".sbx-Details")
 
 
