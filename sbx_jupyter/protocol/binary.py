@@ -6,7 +6,7 @@ Imported only when a client uses this codec: the library takes 30 ms and some me
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -154,6 +154,8 @@ _MESSAGES: Final[dict[type[rt.Message], str]] = {
     """,
     rt.ProcessEventResponse: "event = ProcessEvent 1",
 }
+_LENGTH_DELIMITED: Final = 2
+"""The wire type of bytes and of messages in others."""
 _FIELD: Final = re.compile(r"(\w+) = (?:(optional|repeated|oneof) )?(\w+) (\d+)")
 
 _Proto: Final = descriptor_pb2.FieldDescriptorProto
@@ -194,6 +196,32 @@ def encode(record: rt.Message) -> bytes:
     message = _new(type(record))
     _fill(message, record)
     return message.SerializeToString()
+
+
+@lru_cache(maxsize=16)
+def output_prefix(kind: str, size: int) -> bytes:
+    """What is before ``size`` bytes of output in the message that has them as its last member.
+
+    The library copies the bytes into each of the three records, at half the speed of base64.
+    """
+    prefix = b""
+    for record, member in (
+        (rt.DataEvent, kind),
+        (rt.ProcessEvent, "data"),
+        (rt.ProcessEventResponse, "event"),
+    ):
+        tag = _fields(record.__name__)[member].number << 3 | _LENGTH_DELIMITED
+        prefix = bytes((tag, *_varint(size + len(prefix)))) + prefix
+    return prefix
+
+
+def _varint(number: int) -> list[int]:
+    """Seven bits in each byte, the lowest first; all but the last have the eighth bit."""
+    found: list[int] = []
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return [*found, number]
 
 
 def _members(name: str, message: Any) -> dict[str, Any]:

@@ -139,3 +139,14 @@ def test_whoever_speaks_json_does_not_load_the_library() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["stdout", "stderr", "pty"])
+@pytest.mark.parametrize("size", [1, 100, 123, 124, 16_000, 16_384, 49_152, 2_097_152])
+def test_output_joined_from_bytes_is_what_the_library_writes(kind: str, size: int) -> None:
+    chunk = bytes(size)
+    event = rt.ProcessEvent(data=rt.DataEvent(**{kind: chunk}))
+
+    joined = binary.output_prefix(kind, size) + chunk
+
+    assert joined == binary.encode(rt.ProcessEventResponse(event=event))

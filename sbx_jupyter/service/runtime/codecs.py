@@ -8,7 +8,6 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from sbx_jupyter.protocol import connect, messages, requests
-from sbx_jupyter.protocol.runtime import DataEvent, ProcessEvent, ProcessEventResponse
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -85,9 +84,9 @@ class _BinaryCodec:
 
     def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
         del numbered  # always false: the request was rejected, since can_number is false
-        data = DataEvent(**{output.kind: output.chunk})
-        event = ProcessEventResponse(event=ProcessEvent(data=data))
-        return connect.encode_envelope(self.encode(event))
+        prefix: bytes = self._loaded.output_prefix(output.kind, len(output.chunk))
+        header = connect.envelope_header(len(prefix) + len(output.chunk))
+        return b"".join((header, prefix, output.chunk))
 
     @property
     def _loaded(self) -> Any:
