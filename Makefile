@@ -158,8 +158,9 @@ format: | $(TOOLS)
 	$(BIN)/ruff format
 
 ## Compare the engine with other ways to do the same, measured in turns in one run, and write
-## docs/performance.md: about 3 minutes on a quiet machine. Names in ARGS run other benchmarks;
-## "proxies" compares the proxy of ports with jupyter-server-proxy, which it installs beside.
+## docs/performance.md: about 2 minutes on a quiet machine. Installs packages to compare with in .peers,
+## once. ARGS="--group NAME" measures another group (--help lists them), --growth the curves,
+## --against REF this code beside an earlier commit, and --profile ROW draws a flame graph.
 bench: $(VENV)/.test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 

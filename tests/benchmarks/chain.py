@@ -6,8 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.create import first_output
-from tests.benchmarks.harness import report
+from tests.benchmarks.harness import first_output, report
 
 if TYPE_CHECKING:
     from tests.benchmarks.harness import EngineClient

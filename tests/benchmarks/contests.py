@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.benchmarks.harness import percentile
+from tests.benchmarks.goals import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from tests.benchmarks.goals import Goal
     from tests.benchmarks.harness import EngineClient
 
 OURS: Final = "sbx-jupyter"
@@ -20,7 +21,19 @@ _WARM_UP: Final = 3
 _RESAMPLES: Final = 2000
 
 Contestants = dict[str, "Callable[[], float]"]
-"""By name, what does the work once and returns the seconds that it took."""
+"""By name, what does the work once and returns what is measured: the seconds that it took."""
+
+
+class Unit(NamedTuple):
+    """How measured values are shown: ``value * factor`` with ``name`` behind it."""
+
+    name: str
+    factor: float
+
+
+MILLISECONDS: Final = Unit("ms", 1e3)
+MEGABYTES: Final = Unit("MB", 1e-6)
+PERCENT: Final = Unit("%", 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +41,13 @@ class Row:
     """One thing that is measured. ``open`` gives ``OURS`` and each peer that this machine has."""
 
     name: str
-    goal: str
-    """The ratio to the peer that is aimed at, as text."""
     rounds: int
     open: Callable[[EngineClient], AbstractContextManager[Contestants]]
+    goals: tuple[Goal, ...] = ()
+    reason: str = ""
+    """What stands in the way where a goal is missed: a sentence for the report."""
+    unit: Unit = MILLISECONDS
+    warm_up: int = _WARM_UP
 
 
 class Ratio(NamedTuple):
@@ -42,26 +58,47 @@ class Ratio(NamedTuple):
     high: float
 
 
-class Figures(NamedTuple):
-    """The seconds of each contestant of a row, one per round."""
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The values of each contestant of a row, one per round, in seconds or bytes."""
 
     row: Row
-    seconds: dict[str, list[float]]
+    values: dict[str, list[float]]
+    _ratios: dict[str, Ratio] = field(default_factory=dict[str, Ratio])
 
     @property
     def peers(self) -> list[str]:
-        return [name for name in self.seconds if name != OURS]
+        return [name for name in self.values if name != OURS]
 
     def ratio(self, peer: str) -> Ratio:
-        return ratio(self.seconds[OURS], self.seconds[peer])
+        if peer not in self._ratios:
+            self._ratios[peer] = ratio(self.values[OURS], self.values[peer])
+        return self._ratios[peer]
+
+    def is_met(self, goal: Goal) -> bool:
+        """Whether a goal of the row is met; its peer must have been measured."""
+        return goal.measure(self.values[OURS], self.values[goal.peer or OURS]) <= goal.limit
+
+    def goals(self, peer: str) -> list[Goal]:
+        """The goals of the row that name this peer."""
+        return [goal for goal in self.row.goals if goal.peer == peer]
+
+    @property
+    def missed(self) -> list[Goal]:
+        """The goals that are missed, of those whose peer was measured."""
+        measured = (goal for goal in self.row.goals if (goal.peer or OURS) in self.values)
+        return [goal for goal in measured if not self.is_met(goal)]
 
     def to_json(self) -> dict[str, object]:
+        values = self.values.items()
         return {
             "name": self.row.name,
-            "goal": self.row.goal,
-            "seconds": self.seconds,
-            "medians": {name: statistics.median(taken) for name, taken in self.seconds.items()},
-            "p99": {name: percentile(taken, 0.99) for name, taken in self.seconds.items()},
+            "unit": "seconds" if self.row.unit is MILLISECONDS else self.row.unit.name,
+            "goals": [{"text": goal.text, "peer": goal.peer} for goal in self.row.goals],
+            "missed": [goal.text for goal in self.missed],
+            "values": self.values,
+            "medians": {name: statistics.median(taken) for name, taken in values},
+            "p99": {name: percentile(taken, 0.99) for name, taken in values},
             "ratios": {peer: self.ratio(peer)._asdict() for peer in self.peers},
         }
 
@@ -69,15 +106,15 @@ class Figures(NamedTuple):
 def measure(row: Row, engine: EngineClient, *, share: float = 1.0) -> Figures:
     """Measure a row, with ``share`` of its usual number of rounds."""
     with row.open(engine) as contestants:
-        seconds: dict[str, list[float]] = {name: [] for name in contestants}
+        values: dict[str, list[float]] = {name: [] for name in contestants}
         names = list(contestants)
-        for number in range(-_WARM_UP, max(1, round(row.rounds * share))):
+        for number in range(-row.warm_up, max(1, round(row.rounds * share))):
             random.shuffle(names)
             for name in names:
                 taken = contestants[name]()
                 if number >= 0:
-                    seconds[name].append(taken)
-    return Figures(row, seconds)
+                    values[name].append(taken)
+    return Figures(row, values)
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:

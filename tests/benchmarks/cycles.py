@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.create import first_output
-from tests.benchmarks.harness import report, resident_bytes
+from tests.benchmarks.harness import first_output, report, resident_bytes
 
 if TYPE_CHECKING:
     from tests.benchmarks.harness import EngineClient

@@ -18,9 +18,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sbx_jupyter.protocol import access, connect
+from tests.benchmarks.goals import percentile
+from tests.engine_process import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+
+_MOST_SANDBOXES = 250
 
 
 class RawConnection:
@@ -107,6 +112,10 @@ class EngineClient:
     """Calls the engine's HTTP APIs with little overhead; one connection per thread."""
 
     def __init__(self, url: str, api_key: str, pid: int) -> None:
+        self.found_at(url, api_key, pid)
+
+    def found_at(self, url: str, api_key: str, pid: int) -> None:
+        """Use another address, as after a restart, on new connections."""
         self.url = url
         self.pid = pid
         self._key = {access.API_KEY_HEADER: api_key}
@@ -182,26 +191,76 @@ class EngineClient:
             connection.close()
 
 
+class OwnEngine(EngineClient):
+    """An engine on a temporary data directory that a benchmark starts, and may start again."""
+
+    def __init__(self, folder: str, options: Sequence[str], checkout: Path) -> None:
+        self._connection_file = Path(folder, "engine.json")
+        self._checkout = checkout
+        # -P leaves out the working directory, so that another checkout is not hidden by this one.
+        self._command = (
+            *(sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"),
+            *("--data-dir", f"{folder}/data", "--connection-file", str(self._connection_file)),
+            *(options or (f"--SbxEngine.max_sandboxes={_MOST_SANDBOXES}",)),
+        )
+        self._process = self._launch()
+        super().__init__(*self._when_ready())
+
+    def restart(self) -> None:
+        """Kill the engine as a crash would, start it again, and return once it answers."""
+        self._process.kill()
+        self._process.wait()
+        self._connection_file.unlink()
+        self._process = self._launch()
+        self.found_at(*self._when_ready())
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, env=os.environ | {"PYTHONPATH": str(self._checkout)})
+
+    def _when_ready(self) -> tuple[str, str, int]:
+        """Wait for its address; returns that, its key and its process."""
+        while not self._connection_file.exists():
+            if self._process.poll() is not None:
+                raise SystemExit("the engine did not start")
+            time.sleep(0.01)
+        connection = json.loads(self._connection_file.read_text())
+        return connection["url"], connection["api_key"], self._process.pid
+
+
 @contextlib.contextmanager
-def running_engine(*options: str) -> Iterator[EngineClient]:
+def running_engine(*options: str, checkout: Path = CHECKOUT) -> Iterator[OwnEngine]:
     """Start an engine with a temporary data directory, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="sbx-bench-") as folder:
-        connection_file = Path(folder, "engine.json")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sbx_jupyter.cli.main", "engine", "--port", "0",
-             "--data-dir", f"{folder}/data", "--connection-file", str(connection_file),
-             "--SbxEngine.max_sandboxes=250", *options],
-        )  # fmt: skip
+        engine = OwnEngine(folder, options, checkout)
         try:
-            while not connection_file.exists():
-                if process.poll() is not None:
-                    raise SystemExit("the engine did not start")
-                time.sleep(0.05)
-            connection = json.loads(connection_file.read_text())
-            yield EngineClient(connection["url"], connection["api_key"], process.pid)
+            yield engine
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            engine.stop()
+
+
+def first_output(engine: EngineClient, sandbox: dict[str, Any]) -> None:
+    """Start a program in a sandbox, and return when its first output is here."""
+    message = {"process": {"cmd": "/bin/echo", "args": ["hi"]}, "stdin": False}
+    with engine.stream(sandbox, "process.Process/Start", message) as events:
+        for _, payload in events:
+            if b'"stdout"' in payload:
+                return
+    raise RuntimeError("no output")
+
+
+def run_script(engine: EngineClient, sandbox: dict[str, Any], script: str) -> None:
+    """Run a shell script in a sandbox to its end; raises ``RuntimeError`` when it fails."""
+    message = {"process": {"cmd": "/bin/bash", "args": ["-ec", script]}, "stdin": False}
+    with engine.stream(sandbox, "process.Process/Start", message) as events:
+        payloads = [payload for _, payload in events]
+    if not any(b'"end"' in payload and b'"exited":true' in payload for payload in payloads):
+        raise RuntimeError(f"the script did not end: {payloads[-2:]!r}")
+    if any(b'"exitCode":' in payload and b'"exitCode":0' not in payload for payload in payloads):
+        raise RuntimeError(f"the script failed: {payloads!r}")
 
 
 def timed(action: Callable[[], Any]) -> float:
@@ -209,11 +268,6 @@ def timed(action: Callable[[], Any]) -> float:
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def report(name: str, seconds: Sequence[float], baseline: Sequence[float] | None = None) -> None:

@@ -1,0 +1,54 @@
+"""The groups of rows: what is measured on one engine, and is one section of the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.benchmarks import containers, web_servers
+from tests.benchmarks.groups import (
+    bursts,
+    density,
+    files,
+    interpreter,
+    kernels,
+    proxies,
+    snapshots,
+    starts,
+    streams,
+    terminals,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.benchmarks.contests import Row
+
+
+class Group(NamedTuple):
+    """Rows that are measured on one engine, which is started with ``options``."""
+
+    title: str
+    rows: tuple[Row, ...]
+    is_default: bool = False
+    """Whether it is measured when no group is named."""
+    options: tuple[str, ...] = ()
+    missing: Callable[[], dict[str, str]] = dict[str, str]
+    """The peers that this machine does not have, each with the reason."""
+
+
+GROUPS: Final = {
+    "starts": Group("Starts", starts.ROWS, is_default=True, missing=containers.not_usable),
+    "files": Group("Files", files.ROWS, is_default=True, missing=web_servers.not_installed),
+    "terminals": Group("Terminals", terminals.ROWS, is_default=True),
+    "streams": Group("Streams", streams.ROWS, is_default=True),
+    "snapshots": Group("Snapshots and forks", snapshots.ROWS),
+    "bursts": Group("Many at once", bursts.ROWS),
+    "interpreter": Group("Code interpreter", interpreter.ROWS),
+    "kernels": Group("Kernels and magics", kernels.ROWS),
+    "proxies": Group("Proxy of ports", proxies.ROWS),
+    "density": Group(
+        "Density", density.ROWS, options=(f"--SbxEngine.max_sandboxes={density.MANY + 200}",)
+    ),
+}
+DEFAULT: Final = tuple(name for name, group in GROUPS.items() if group.is_default)
+ROWS: Final = tuple(row for group in GROUPS.values() for row in group.rows)
