@@ -39,6 +39,7 @@ _LANGUAGE: Final = (
 )  # fmt: skip
 _NAME: Final = re.compile(r"[\w .+#/-]{1,100}")
 _MAX_MEMBERS: Final = 10
+_MAX_PROMPT: Final = 10_000
 _MOST_CUT: Final = 1 << 50
 
 
@@ -170,6 +171,11 @@ def _expression(value: Any) -> Content:
     return found | {"data": _plain(found.get("data")), "metadata": {}}
 
 
+def _question(content: Content) -> Content:
+    prompt, _ = clean(_text(content.get("prompt", "")))
+    return {"prompt": prompt[:_MAX_PROMPT], "password": content.get("password") is True}
+
+
 def _completions(content: Content) -> Content:
     return content | {"metadata": {}}
 
@@ -249,6 +255,6 @@ KEPT: Final = {
     "iopub": _IOPUB,
     "shell": _SHELL,
     "control": _CONTROL,
-    "stdin": {"input_request": _whole},
+    "stdin": {"input_request": _question},
 }
 """By channel and type: what is kept of the content. Unknown types are not passed on."""

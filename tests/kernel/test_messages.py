@@ -168,6 +168,22 @@ def test_pictures_keep_their_size_and_results_their_number():
     assert (shown["execution_count"], shown["transient"]) == (3, {"display_id": "d"})
 
 
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ({"prompt": "Name: ", "password": False}, {"prompt": "Name: ", "password": False}),
+        (
+            {"prompt": {"a": 1}, "password": "yes", "x": 1},
+            {"prompt": "{'a': 1}", "password": False},
+        ),
+        ({"prompt": "x" * 100_000, "password": True}, {"prompt": "x" * 10_000, "password": True}),
+        ({"prompt": "a\x1b]0;title\x07b"}, {"prompt": "a\ufffdb", "password": False}),
+    ],
+)
+def test_a_question_is_a_text_of_limited_length(asked: dict[str, Any], left: dict[str, Any]):
+    assert kept("stdin", "input_request", asked) == left
+
+
 def test_help_is_text():
     data = {"text/plain": "doc", "text/html": "<script>1</script>"}
     found = kept("shell", "inspect_reply", {"status": "ok", "found": True, "data": data})

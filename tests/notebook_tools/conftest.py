@@ -44,6 +44,8 @@ def environment(
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
+    # A console keeps its connection file where it was started.
+    monkeypatch.chdir(tmp_path)
     yield dict(os.environ)
     assert [item.sandbox_id for item in Sandbox.list()] == []
     Portal.current().close()
