@@ -35,6 +35,7 @@ from sbx_jupyter.server.ports.host_handler import HostHandler
 from sbx_jupyter.server.ports.hosts import PortHosts
 from sbx_jupyter.server.routes import HANDLERS
 from sbx_jupyter.server.running_commands import CullingGuard
+from sbx_jupyter.server.terminal_views import TerminalViews
 from sbx_jupyter.server.users import (
     OWNER_OF_KERNELS,
     UserConnections,
@@ -193,6 +194,9 @@ class SbxExtension(ExtensionApp):
     ports: PortAccess
     """Who may use which port of a sandbox by an address alone."""
 
+    terminals: TerminalViews
+    """The names of terminals, and who looks at each."""
+
     _defaults: SandboxDefaults
     _named: Mapping[str, NamedConnection]
     _engine: LocalEngine
@@ -267,6 +271,7 @@ class SbxExtension(ExtensionApp):
         self.ports = PortAccess(
             self.port_hosts, may_share_domain=self.port_hosts_may_share_domain, log=self.log
         )
+        self.terminals = TerminalViews()
         self.audit = AuditLog(Path(self.audit_file).expanduser()) if self.audit_file else None
         separate = self._has_separate_users()
         owner = (owner_of_server() or OWNER_OF_KERNELS) if separate else ""

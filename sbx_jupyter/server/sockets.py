@@ -40,8 +40,11 @@ class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyrigh
     """
 
     auth_resource = RESOURCE
-    action = "execute"
-    """The action on sandboxes that the user needs permission for."""
+
+    @property
+    def action(self) -> str:
+        """The action on sandboxes that the user needs permission for."""
+        return "execute"
 
     _serving: asyncio.Task[None] | None = None
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from jupyter_server._tz import utcnow
 from jupyter_server.auth.decorator import authorized
 from tornado import web
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError
 
 from sbx_jupyter.client.files.files import Files
 from sbx_jupyter.client.processes.commands import Commands
@@ -19,8 +22,12 @@ from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.running_commands import foreground_program
 from sbx_jupyter.server.sockets import SandboxSocket
+from sbx_jupyter.server.terminal_views import TerminalViews, View
 
 if TYPE_CHECKING:
+    from jupyter_server.base.handlers import JupyterHandler
+
+    from sbx_jupyter.client.api.runtime import RuntimeClient
     from sbx_jupyter.protocol.runtime import ProcessInfo
 
 TAG: Final = "jupyter-terminal"
@@ -46,45 +53,73 @@ class Control(msgspec.Struct, frozen=True):
     ack: int | None = None
 
 
+class TerminalNameBody(msgspec.Struct, kw_only=True, frozen=True):
+    """The body of ``PATCH terminals/{pid}``; an empty name removes the name."""
+
+    name: str
+
+
 class TerminalsHandler(SandboxRoute):
-    """Lists the running terminals that Jupyter servers started in a sandbox."""
+    """Lists the running terminals that Jupyter servers started in a sandbox.
+
+    Each with ``pid``, ``cmd``, ``name``, the ``viewers`` at this server, and the ``link`` by which
+    other users open it who may use the sandbox.
+    """
 
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
         runtime = await self.connection.runtime(sandbox_id)
         running = await Commands(runtime).list()
-        self.answer([_listed(process) for process in running if process.tag == TAG])
+        views = views_of(self)
+        self.answer(
+            [
+                _listed(process)
+                | views.describe(sandbox_id, process.pid)
+                | {"link": _link(self.base_url, sandbox_id, process.pid)}
+                for process in running
+                if process.tag == TAG
+            ]
+        )
 
 
 class TerminalHandler(SandboxRoute):
-    """``terminals/{pid}``: describes or ends a terminal."""
+    """``terminals/{pid}``: describes, names or ends a terminal."""
+
+    bodies: ClassVar = {"patch": TerminalNameBody}
 
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str, pid: str) -> None:
-        """Answer ``{"pid", "running"}``, with the name of the foreground program.
+        """Answer ``{"pid", "running", "name", "viewers", "link"}``.
 
-        ``running`` is ``""`` at the shell's prompt, ``null`` where it cannot be read.
+        ``running`` is the foreground program, ``""`` at the shell's prompt, ``null`` where it
+        cannot be read.
         """
         runtime = await self.connection.runtime(sandbox_id)
-        shell = await self._find(Commands(runtime), int(pid))
-        self.answer({"pid": shell, "running": await foreground_program(Files(runtime), shell)})
+        shell = await find_terminal(Commands(runtime), int(pid))
+        running = await foreground_program(Files(runtime), shell)
+        shown = views_of(self).describe(sandbox_id, shell)
+        link = _link(self.base_url, sandbox_id, shell)
+        self.answer({"pid": shell, "running": running, **shown, "link": link})
+
+    @web.authenticated
+    @authorized
+    async def patch(self, sandbox_id: str, pid: str) -> None:
+        """Name a terminal for all its viewers, until this server ends."""
+        name = self.decode_body(TerminalNameBody).name
+        shell = await find_terminal(Commands(await self.connection.runtime(sandbox_id)), int(pid))
+        views_of(self).rename(sandbox_id, shell, name)
+        self.answer({"pid": shell, **views_of(self).describe(sandbox_id, shell)})
 
     @web.authenticated
     @authorized
     async def delete(self, sandbox_id: str, pid: str) -> None:
         """End the shell; the kernel then sends SIGHUP to the foreground processes."""
         commands = Commands(await self.connection.runtime(sandbox_id))
-        await commands.kill(await self._find(commands, int(pid)))
+        await commands.kill(await find_terminal(commands, int(pid)))
+        views_of(self).forget(sandbox_id, int(pid))
         self.answer_empty()
-
-    async def _find(self, commands: Commands, pid: int) -> int:
-        """Return ``pid`` if it is a terminal; raises ``NotFoundError`` for any other process."""
-        for process in await commands.list():
-            if process.pid == pid and process.tag == TAG:
-                return pid
-        raise NotFoundError(f"no terminal {pid} runs in this sandbox")
 
 
 class TerminalSocket(SandboxSocket):
@@ -98,6 +133,10 @@ class TerminalSocket(SandboxSocket):
     browsers that limit unacknowledged output to ``WINDOW`` bytes, ``{"ack": n}`` with the number of
     output bytes shown so far on this socket.
 
+    ``{"name", "viewers"}`` comes when somebody names the terminal, joins or leaves.
+
+    With ``readOnly=true``, for which ``read`` is permission enough, keys and sizes are ignored.
+
     Closing the socket leaves the terminal running. The query arguments ``pid`` and ``since`` (the
     number of the first byte to send) connect to it again. ``cwd`` is the directory in which a new
     shell starts.
@@ -105,14 +144,28 @@ class TerminalSocket(SandboxSocket):
 
     def initialize(self) -> None:
         self._input = TerminalInput()
+        self._telling: asyncio.Task[None] | None = None
+        self._news: dict[str, Any] | None = None
         self._next = 0
         self._sent = 0
         self._acknowledged: int | None = None
         self._moved = asyncio.Event()
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the browser only looks."""
+        return self.get_query_argument("readOnly", "") in ("1", "true")
+
+    @property
+    def action(self) -> str:
+        return "read" if self.is_read_only else "execute"
+
     async def on_message(self, message: str | bytes) -> None:
         """Handle a frame; tornado reads no further frames while this waits."""
-        self.settings["sbx_last_activity"] = utcnow()
+        if not self.is_read_only:
+            self.settings["sbx_last_activity"] = utcnow()
+        elif isinstance(message, bytes):
+            return
         if isinstance(message, bytes):
             await self._input.put(message)
             return
@@ -123,23 +176,48 @@ class TerminalSocket(SandboxSocket):
 
     async def serve(self, sandbox_id: str) -> None:
         runtime = await self.connection.runtime(sandbox_id)
-        async with await self._attach(Ptys(runtime)) as terminal:
+        views = views_of(self)
+        user = self.current_user
+        view = View(user.display_name or user.username, self.is_read_only, self._tell)
+        async with await self._attach(runtime) as terminal:
             self._next = terminal.next_sequence
             await self.send_text({"pid": terminal.pid, "sequence": self._next})
-            end = await run_terminal_link(terminal, self._input, partial(self._show, terminal))
+            with views.shown(sandbox_id, terminal.pid, view):
+                end = await run_terminal_link(terminal, self._input, partial(self._show, terminal))
         if end is not None:
+            views.forget(sandbox_id, terminal.pid)
             await self.send_text({"exit": {"code": end.exit_code, "status": end.status}})
 
-    async def _attach(self, terminals: Ptys) -> PtyHandle:
+    def on_close(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+        super().on_close()
+
+    def _tell(self, shown: dict[str, Any]) -> None:
+        """Send name and viewers; of several changes, a slow browser gets the last."""
+        self._news = shown
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._send_news())
+
+    async def _send_news(self) -> None:
+        with contextlib.suppress(WebSocketClosedError, StreamClosedError):
+            while self._news is not None:
+                news, self._news = self._news, None
+                await self.send_text(news)
+
+    async def _attach(self, runtime: RuntimeClient) -> PtyHandle:
+        terminals = Ptys(runtime)
         cols = self.number_argument("cols", 80, 1, MAX_SIDE)
         rows = self.number_argument("rows", 24, 1, MAX_SIDE)
         pid = self.number_argument("pid", 0, 0, _MAX_PID)
+        if self.is_read_only:
+            await find_terminal(Commands(runtime), pid)
         if not pid:
             cwd = self.get_query_argument("cwd", "", strip=False) or None
             return await terminals.create(cols, rows, cwd=cwd, timeout=None, tag=TAG)
         since = self.number_argument("since", 0, 0, _MAX_SEQUENCE)
         terminal = await terminals.connect(pid, replay_from=since)
-        if self.get_query_argument("cols", ""):
+        if self.get_query_argument("cols", "") and not self.is_read_only:
             self._input.resize(cols, rows)
         return terminal
 
@@ -158,7 +236,7 @@ class TerminalSocket(SandboxSocket):
             await self._moved.wait()
 
     def _control(self, control: Control) -> None:
-        if control.resize is not None:
+        if control.resize is not None and not self.is_read_only:
             cols, rows = (
                 min(max(side, 1), MAX_SIDE) for side in (control.resize.cols, control.resize.rows)
             )
@@ -166,6 +244,24 @@ class TerminalSocket(SandboxSocket):
         if control.ack is not None:
             self._acknowledged = max(control.ack, self._acknowledged or 0)
             self._moved.set()
+
+
+async def find_terminal(commands: Commands, pid: int) -> int:
+    """Return ``pid`` if it is a terminal; raises ``NotFoundError`` for any other process."""
+    for process in await commands.list():
+        if process.pid == pid and process.tag == TAG:
+            return pid
+    raise NotFoundError(f"no terminal {pid} runs in this sandbox")
+
+
+def views_of(handler: JupyterHandler) -> TerminalViews:
+    """The names and views of the terminals of this server."""
+    return handler.settings["sbx_jupyter"].terminals
+
+
+def _link(base_url: str, sandbox_id: str, pid: int) -> str:
+    """Where JupyterLab opens a terminal; the sockets behind it check who may."""
+    return f"{base_url}lab?sbx-terminal={sandbox_id}:{pid}"
 
 
 def _listed(process: ProcessInfo) -> dict[str, object]:

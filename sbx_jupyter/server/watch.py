@@ -10,7 +10,9 @@ from sbx_jupyter.server.sockets import SandboxSocket
 class WatchSocket(SandboxSocket):
     """Sends the text frame ``{"start": {}}`` when the watch has started, then one per event."""
 
-    action = "read"
+    @property
+    def action(self) -> str:
+        return "read"
 
     async def serve(self, sandbox_id: str) -> None:
         request = WatchDirRequest(

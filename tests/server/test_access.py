@@ -45,6 +45,7 @@ HTTP_ROUTES = [
     ("GET", "sandboxes/i1/terminals"),
     ("GET", "sandboxes/i1/terminals/7"),
     ("DELETE", "sandboxes/i1/terminals/7"),
+    ("PATCH", "sandboxes/i1/terminals/7"),
     ("POST", "sandboxes/i1/snapshots"),
     ("POST", "sandboxes/i1/fork"),
     ("GET", "sandboxes/i1/operations"),

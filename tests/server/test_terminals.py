@@ -10,6 +10,7 @@ import resource
 
 import pytest
 
+from sbx_jupyter.server.terminal_views import TerminalViews
 from tests.waiting import async_until
 
 pytestmark = pytest.mark.usefixtures("with_engine")
@@ -25,6 +26,7 @@ class Screen:
         self.start = 0
         self.sequence = 0
         self.closing = None
+        self.told = {}
 
     async def read(self):
         """One frame; false at the end."""
@@ -39,6 +41,8 @@ class Screen:
         if "pid" in control:
             self.pid = control["pid"]
             self.start = self.sequence = control["sequence"]
+        elif "viewers" in control:
+            self.told = control
         else:
             self.closing = control
         return True
@@ -294,7 +298,7 @@ async def test_a_terminal_says_what_runs_in_it_and_is_ended(api, sandbox, open_s
     await screen.until(b"at-the-1-prompt")
 
     async def runs(name):
-        return (await api("GET", *one))[1] == {"pid": screen.pid, "running": name}
+        return (await api("GET", *one))[1]["running"] == name
 
     for wanted in ("", "sleep"):
         await async_until(lambda: runs(wanted))  # noqa: B023
@@ -313,3 +317,74 @@ async def test_only_terminals_are_ended_as_terminals(api, sandbox):
     status, body = await api("DELETE", "sandboxes", sandbox, "terminals", "1")
 
     assert (status, body["code"]) == (404, "not_found")
+
+
+async def told(screen, **expected):
+    """Read until the name and the kinds of viewers are these."""
+    while (
+        screen.told.get("name"),
+        [each["readOnly"] for each in screen.told.get("viewers", [])],
+    ) != (expected["name"], expected["viewers"]):
+        assert await screen.read()
+
+
+@pytest.mark.parametrize("jp_base_url", ["/user/a%40b/", "/jupyter/x/"])
+async def test_viewers_share_a_terminal_and_its_name(terminal, api, sandbox, jp_base_url):
+    screen = await terminal()
+    one = ("sandboxes", sandbox, "terminals", str(screen.pid))
+    watching = await terminal(pid=screen.pid, readOnly="true")
+    await told(screen, name="", viewers=[False, True])
+
+    status, named = await api("PATCH", *one, body={"name": " build <b> "})
+
+    assert (status, named["name"]) == (200, "build <b>")
+    await told(screen, name="build <b>", viewers=[False, True])
+    await told(watching, name="build <b>", viewers=[False, True])
+    (listed,) = (await api("GET", "sandboxes", sandbox, "terminals"))[1]
+    assert listed["name"] == "build <b>"
+    assert listed["link"] == f"{jp_base_url}lab?sbx-terminal={sandbox}:{screen.pid}"
+    watching.socket.close()
+    await told(screen, name="build <b>", viewers=[False])
+    await screen.type(b"exit\n")
+    await screen.end()
+    assert (await api("PATCH", *one, body={"name": "x"}))[0] == 404
+
+
+async def test_a_view_that_only_reads_changes_nothing(terminal):
+    screen = await terminal(cols=81, rows=21)
+    watching = await terminal(pid=screen.pid, readOnly="true", cols=10, rows=10)
+
+    await watching.tell(resize={"cols": 33, "rows": 11})
+    await watching.type(b"echo typed-by-$((1))-watcher\n")
+    await screen.type(b"stty size; echo is-$((1))-size\n")
+
+    await watching.until(b"is-1-size")
+    assert b"21 81" in watching.output
+    assert b"typed-by" not in watching.output
+
+
+@pytest.mark.parametrize("pid", ["0", "1"])
+async def test_only_terminals_are_watched(open_socket, sandbox, pid):
+    socket = await open_socket(f"sandboxes/{sandbox}/terminal", pid=pid, readOnly="true")
+
+    assert json.loads(await socket.read_message())["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "two\nlines", "\u202e"])
+async def test_names_that_cannot_be_shown_are_refused(terminal, api, sandbox, name):
+    screen = await terminal()
+
+    status, error = await api(
+        "PATCH", "sandboxes", sandbox, "terminals", str(screen.pid), body={"name": name}
+    )
+
+    assert (status, error["code"]) == (400, "invalid_argument")
+
+
+def test_names_of_terminals_are_bounded():
+    views = TerminalViews()
+    for pid in range(2000):
+        views.rename("i1", pid, f"n{pid}")
+
+    assert views.describe("i1", 1999)["name"] == "n1999"
+    assert views.describe("i1", 0)["name"] == ""

@@ -88,6 +88,7 @@ ROUTES = [
     ("GET", "/metrics"),
     ("GET", "/metrics/history"),
     ("GET", "/terminals"),
+    ("GET", "/listing?path=/etc"),
     ("GET", "/logs"),
     ("GET", "/diff"),
     ("GET", "/processes"),
@@ -121,6 +122,23 @@ async def test_a_socket_of_somebody_elses_sandbox_is_refused(open_socket, of_ali
     socket = await open_socket(f"sandboxes/{of_alice}/terminal", headers={"X-User": "bob"})
 
     assert json.loads(await socket.read_message())["error"]["code"] == "not_found"
+
+
+async def test_a_terminal_opens_for_its_owner_and_for_who_sees_all(open_socket, as_user, of_alice):
+    route = f"sandboxes/{of_alice}/terminal"
+    first = await open_socket(route, headers={"X-User": "alice"})
+    pid = json.loads(await first.read_message())["pid"]
+
+    for user, is_let_in in (("auditor", True), ("bob", False)):
+        headers = {"X-User": user}
+        socket = await open_socket(route, headers=headers, pid=pid, readOnly="true")
+        assert ("pid" in json.loads(await socket.read_message())) is is_let_in
+        one = ("sandboxes", of_alice, "terminals", str(pid))
+        status, _ = await as_user(user, "PATCH", *one, body={"name": f"of {user}"})
+        assert status == (200 if is_let_in else 404)
+    shown = (await as_user("alice", "GET", *one))[1]
+    assert shown["name"] == "of auditor"
+    assert {"user": "auditor", "readOnly": True} in shown["viewers"]
 
 
 async def test_kernels_have_an_owner_of_their_own(ids, of_alice):
