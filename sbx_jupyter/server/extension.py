@@ -28,6 +28,7 @@ from sbx_jupyter.server.deployments.connection import Connection, SandboxDefault
 from sbx_jupyter.server.deployments.connections import Connections
 from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.deployments.session_key import SessionKey
+from sbx_jupyter.server.files.snapshots import ListingSnapshots
 from sbx_jupyter.server.kernel_environment import KernelEnvironment
 from sbx_jupyter.server.ports.access import PortAccess
 from sbx_jupyter.server.ports.handler import PortHandler
@@ -194,8 +195,8 @@ class SbxExtension(ExtensionApp):
     ports: PortAccess
     """Who may use which port of a sandbox by an address alone."""
 
+    listings: ListingSnapshots
     terminals: TerminalViews
-    """The names of terminals, and who looks at each."""
 
     _defaults: SandboxDefaults
     _named: Mapping[str, NamedConnection]
@@ -271,7 +272,7 @@ class SbxExtension(ExtensionApp):
         self.ports = PortAccess(
             self.port_hosts, may_share_domain=self.port_hosts_may_share_domain, log=self.log
         )
-        self.terminals = TerminalViews()
+        self.terminals, self.listings = TerminalViews(), ListingSnapshots()
         self.audit = AuditLog(Path(self.audit_file).expanduser()) if self.audit_file else None
         separate = self._has_separate_users()
         owner = (owner_of_server() or OWNER_OF_KERNELS) if separate else ""
@@ -378,6 +379,7 @@ class SbxExtension(ExtensionApp):
         self._environment.close()
         await self._guard.aclose()
         self.ports.tunnels.close()
+        self.listings.close()
         if self.stop_with_server:
             await asyncio.to_thread(self._engine.stop)
             atexit.unregister(self._engine.stop)

@@ -78,7 +78,10 @@ class SignalHandler(SandboxRoute):
 
 
 class PortsHandler(SandboxRoute):
-    """The TCP ports on which programs of a sandbox listen, with where a browser finds each."""
+    """The TCP ports on which programs of a sandbox listen, with where a browser finds each.
+
+    ``mode`` says how pages are kept apart: below a ``path``, or at a ``host`` name for each port.
+    """
 
     _track_activity = False
 
@@ -88,7 +91,8 @@ class PortsHandler(SandboxRoute):
         sandbox_id = parse_sandbox_id(sandbox_id)
         self.connection.require("ports")
         found = await self.connection.call(lambda platform: platform.ports(sandbox_id))
-        self.answer({"ports": [show_port(each, sandbox_id, self.base_url) for each in found]})
+        shown = [show_port(each, sandbox_id, self.base_url) for each in found]
+        self.answer({"ports": shown, **self.settings["sbx_jupyter"].ports.describe()})
 
 
 def show_port(port: ListeningPort, sandbox_id: str, base_url: str) -> dict[str, Any]:

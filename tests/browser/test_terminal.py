@@ -76,6 +76,23 @@ def test_the_menu_copies_and_pastes_and_the_text_is_searched(
     expect(lab.page.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/1")
 
 
+def test_a_named_terminal_is_opened_by_its_link_to_be_watched(
+    lab: Lab, sandbox: str, server: JupyterServer
+):
+    open_terminal(lab)
+    lab.execute("sbx:rename-terminal", name="build")
+    expect(lab.page.locator(".lm-TabBar-tabLabel", has_text="build · workbench")).to_be_visible()
+    (terminal,) = server.http.get(f"sandboxes/{sandbox}/terminals").json()
+
+    lab.page.goto(str(server.http.base_url.join(f"{terminal['link']}&sbx-watch=1")))
+
+    wait_connected(lab)
+    expect(lab.page.locator(".sbx-TerminalWidget:visible")).to_contain_text("Read only")
+    assert "sbx-terminal" not in lab.page.url
+    (terminal,) = server.http.get(f"sandboxes/{sandbox}/terminals").json()
+    assert True in [each["readOnly"] for each in terminal["viewers"]]
+
+
 def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
     lab.type_in_terminal("kept=42; touch /tmp/ready")

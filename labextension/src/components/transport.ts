@@ -1,7 +1,7 @@
 import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
 import type { SandboxError } from '../protocol/errors';
 import type { IUploadOptions } from './files/upload';
-import type { ITerminalExit, ITerminalRequest, ITerminalStarted } from '../protocol/terminal';
+import type { ITerminalExit, ITerminalRequest, ITerminalShown, ITerminalStarted } from '../protocol/terminal';
 
 /** Ends a subscription. */
 export type Dispose = () => void;
@@ -10,6 +10,8 @@ export type Dispose = () => void;
 export interface ITerminalListener {
   /** The process is known; `sequence` is the number of the first byte that follows. */
   onStart?(started: ITerminalStarted): void;
+  /** The name of the terminal, or who looks at it, has changed. */
+  onShown?(shown: ITerminalShown): void;
   /** `sequence` counts the bytes that the terminal produced before these. */
   onData(data: Uint8Array, sequence: number): void;
   /** The process ended; nothing follows. */

@@ -7,6 +7,8 @@ export const CommandIDs = {
   endTerminal: 'sbx:end-terminal',
   splitTerminal: 'sbx:split-terminal',
   watchTerminal: 'sbx:watch-terminal',
+  renameTerminal: 'sbx:rename-terminal',
+  copyTerminalLink: 'sbx:copy-terminal-link',
   copyFromTerminal: 'sbx:copy-from-terminal',
   pasteIntoTerminal: 'sbx:paste-into-terminal',
   refreshTerminal: 'sbx:refresh-terminal',

@@ -253,6 +253,13 @@ export class Sandboxes {
     return readJson(await this.server.request(['sandboxes', sandboxId, 'terminals', String(pid)]));
   }
 
+  /** Names a terminal for all who look at it; an empty name removes the name. */
+  async nameTerminal(sandboxId: string, pid: number, name: string): Promise<void> {
+    const parts = ['sandboxes', sandboxId, 'terminals', String(pid)];
+    const init = { method: 'PATCH', body: JSON.stringify({ name }), headers: JSON_BODY };
+    await checkResponse(await this.server.request(parts, init));
+  }
+
   /** Ends a terminal and what runs in it. */
   async endTerminal(sandboxId: string, pid: number): Promise<void> {
     const parts = ['sandboxes', sandboxId, 'terminals', String(pid)];

@@ -109,6 +109,10 @@ export interface ITerminalInfo {
   readonly pid: number;
   readonly cmd?: string;
   readonly tag?: string | null;
+  /** Empty for none. */
+  readonly name?: string;
+  /** Opens it for other users who may use the sandbox; a path of the server. */
+  readonly link?: string;
 }
 
 /** Control characters, and characters that change the direction of text. */
@@ -174,4 +178,9 @@ export function templateLabel({ names, templateID }: ITemplate): string {
 /** Removes the `local/` and `:default` that every name of this machine has. */
 export function shortTemplate(name: string): string {
   return visible(name.replace(/^local\//, '').replace(/:default$/, ''));
+}
+
+/** What a terminal is called: its name, else its command. */
+export function terminalTitle({ name, cmd }: ITerminalInfo): string {
+  return visible(name === undefined || name === '' ? (cmd ?? 'terminal') : name);
 }

@@ -11,8 +11,15 @@ export interface ITerminalExit {
   readonly status?: string;
 }
 
+/** What a server knows of a terminal: its name, empty for none, and who looks at it. */
+export interface ITerminalShown {
+  readonly name: string;
+  readonly viewers: readonly { readonly user: string; readonly readOnly: boolean }[];
+}
+
 export type ServerFrame =
   | ITerminalStarted
+  | ITerminalShown
   | { readonly exit: ITerminalExit }
   | { readonly error: { readonly code: string; readonly message: string } };
 
@@ -31,4 +38,6 @@ export interface ITerminalRequest extends Partial<ITerminalSize> {
   readonly since?: number;
   /** The directory in which a new shell starts. */
   readonly cwd?: string;
+  /** Only looks: the server takes no keys. */
+  readonly readOnly?: 'true';
 }

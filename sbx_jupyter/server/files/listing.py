@@ -12,12 +12,12 @@ from tornado import web
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.runtime import DIRECTORY
 from sbx_jupyter.server.answers import SandboxRoute
-from sbx_jupyter.server.files.entries import read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbx_jupyter.protocol.runtime import EntryInfo
+    from sbx_jupyter.server.files.snapshots import ListingSnapshots
 
 MAX_PAGE: Final = 2000
 DEFAULT_PAGE: Final = 500
@@ -92,7 +92,8 @@ class ListingHandler(SandboxRoute):
 
     Query: ``path``, ``offset``, ``limit`` (default 500, at most 2000), ``sort`` (``name``,
     ``size``, ``modified`` or ``type``), ``order`` (``asc`` or ``desc``), ``filter`` (part of the
-    name), ``hidden=false`` to leave out names that begin with a dot.
+    name), ``hidden=false`` to leave out names that begin with a dot. Pages after the first go on
+    with the listing of the first, if that was read within the last seconds.
     """
 
     _track_activity = False
@@ -101,11 +102,15 @@ class ListingHandler(SandboxRoute):
     @authorized
     async def get(self, sandbox_id: str) -> None:
         path = self.get_query_argument("path", "", strip=False)
-        page = Page(self._page_query())
+        query = self._page_query()
+        page = Page(query)
         runtime = await self.connection.runtime(sandbox_id)
-        async with contextlib.aclosing(read_entries(runtime, path)) as pieces:
-            async for found in pieces:
-                page.add(found)
+        kept: ListingSnapshots = self.settings["sbx_jupyter"].listings
+        # The first page is always what is there now; later ones go on with the same listing.
+        found = kept.entries(runtime, path, may_be_kept=query.offset > 0)
+        async with contextlib.aclosing(found) as pieces:
+            async for piece in pieces:
+                page.add(piece)
         self.answer({"entries": page.entries(), "total": page.total, "matching": page.matching})
 
     def _page_query(self) -> PageQuery:

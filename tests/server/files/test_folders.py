@@ -6,6 +6,8 @@ import io
 import tarfile
 import zipfile
 
+import pytest
+
 from sbx_jupyter.client.processes.commands import Commands
 
 MAKE = r"""
@@ -17,6 +19,7 @@ mkdir -p /tmp/pieces; printf one, > /tmp/pieces/1; printf two > /tmp/pieces/2
 """
 
 
+@pytest.mark.parametrize("jp_base_url", ["/user/a%40b/", "/jupyter/x/"])
 async def test_a_folder_is_paged_and_downloaded(sandbox, api, jp_serverapp):
     app = jp_serverapp.extension_manager.extension_points["sbx_jupyter"].app
     commands = Commands(await app.deployments.default.runtime(sandbox))

@@ -1,6 +1,6 @@
 import type { SandboxError } from '../../protocol/errors';
 import { isFinal } from '../../protocol/errors';
-import type { ITerminalExit, ITerminalRequest, ITerminalSize } from '../../protocol/terminal';
+import type { ITerminalExit, ITerminalRequest, ITerminalShown, ITerminalSize } from '../../protocol/terminal';
 import { trans } from '../translation';
 import type { ISandboxTransport, ITerminalChannel } from '../transport';
 
@@ -47,6 +47,8 @@ export interface ITerminalSessionListener {
   onGap?(): void;
   /** The state, the message or the pid changed. */
   onChange(): void;
+  /** The name of the terminal, or who looks at it, has changed. */
+  onShown?(shown: ITerminalShown): void;
   /** The shell exited; called before the state changes to `ended`. */
   onExit?(exit: ITerminalExit): void;
 }
@@ -150,6 +152,9 @@ export class TerminalSession {
         onData: (data, sequence) => {
           this.onData(data, sequence);
         },
+        onShown: shown => {
+          this.listener.onShown?.(shown);
+        },
         onExit: exit => {
           this.channel = null;
           this.hasExited = true;
@@ -168,7 +173,7 @@ export class TerminalSession {
     const size = isReadOnly ? {} : this.size;
     return this.currentPid === undefined
       ? { ...this.size, ...(cwd === undefined ? {} : { cwd }) }
-      : { ...size, pid: this.currentPid, since: this.nextSequence };
+      : { ...size, pid: this.currentPid, since: this.nextSequence, ...(isReadOnly === true ? { readOnly: 'true' as const } : {}) };
   }
 
   private onStart(pid: number, sequence: number): void {

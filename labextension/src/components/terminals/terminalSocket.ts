@@ -82,6 +82,8 @@ class TerminalSocket implements ITerminalChannel {
     } else if ('error' in frame) {
       this.isClosed = true;
       this.listener.onClose(errorFrom(frame.error, trans.__('The terminal failed.')));
+    } else if ('viewers' in frame) {
+      this.listener.onShown?.(frame);
     } else {
       this.sequence = frame.sequence;
       this.listener.onStart?.(frame);

@@ -16,11 +16,26 @@ import type { ISectionProps } from './sections';
 /** Milliseconds between two readings. */
 const INTERVAL = 3000;
 
+/** The ports of a sandbox, and how their pages are kept apart from Jupyter. */
+interface IPorts {
+  readonly ports: readonly IListeningPort[];
+  readonly mode?: 'path' | 'host';
+  readonly hosts?: string;
+}
+
+function modeText({ mode, hosts }: IPorts): string {
+  return mode === 'host'
+    ? trans.__('Pages open at a host name for each port (%1), where programs work as they are.', hosts ?? '')
+    : trans.__(
+        'Pages open below the address of this server. Streamlit works there; Gradio, Dash, Vite and the API pages of FastAPI load from “/” and need host names for ports (c.SbxExtension.port_hosts).'
+      );
+}
+
 /** The ports on which programs listen, each with the ways to open it. */
 export function PortsSection({ server, sandboxId, commands, isActive }: ISectionProps): React.JSX.Element {
   const read = React.useCallback(async () => {
     const answer = await server.request(['sandboxes', sandboxId, 'ports']);
-    return (await readJson<{ ports: IListeningPort[] }>(answer)).ports;
+    return readJson<IPorts>(answer);
   }, [server, sandboxId]);
   const { value, error, refresh } = usePolled(read, INTERVAL, isActive);
   if (value === null) {
@@ -38,14 +53,14 @@ export function PortsSection({ server, sandboxId, commands, isActive }: ISection
   return (
     <div className="sbx-Section">
       {error !== null && <Notice text={messageOf(error)} action={trans.__('Retry')} onAction={refresh} />}
-      {value.length === 0 ? (
+      {value.ports.length === 0 ? (
         <Nothing
           title={trans.__('No program listens on a port')}
           text={trans.__('Start a web server in the sandbox, for example with “python3 -m http.server 8000”, and open it here.')}
         />
       ) : (
         <ul className="sbx-Ports" aria-label={trans.__('Ports')}>
-          {[...value].sort((one, other) => one.port - other.port).map(({ port, address, program, pid }) => (
+          {[...value.ports].sort((one, other) => one.port - other.port).map(({ port, address, program, pid }) => (
             <li key={`${port} ${address}`} className="sbx-Port">
               <span className="sbx-Port-number">{port}</span>
               <span className="sbx-Port-program">
@@ -63,6 +78,7 @@ export function PortsSection({ server, sandboxId, commands, isActive }: ISection
           ))}
         </ul>
       )}
+      <p className="sbx-Ports-mode">{modeText(value)}</p>
     </div>
   );
 }

@@ -9,7 +9,7 @@ import type { Widget } from '@lumino/widgets';
 
 import { trans } from '../../components/translation';
 import type { ISandbox, ITerminalInfo } from '../../protocol/sandboxes';
-import { displayName } from '../../protocol/sandboxes';
+import { displayName, terminalTitle } from '../../protocol/sandboxes';
 import type { Sandboxes } from '../sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from '../commandIds';
@@ -47,6 +47,7 @@ export class RunningTerminals implements IRunningSessions.IManager {
     tracker.widgetAdded.connect((_, { connection, disposed }) => {
       const refresh = () => void this.listOne(connection.sandboxId);
       connection.connectionStatusChanged.connect(refresh);
+      connection.shownChanged.connect(refresh);
       disposed.connect(refresh);
     });
     void app.restored.then(() => {
@@ -114,7 +115,7 @@ export class RunningTerminals implements IRunningSessions.IManager {
   private item(terminal: ISandboxTerminal): IRunningSessions.IRunningItem {
     const { sandboxId, sandboxName, info } = terminal;
     return {
-      label: () => trans.__('%1 in %2', info.cmd ?? trans.__('terminal'), sandboxName),
+      label: () => trans.__('%1 in %2', terminalTitle(info), sandboxName),
       labelTitle: () => trans.__('Process %1 in sandbox %2', info.pid, sandboxId),
       icon: () => terminalIcon,
       open: () => {

@@ -5,6 +5,7 @@ import { Signal } from '@lumino/signaling';
 import type { TerminalRemedy, TerminalState } from '../../components/terminals/terminalSession';
 import { TerminalSession } from '../../components/terminals/terminalSession';
 import type { ISandboxTransport } from '../../components/transport';
+import type { ITerminalShown } from '../../protocol/terminal';
 
 const STATUS: Readonly<Record<TerminalState, Terminal.ConnectionStatus>> = {
   idle: 'connecting',
@@ -42,6 +43,10 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
         },
         onGap: () => {
           this.decoder = new TextDecoder();
+        },
+        onShown: shown => {
+          this.currentShown = shown;
+          this.shownSignal.emit(shown);
         },
         onExit: () => {
           this.received.emit({ type: 'disconnect', content: [] });
@@ -84,6 +89,16 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
   /** Emitted when the process is known or more output was shown. */
   get advanced(): ISignal<this, void> {
     return this.advancedSignal;
+  }
+
+  /** Emitted when the name of the terminal, or who looks at it, has changed. */
+  get shownChanged(): ISignal<this, ITerminalShown> {
+    return this.shownSignal;
+  }
+
+  /** The name of the terminal and who looks at it. */
+  get shown(): ITerminalShown {
+    return this.currentShown;
   }
 
   get sandboxId(): string {
@@ -157,6 +172,8 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
   private readonly statusChanged = new Signal<this, Terminal.ConnectionStatus>(this);
   private readonly disposedSignal = new Signal<this, void>(this);
   private readonly advancedSignal = new Signal<this, void>(this);
+  private readonly shownSignal = new Signal<this, ITerminalShown>(this);
+  private currentShown: ITerminalShown = { name: '', viewers: [] };
   private decoder = new TextDecoder();
   private hasBeenDisposed = false;
 }

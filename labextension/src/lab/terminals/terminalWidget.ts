@@ -8,6 +8,7 @@ import { Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
+import { visible } from '../../protocol/sandboxes';
 import { endIcon, splitIcon } from '../icons';
 import type { TerminalConnection } from './terminalConnection';
 import type { TerminalPreferences } from './terminalPreferences';
@@ -37,6 +38,9 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
       const chip = element('span', 'sbx-Chip', { title: caption }, trans.__('Read only'));
       this.toolbar.addItem('read-only', new Widget({ node: element('span', 'sbx-TerminalWidget-chip', {}, chip) }));
     }
+    this.viewers = new Widget({ node: element('span', 'sbx-TerminalWidget-chip') });
+    this.viewers.hide();
+    this.toolbar.addItem('viewers', this.viewers);
     this.toolbar.addItem(
       'split',
       new ToolbarButton({
@@ -71,6 +75,9 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     this.banner.addClass('sbx-TerminalWidget-banner');
     this.banner.hide();
     this.contentHeader.addWidget(this.banner);
+    connection.shownChanged.connect(() => {
+      this.onShown();
+    });
     connection.connectionStatusChanged.connect(() => {
       this.onStatus();
     });
@@ -80,6 +87,19 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
         preferences.follow(content);
       }
     });
+  }
+
+  /** Shows the name of the terminal in the tab, and in the toolbar who else looks at it. */
+  private onShown(): void {
+    const { name, viewers } = this.connection.shown;
+    const shownName = visible(name);
+    this.title.label = shownName === '' ? this.sandboxName : `${shownName} · ${this.sandboxName}`;
+    this.viewers.setHidden(viewers.length < 2);
+    const caption = viewers
+      .map(({ user, readOnly }) => (readOnly ? trans.__('%1, watching', visible(user)) : visible(user)))
+      .join('\n');
+    const text = trans.__('%1 views', viewers.length);
+    this.viewers.node.replaceChildren(element('span', 'sbx-Chip', { title: caption }, text));
   }
 
   /** Emitted when the user closes the tab of a shell that keeps running. */
@@ -133,6 +153,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
 
   private readonly closedWhileRunningSignal = new Signal<this, void>(this);
   private readonly endButton: ToolbarButton;
+  private readonly viewers: Widget;
   private isEnded = false;
   private readonly banner: Widget;
   private readonly message: HTMLElement;

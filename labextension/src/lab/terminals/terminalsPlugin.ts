@@ -2,6 +2,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { InputDialog, IThemeManager, Notification, WidgetTracker } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 import { IRunningSessionManagers } from '@jupyterlab/running';
@@ -13,7 +14,7 @@ import { Throttler } from '@lumino/polling';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { ITerminalInfo } from '../../protocol/sandboxes';
-import { displayName } from '../../protocol/sandboxes';
+import { displayName, terminalTitle } from '../../protocol/sandboxes';
 import type { SandboxCommands } from '../panel/commands';
 import { describedBy, labelled, numberOf, sandboxArg, stringOf } from '../panel/commands';
 import { sandboxIcon } from '../icons';
@@ -23,6 +24,7 @@ import { addClipboardCommands } from './clipboardCommands';
 import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { RunningTerminals } from './runningTerminals';
 import { TerminalConnection } from './terminalConnection';
+import { addSharingCommands, openLinkedTerminal } from './sharedTerminals';
 import { TerminalPreferences } from './terminalPreferences';
 import { addViewCommands } from './viewCommands';
 import { TerminalWidget } from './terminalWidget';
@@ -123,6 +125,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
     addViewCommands(app, tracker);
+    addSharingCommands(app, sandboxes, tracker, new URL(PageConfig.getUrl({ mode: 'multiple-document' })).href);
+    void openLinkedTerminal(app);
     addClipboardCommands(app, tracker);
     managers?.add(new RunningTerminals(app, sandboxes, tracker));
     launcher?.add({
@@ -186,7 +190,7 @@ async function pickTerminal(
     Notification.info(trans.__('No other terminal runs in this sandbox.'), { autoClose: 4000 });
     return null;
   }
-  const labels = hidden.map(({ pid, cmd }) => `${cmd ?? trans.__('terminal')} (${pid})`);
+  const labels = hidden.map(info => `${terminalTitle(info)} (${info.pid})`);
   const result = await InputDialog.getItem({ title: trans.__('Which terminal?'), items: labels, okLabel: trans.__('Open') });
   const at = result.button.accept && result.value !== null ? labels.indexOf(result.value) : -1;
   return hidden[at]?.pid ?? null;

@@ -192,7 +192,7 @@ describe('a terminal session', () => {
     const { transport, session } = connected({ pid: 7, shownBefore: 0, isReadOnly: true });
     session.sendText('rm -rf /\r');
     session.resize({ cols: 20, rows: 5 });
-    expect(transport.terminal().request).toEqual({ pid: 7, since: 0 });
+    expect(transport.terminal().request).toEqual({ pid: 7, since: 0, readOnly: 'true' });
     expect([transport.terminal().typed, transport.terminal().sizes]).toEqual(['', []]);
   });
 

@@ -8,6 +8,7 @@ function open() {
   const socket = new FakeSocket();
   const heard: unknown[] = [];
   const channel = openTerminalSocket(socket as unknown as WebSocket, {
+    onShown: ({ name, viewers }) => heard.push(['shown', name, viewers.length]),
     onStart: started => heard.push(['start', started.pid, started.sequence]),
     onData: (data, sequence) => heard.push([new TextDecoder().decode(data), sequence]),
     onExit: exit => heard.push(['exit', exit.code]),
@@ -48,6 +49,16 @@ describe('the terminal socket', () => {
     socket.receive(buffer('e'));
 
     expect(heard).toEqual([['start', 5, 10], ['abc', 10], ['d', 13], ['start', 5, 100], ['e', 100]]);
+  });
+
+  it('tells the name and the viewers apart from output', () => {
+    const { socket, heard } = open();
+    socket.open();
+    socket.receive('{"pid":5,"sequence":10}');
+    socket.receive('{"name":"build","viewers":[{"user":"ann","readOnly":true}]}');
+    socket.receive(buffer('a'));
+
+    expect(heard).toEqual([['start', 5, 10], ['shown', 'build', 1], ['a', 10]]);
   });
 
   it('acknowledges output, so that a flood waits at the server', () => {
