@@ -21,9 +21,9 @@ import pytest
 from sbx_jupyter.cli import storage
 from sbx_jupyter.engine.engine import Engine, EngineConfig
 from sbx_jupyter.errors import FailedPreconditionError
-from sbx_jupyter.isolation import fence, limits, tiers
+from sbx_jupyter.isolation import limits, tiers
 from sbx_jupyter.isolation.fence_spec import Limits
-from sbx_jupyter.isolation.kernel import subvolumes
+from sbx_jupyter.isolation.kernel import cgroups, subvolumes
 from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies
 from tests import helped
 from tests.engine.conftest import FAST_DISK
@@ -147,7 +147,7 @@ def without_groups() -> Tried:
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(helped, "USER_ID", None)  # the others reach this process only
-        patch.setattr(fence, "find_hierarchies", find_none)
+        patch.setattr(cgroups, "find_hierarchies", find_none)
         patch.setattr(tiers, "find_hierarchies", find_none)
         return asyncio.run(try_all(Path(folder, "data"), holding.MEMORY, 10240, "user"))
 
