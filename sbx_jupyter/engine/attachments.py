@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.egress.control import EgressControl, proxy_envs
-from sbx_jupyter.engine.live.warming import InterpreterWarmer
+from sbx_jupyter.engine.live.warming import InterpreterWarmer, rehearse
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.secrets import Secrets
 from sbx_jupyter.engine.state.store import Batch
@@ -103,6 +103,7 @@ class Attachments:
         else:
             hooks.started.append(say_without)
             hooks.network_changed.append(say_without)
+        hooks.prepared.append(rehearse)
         warmer = InterpreterWarmer(context.slots)
         if context.config.warm_interpreter:
             hooks.started.append(warmer.started)

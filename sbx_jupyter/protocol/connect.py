@@ -143,3 +143,12 @@ class EnvelopeDecoder:
             raise ResourceExhaustedError(
                 f"message of {size} bytes is larger than the limit of {self._limit} bytes"
             )
+
+
+def only_message(decoder: EnvelopeDecoder, body: bytes) -> tuple[int, bytes]:
+    """Flags and payload of the only message of a request; raises ``InvalidArgumentError``."""
+    found = [item for item in decoder.feed(body) if not item[0] & END_STREAM_FLAG]
+    decoder.finish()
+    if len(found) != 1:
+        raise InvalidArgumentError("the request must be exactly one message")
+    return found[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tornado.httpserver import HTTPServer
 
 from sbx_jupyter.service.context import RoutedRequest, SbxApplication, Service, ServiceSettings
 from sbx_jupyter.service.counters import EngineCollector, EventLoopDelay
 from sbx_jupyter.service.gateway.dispatch import Dispatcher
+from sbx_jupyter.service.head_timer import HeadTimer
 from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.owner_keys import OwnerKeys
 from sbx_jupyter.service.platform import (
@@ -163,13 +164,10 @@ class Server:
             default_handler_class=UnknownRuntimeRouteHandler,
             log_function=_log_request,
         )
-        self._dispatcher = Dispatcher(self.service, platform, runtime)
-        self._http = _CountingServer(
-            self._dispatcher,
-            max_body_size=_UNLIMITED,
-            chunk_size=_CHUNK,
-            idle_connection_timeout=_HEADER_TIMEOUT,
-        )
+        self._head_timer = HeadTimer(_HEADER_TIMEOUT)
+        self._dispatcher = Dispatcher(self.service, platform, runtime, self._head_timer)
+        self._http = _CountingServer(self._dispatcher, max_body_size=_UNLIMITED, chunk_size=_CHUNK)
+        self._http.conn_params.header_timeout = None  # the head timer does that
 
     @property
     def open_connections(self) -> int:
@@ -192,6 +190,7 @@ class Server:
     async def stop(self) -> None:
         """Accept no new connections and close the open ones."""
         self._http.stop()
+        self._head_timer.stop()
         self._loop_delay.stop()
         self.service.changes.close()
         await self.service.tasks.aclose()
@@ -203,11 +202,15 @@ class Server:
 
 
 class _CountingServer(HTTPServer):
-    """tornado's server, which keeps its open connections to itself."""
+    """tornado's server, which keeps its open connections and their ends to itself."""
 
     @property
     def open_connections(self) -> int:
         return len(self._connections)
+
+    def on_close(self, server_conn: object) -> None:
+        super().on_close(server_conn)
+        cast("Dispatcher", self.request_callback).on_close(server_conn)
 
 
 def _log_request(handler: Any) -> None:

@@ -34,7 +34,8 @@ This page is written by `make bench`, which measures the engine beside other way
 the machine that it runs on. Ours and the peers take turns in one run, in shuffled order, after
 rounds that do not count. All protections are on. A ratio is the median of ours over the median of
 the peer: below 1, ours is faster. Behind it is the interval that holds it with 95 % confidence.
-Times on a busy machine are longer for all; compare the ratios.
+Times on a busy machine are longer for all; compare the ratios. What was tried to make them smaller
+is in [experiments](performance-experiments.md).
 
 Without arguments it takes about two minutes and measures {default}.
 `make bench ARGS="--group kernels"` measures another group, `--group all` every one, `--growth` the

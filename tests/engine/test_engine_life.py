@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import datetime as dt
 import os
+import select
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.platform import NetworkConfig
 from sbx_jupyter.protocol.runtime import PROXY_PORT
 from tests.engine.conftest import MakeEngine
@@ -467,6 +470,34 @@ async def test_a_dead_ready_sandbox_is_not_given_out(make_engine: MakeEngine):
 
     assert row.sandbox_id != ready.sandbox_id
     assert await run(engine, row.sandbox_id, "echo ok") == "ok"
+
+
+async def test_a_ready_sandbox_that_dies_while_it_is_given_out_leaves_no_row(
+    make_engine: MakeEngine,
+):
+    engine = await make_engine(pool_size=1)
+    await engine.sandboxes.pool.wait_filled()
+    cage = engine._running().pool._ready[0].placed.cage
+    signal.pidfd_send_signal(cage.pidfd, signal.SIGKILL)
+    select.select([cage.pidfd], [], [])  # blocks the loop, which hears of it after the create
+
+    with pytest.raises(UnavailableError):
+        await create(engine)
+
+    assert not list(engine.store.sandboxes)
+    assert not list(engine.sandboxes.rows())
+
+
+async def test_a_ready_sandbox_has_run_a_program_and_keeps_nothing_of_it(make_engine: MakeEngine):
+    engine = await make_engine(pool_size=1)
+    await engine.sandboxes.pool.wait_filled()
+    sandbox = engine._running().pool._ready[0].placed.sandbox
+    assert sandbox is not None
+
+    hello = (await sandbox.call(ops.HELLO)).body
+
+    assert hello["processes"] == []
+    assert int(await run(engine, (await create(engine)).sandbox_id, "echo $$")) > 2
 
 
 async def test_other_limits_than_the_default_come_from_the_template(make_engine: MakeEngine):

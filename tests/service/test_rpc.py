@@ -561,3 +561,24 @@ def test_watchers_buffer_until_they_are_asked(runtime: httpx.Client) -> None:
     check_error(missing, 404, code="not_found")
     file = unary(runtime, "filesystem.Filesystem/CreateWatcher", {"path": "/etc/passwd"})
     check_error(file, 400, code="invalid_argument")
+
+
+def test_streams_are_answered_alike_with_and_without_a_handler(runtime: httpx.Client) -> None:
+    """A coding header leaves the call to tornado's handler, though it names no compression."""
+    for message in ({"process": {"pid": 1}}, {"process": {}}, {"process": 1}):
+        answers = [
+            runtime.post(
+                "/process.Process/Connect",
+                content=envelope(message),
+                headers={"Content-Type": STREAM, **coding},
+            )
+            for coding in ({}, {"Connect-Content-Encoding": "identity"})
+        ]
+
+        direct, handled = (dict(answer.headers) for answer in answers)
+        direct.pop("date"), handled.pop("date")
+        # The handler knows the size of an error that comes before all else.
+        assert handled.pop("content-length", None) or "transfer-encoding" in handled
+        direct.pop("transfer-encoding"), handled.pop("transfer-encoding", None)
+        assert direct == handled
+        assert answers[0].content == answers[1].content

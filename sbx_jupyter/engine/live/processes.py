@@ -126,6 +126,13 @@ class Processes:
             self._started()
         self._remove_stale_files()
 
+    async def forget(self, process: Process) -> None:
+        """Keep nothing of a process that has ended, in the agent neither."""
+        pid = process.pid
+        if self._ended.get(pid) is process:
+            await self._release(pid)
+            self._forget(process)
+
     def exited(self, pid: int, status: int) -> None:
         """The agent reports an exit: the code, or minus the signal."""
         if (process := self._running.get(pid)) is not None:

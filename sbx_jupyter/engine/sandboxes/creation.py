@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
 from dataclasses import dataclass
@@ -103,8 +104,8 @@ class Creation:
     async def launch(self, row: SandboxRow, extra: list[Row] | None = None) -> SandboxRow:
         """Start the sandbox that a drafted row describes and store it with ``extra`` rows.
 
-        The row is stored last. If the engine ends before that, the next engine removes the files
-        that were made, because no row names them.
+        The row is stored once there are processes. If the engine ends before that, the next engine
+        removes the files that were made, because no row names them.
         """
         # Keep the layers from being removed before a stored row names them.
         layers = self._context.layers
@@ -130,15 +131,36 @@ class Creation:
             reached("create.drafted")
             context.slots.add(slot)
             try:
-                await self._start(slot)
-                await self._commit(slot, extra or [])
+                await self._start(slot, extra or [])
             except BaseException:
                 await self._removal.discard(slot)
                 raise
             self._supervisor.watch(slot)
         return slot.row
 
-    async def _start(self, slot: Slot) -> None:
+    async def _start(self, slot: Slot, extra: list[Row]) -> None:
+        if slot.placed is None or slot.row.start_command or slot.row.ready_command:
+            await self._begin(slot)
+            row = await self._store(slot, extra)
+        else:
+            row = await self._begin_and_store(slot, extra)
+        slot.set_stored_row(row)
+        self.uses.add(row.template_id)
+
+    async def _begin_and_store(self, slot: Slot, extra: list[Row]) -> SandboxRow:
+        """Do both at once for a sandbox of the pool, which only gets its settings.
+
+        An engine that takes it up from its row gives it the settings again.
+        """
+        storing = self._context.tasks.spawn(self._store(slot, extra), "sbx-store-sandbox")
+        try:
+            await self._begin(slot)
+        except BaseException:
+            await asyncio.wait({storing})  # for ``discard``, which removes the row again
+            raise
+        return await storing
+
+    async def _begin(self, slot: Slot) -> None:
         row = slot.row
         if slot.placed is None:
             slot.placed = await self._context.placement.place(self._supervisor.plan(row))
@@ -151,7 +173,7 @@ class Creation:
         await self._supervisor.begin(slot)
         reached("create.begun")
 
-    async def _commit(self, slot: Slot, extra: list[Row]) -> None:
+    async def _store(self, slot: Slot, extra: list[Row]) -> SandboxRow:
         placed = slot.placed
         if placed is None:
             raise InternalError("the sandbox was not started")
@@ -172,8 +194,7 @@ class Creation:
         batch.puts.extend(extra)
         await self._context.commit(batch)
         reached("create.stored")
-        slot.set_stored_row(row)
-        self.uses.add(row.template_id)
+        return row
 
     def _draft(self, request: NewSandbox, version: int) -> SandboxRow:
         """Check a request and draft its row.

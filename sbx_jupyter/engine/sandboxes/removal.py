@@ -54,20 +54,18 @@ class Removal:
         level, message = _ENDED[reason]
         fields = {"reason": detail} if detail else {}
         entry = logs.entry(slot.sandbox_id, level, message, **fields)
-        try:
-            await self._forget(slot, entry)
-        except NoSpaceError:
-            # The disk is too full to remove the row: remove the files first, then try again.
-            self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
-            return
-        self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
+        await self._forget_and_clean(slot, entry)
 
     async def discard(self, slot: Slot) -> None:
-        """End a sandbox whose creation failed, before its row was stored."""
+        """End a sandbox whose creation failed; its row may be stored already."""
         slot.change_state(State.KILLING)
         self._context.slots.remove(slot)
         await self.end_processes(slot)
-        await self._context.placement.remove(slot.sandbox_id)
+        if slot.sandbox_id in self._context.store.sandboxes:
+            entry = logs.entry(slot.sandbox_id, "error", "Sandbox could not be started")
+            await self._forget_and_clean(slot, entry)
+        else:
+            await self._context.placement.remove(slot.sandbox_id)
 
     async def end_processes(self, slot: Slot) -> None:
         """End the processes of a sandbox, if it has any; keep its row and its files."""
@@ -79,6 +77,16 @@ class Removal:
             await self._context.placement.end(placed)
         for hook in self._context.hooks.stopped:
             await hook(slot.sandbox_id)
+
+    async def _forget_and_clean(self, slot: Slot, entry: LogRow) -> None:
+        """Remove the row, then the files in the background."""
+        try:
+            await self._forget(slot, entry)
+        except NoSpaceError:
+            # The disk is too full to remove the row: remove the files first, then try again.
+            self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
+            return
+        self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
 
     async def _forget(self, slot: Slot, entry: LogRow) -> None:
         context = self._context

@@ -23,6 +23,7 @@ from sbx_jupyter.service.gateway.forward import ForwardedRequest
 from sbx_jupyter.service.gateway.port_tunnel import PortTunnel, asks_for_tunnel
 from sbx_jupyter.service.gateway.routing import RoutingError, find_route, needs_sandbox
 from sbx_jupyter.service.log_format import new_request_id
+from sbx_jupyter.service.runtime.direct_stream import DirectStream
 from sbx_jupyter.service.runtime.routes import METHODS
 from sbx_jupyter.service.runtime.unary import UnaryCall
 from sbx_jupyter.service.sandbox_access import Signature
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPConnection
 
     from sbx_jupyter.service.context import SbxApplication, Service
-
+    from sbx_jupyter.service.head_timer import HeadTimer
 
 UPLOAD_PATH: Final = "/template-uploads/"
 _ABSOLUTE: Final = re.compile(r"https?://([^/?#]+)", re.IGNORECASE)
@@ -43,10 +44,17 @@ _ABSOLUTE: Final = re.compile(r"https?://([^/?#]+)", re.IGNORECASE)
 class Dispatcher(HTTPServerConnectionDelegate):
     """Chooses what handles each request, by its headers alone; bodies are not parsed here."""
 
-    def __init__(self, service: Service, platform: SbxApplication, runtime: SbxApplication) -> None:
+    def __init__(
+        self,
+        service: Service,
+        platform: SbxApplication,
+        runtime: SbxApplication,
+        head_timer: HeadTimer,
+    ) -> None:
         self.service = service
         self.platform = platform
         self.runtime = runtime
+        self.head_timer = head_timer
         self.requests = 0
         """How many requests have arrived."""
 
@@ -54,7 +62,11 @@ class Dispatcher(HTTPServerConnectionDelegate):
         self, server_conn: object, request_conn: HTTPConnection
     ) -> HTTPMessageDelegate:
         self.requests += 1
+        self.head_timer.begin(server_conn, cast("HTTP1Connection", request_conn))
         return _DispatchDelegate(self, server_conn, request_conn)
+
+    def on_close(self, server_conn: object) -> None:
+        self.head_timer.end(server_conn)
 
     def find_delegate(self, request: RoutedRequest) -> HTTPMessageDelegate:
         """The delegate that receives the request and answers it."""
@@ -76,8 +88,9 @@ class Dispatcher(HTTPServerConnectionDelegate):
             if asks_for_tunnel(request.headers):
                 return PortTunnel(self.service, request, route)
             return ForwardedRequest(self.service, request, route)
-        if (call := UnaryCall.of(self.service, request, METHODS)) is not None:
-            return call
+        for kind in (UnaryCall, DirectStream):
+            if (call := kind.of(self.service, request, METHODS)) is not None:
+                return call
         if unquote(request.path).rstrip("/") in INTERNAL_PATHS:
             return self._respond(request, ErrorResponse.for_internal_path(request.path))
         return self.runtime.find_handler(request)
@@ -112,6 +125,7 @@ class _DispatchDelegate(HTTPMessageDelegate):
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
+        self._dispatcher.head_timer.end(self._server_conn)
         line = _origin_form(cast("RequestStartLine", start_line), headers)
         request = RoutedRequest(
             connection=self._request_conn,

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tornado.iostream import StreamClosedError
 
@@ -102,6 +103,48 @@ class StreamCall(Call):
     def send_last(self, message: Any) -> None:
         """Send the last message, once the method returns, in one piece with the stream's end."""
         self.writer.send_last(self.codec.encode(message))
+
+
+class StreamAnswer(Protocol):
+    """The answer to a server stream, as far as its end is concerned."""
+
+    async def end_stream(self, error: SbxError | None) -> None:
+        """Send the last envelope."""
+        ...
+
+    async def lose_sandbox(self) -> None:
+        """End it because the sandbox has ended."""
+        ...
+
+    def break_off(self) -> None:
+        """Reset the connection, so that the client cannot take what was sent for all."""
+        ...
+
+
+async def run_stream(
+    answer: StreamAnswer, sandbox: Sandbox, run: Callable[[], Awaitable[None]]
+) -> None:
+    """Run the method of a server stream and end its answer."""
+    try:
+        await run()
+    except StreamClosedError:
+        return
+    except SbxError as error:
+        is_gone = isinstance(error, UnavailableError) and sandbox.closed.is_set()
+        if is_gone or isinstance(error, DisconnectedError):
+            await answer.lose_sandbox()
+            return
+        await answer.end_stream(error)
+    except asyncio.CancelledError:
+        answer.break_off()
+        raise
+    except Exception:
+        # A bug. The headers may be sent already, so that the status cannot be changed; a client
+        # needs the last envelope to see that the stream has ended.
+        _log.exception("a stream failed")
+        await answer.end_stream(InternalError("internal error"))
+    else:
+        await answer.end_stream(None)
 
 
 class RpcHandler(RuntimeHandler):
@@ -227,7 +270,7 @@ class RpcHandler(RuntimeHandler):
         if replay is not None and not codec.can_number:
             raise InvalidArgumentError("Sbx-Replay-From needs the JSON codec")
         interval = keepalive_of(self.request.headers)
-        self._writer = StreamWriter(self, self._framing.content_type, interval)
+        self._writer = StreamWriter(self.http1, self.service.counters, self._begin_stream, interval)
         stream = StreamCall(
             sandbox=call.sandbox,
             user=call.user,
@@ -238,7 +281,8 @@ class RpcHandler(RuntimeHandler):
         )
         note_call(self.service, self.routed, method, request)
         self.service.counters.open_streams += 1
-        self._task = self.service.tasks.spawn(self._run_stream(method, stream, request))
+        work = run_stream(self, self.sandbox, partial(method.run, stream, request))
+        self._task = self.service.tasks.spawn(work)
         try:
             await asyncio.wait((self._task,))
         finally:
@@ -250,50 +294,24 @@ class RpcHandler(RuntimeHandler):
         if not self._framing.is_enveloped:
             flags = connect.COMPRESSED_FLAG if self._is_compressed else connect.MESSAGE_FLAG
             return await self._decompress(flags, bytes(self.body))
-        found = [
-            (flags, payload)
-            for flags, payload in self._decoder.feed(bytes(self.body))
-            if not flags & connect.END_STREAM_FLAG
-        ]
-        self._decoder.finish()
-        if len(found) != 1:
-            raise InvalidArgumentError("the request must be exactly one message")
-        return await self._decompress(*found[0])
+        return await self._decompress(*connect.only_message(self._decoder, bytes(self.body)))
 
     async def _decompress(self, flags: int, payload: bytes) -> bytes:
         return await decompress_message(payload) if flags & connect.COMPRESSED_FLAG else payload
 
-    async def _run_stream(self, method: ServerStream, call: StreamCall, request: Any) -> None:
-        assert self._writer is not None
-        try:
-            await method.run(call, request)
-        except StreamClosedError:
-            return
-        except SbxError as error:
-            is_gone = isinstance(error, UnavailableError) and self.sandbox.closed.is_set()
-            if is_gone or isinstance(error, DisconnectedError):
-                self._lose_sandbox()
-                return
-            await self._end_stream(error)
-        except asyncio.CancelledError:
-            self.break_off()
-            raise
-        except Exception:
-            # A bug. The headers may be sent already, so that the status cannot be changed; a client
-            # needs the last envelope to see that the stream has ended.
-            _log.exception("a stream failed")
-            await self._end_stream(InternalError("internal error"))
-        else:
-            await self._end_stream(None)
+    async def _begin_stream(self, envelope: bytes) -> None:
+        self.set_header("Content-Type", self._framing.content_type)
+        self.write(envelope)
+        await self.flush()
 
-    def _lose_sandbox(self) -> None:
+    async def lose_sandbox(self) -> None:
         """The sandbox ended during the stream: reset the connection if headers were sent (G1)."""
         if self._headers_written:
             self.break_off()
         else:
             self.fail(UnavailableError("The sandbox was not found"))
 
-    async def _end_stream(self, error: SbxError | None) -> None:
+    async def end_stream(self, error: SbxError | None) -> None:
         assert self._writer is not None
         with contextlib.suppress(StreamClosedError):
             await self._writer.send_raw(self._framing.end_of_stream(error))

@@ -126,8 +126,9 @@ _UNARY: Final = (
     _connect(connect.BINARY_CONTENT_TYPE, BINARY_CODEC, is_stream=False),
     *_GRPC_WEB,
 )
+STREAM_JSON: Final = _connect(connect.STREAM_CONTENT_TYPE, JSON_CODEC, is_stream=True)
 _STREAM: Final = (
-    _connect(connect.STREAM_CONTENT_TYPE, JSON_CODEC, is_stream=True),
+    STREAM_JSON,
     _connect(connect.BINARY_STREAM_CONTENT_TYPE, BINARY_CODEC, is_stream=True),
     *_GRPC_WEB,
 )

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.protocol import connect
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tornado.http1connection import HTTP1Connection
     from tornado.httputil import HTTPHeaders
 
-    from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler
+    from sbx_jupyter.service.counters import Counters
 
 DEFAULT_KEEPALIVE: Final = 90.0
 _MAX_KEEPALIVE: Final = 86400
@@ -19,13 +22,21 @@ _MAX_KEEPALIVE: Final = 86400
 class StreamWriter:
     """Sends the envelopes of one stream, and keepalives when there is nothing to send."""
 
-    def __init__(self, handler: RuntimeHandler, content_type: str, interval: float) -> None:
-        self._handler = handler
-        self._content_type = content_type
-        self._connection = handler.http1
+    def __init__(
+        self,
+        connection: HTTP1Connection,
+        counters: Counters,
+        begin: Callable[[bytes], Awaitable[None]],
+        interval: float,
+    ) -> None:
+        """``begin`` sends the head of the answer, in one piece with the first envelope."""
+        self._connection = connection
+        self._counters = counters
+        self._begin = begin
         self._interval = interval
         self._is_writing = False
-        self._is_begun = False
+        self.is_begun = False
+        """Whether the head of the answer was sent."""
         self._keepalive: bytes | None = None
         self._last_message = b""
         self._loop = asyncio.get_running_loop()
@@ -46,14 +57,12 @@ class StreamWriter:
             envelope, self._last_message = self._last_message + envelope, b""
         self._is_writing = True
         try:
-            self._handler.service.counters.sent_bytes += len(envelope)
-            if self._is_begun:
+            self._counters.sent_bytes += len(envelope)
+            if self.is_begun:
                 await self._connection.write(envelope)
                 return
-            self._is_begun = True
-            self._handler.set_header("Content-Type", self._content_type)
-            self._handler.write(envelope)  # in one piece with the headers
-            await self._handler.flush()
+            self.is_begun = True
+            await self._begin(envelope)
         finally:
             self._is_writing = False
             self._last = self._loop.time()

@@ -1,53 +1,32 @@
-"""Answers the most frequent calls, those of terminals and panels, without a tornado handler.
-
-Tornado's handlers take half of the time of a unary JSON call to a running sandbox. A call with a
-valid token and a body of known size needs nothing of them, so it is answered here; all others go to
-``RpcHandler``, which also sends the errors.
-"""
+"""Answers the most frequent calls, those of terminals and panels, without a tornado handler."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-import time
-from email.utils import formatdate
 from http.client import responses
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
-from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
+from tornado.httputil import ResponseStartLine
 
 from sbx_jupyter.errors import DeadlineExceededError, InternalError, SbxError
 from sbx_jupyter.protocol import connect, messages, requests
 from sbx_jupyter.service.log_format import note_request
 from sbx_jupyter.service.runtime.connect import Call, Method, Unary, note_call
-from sbx_jupyter.service.runtime.framing import connect_timeout
-from sbx_jupyter.service.runtime.runtime_handler import EXPOSED_HEADERS, basic_user
-from sbx_jupyter.service.sandbox_access import check_token
+from sbx_jupyter.service.runtime.direct_call import OK, DirectCall, usable_sandbox
+from sbx_jupyter.service.runtime.framing import UNARY_JSON, connect_timeout
+from sbx_jupyter.service.runtime.runtime_handler import basic_user
 
 if TYPE_CHECKING:
-    from tornado.http1connection import HTTP1Connection
-
-    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.service.context import RoutedRequest, Service
 
 _log = logging.getLogger(__name__)
 
-_OK: Final = 200
 
-
-class UnaryCall(HTTPMessageDelegate):
+class UnaryCall(DirectCall):
     """One unary call in JSON, with a valid token, to a running sandbox."""
 
-    def __init__(
-        self, service: Service, request: RoutedRequest, method: Unary, sandbox: Sandbox
-    ) -> None:
-        self._service = service
-        self._request = request
-        self._method = method
-        self._sandbox = sandbox
-        self._started = time.monotonic()
-        self._body = bytearray()  # grows in place: a body may come in a thousand pieces
+    _method: Unary
 
     @classmethod
     def of(
@@ -55,37 +34,19 @@ class UnaryCall(HTTPMessageDelegate):
     ) -> UnaryCall | None:
         """The call that a request makes; ``None`` if ``RpcHandler`` has to answer it."""
         method = methods.get(request.path[1:])
-        headers, route = request.headers, request.route
-        if not isinstance(method, Unary) or request.method != "POST" or route is None:
+        if not isinstance(method, Unary):
             return None
-        if headers.get("Content-Type") != connect.UNARY_CONTENT_TYPE:
-            return None
-        if "Content-Encoding" in headers or not _is_short(headers.get("Content-Length")):
-            return None
-        try:
-            sandbox = service.engine.sandboxes.find_live(route.sandbox_id)
-            check_token(request, service.engine.sandboxes.access_token(route.sandbox_id))
-        except SbxError:
-            return None
-        if sandbox is None:
-            return None
-        return cls(service, request, method, sandbox)
-
-    def headers_received(
-        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> None:
-        return None
-
-    def data_received(self, chunk: bytes) -> None:
-        self._service.counters.received_bytes += len(chunk)
-        self._body += chunk
+        sandbox = usable_sandbox(
+            service, request, UNARY_JSON.content_type, UNARY_JSON.coding_header
+        )
+        return None if sandbox is None else cls(service, request, method, sandbox)
 
     def finish(self) -> None:
         self._service.tasks.spawn(self._answer())
 
     async def _answer(self) -> None:
         try:
-            status, body = _OK, messages.encode(await self._run())
+            status, body = OK, messages.encode(await self._run())
         except SbxError as error:
             status, body = _failure(error)
         except Exception:  # a bug; the client gets a response all the same
@@ -112,31 +73,15 @@ class UnaryCall(HTTPMessageDelegate):
             raise DeadlineExceededError("the call took longer than Connect-Timeout-Ms") from None
 
     def _write(self, status: int, body: bytes) -> None:
-        connection = cast("HTTP1Connection", self._request.connection)
+        connection = self._connection
         if connection.stream is None or connection.stream.closed():
             return  # the client disconnected
-        headers = HTTPHeaders()
-        headers["Content-Type"] = connect.UNARY_CONTENT_TYPE
-        headers["Date"] = _date(int(time.time()))
-        headers["Access-Control-Allow-Origin"] = self._service.settings.allow_origin
-        headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
-        headers["X-Content-Type-Options"] = "nosniff"
+        headers = self._make_headers(connect.UNARY_CONTENT_TYPE)
         headers["Content-Length"] = str(len(body))
         line = ResponseStartLine("HTTP/1.1", status, responses.get(status, "Unknown"))
         connection.write_headers(line, headers, body)
         connection.finish()
 
 
-def _is_short(length: str | None) -> bool:
-    if length is None or not (length.isascii() and length.isdigit()) or len(length) > 18:
-        return False
-    return int(length) <= connect.MAX_MESSAGE_SIZE
-
-
 def _failure(error: SbxError) -> tuple[int, bytes]:
     return connect.HTTP_STATUS.get(error.code, 500), messages.encode(connect.error_to_json(error))
-
-
-@functools.lru_cache(maxsize=2)
-def _date(seconds: int) -> str:
-    return formatdate(seconds, usegmt=True)
