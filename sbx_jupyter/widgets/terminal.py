@@ -24,8 +24,8 @@ class Terminal(SandboxWidget):
 
     bundle = "terminal.js"
 
-    _owned: tuple[AsyncSandbox, int] | None = None
-    """The shell that this widget started, and its sandbox."""
+    _owned: tuple[Portal, AsyncSandbox, int] | None = None
+    """The shell that this widget started, its sandbox, and the portal that reaches it."""
 
     pid = Int(read_only=True, help="The process id of the terminal's shell.").tag(sync=True)
 
@@ -36,7 +36,7 @@ class Terminal(SandboxWidget):
             portal = Portal.current()
             connected = connect_on(portal, sandbox)
             pid = portal.call(_start_shell(connected))
-            self._owned = connected, pid
+            self._owned = portal, connected, pid
         self.set_trait("pid", pid)
         traits.setdefault("title", "Terminal of the sandbox")
         try:
@@ -54,7 +54,9 @@ class Terminal(SandboxWidget):
     def _end_owned_shell(self) -> None:
         owned, self._owned = self._owned, None
         if owned is not None:
-            Portal.current().start(_end_shell(*owned))
+            # No other portal: widgets are closed when Python ends, too, and no thread starts then.
+            portal, sandbox, pid = owned
+            portal.start(_end_shell(sandbox, pid))
 
 
 async def _start_shell(sandbox: AsyncSandbox) -> int:

@@ -61,7 +61,11 @@ class Lab:
 
     def reload(self) -> None:
         """Load the page again as a user does, layout and all."""
-        self.page.goto(self.address)
+        self.follow(self.address)
+
+    def follow(self, link: str) -> None:
+        """Open a link to JupyterLab."""
+        self.page.goto(link)
         self._wait_started()
 
     def show_panel(self) -> None:

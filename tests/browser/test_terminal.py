@@ -84,7 +84,7 @@ def test_a_named_terminal_is_opened_by_its_link_to_be_watched(
     expect(lab.page.locator(".lm-TabBar-tabLabel", has_text="build · workbench")).to_be_visible()
     (terminal,) = server.http.get(f"sandboxes/{sandbox}/terminals").json()
 
-    lab.page.goto(str(server.http.base_url.join(f"{terminal['link']}&sbx-watch=1")))
+    lab.follow(str(server.http.base_url.join(f"{terminal['link']}&sbx-watch=1")))
 
     wait_connected(lab)
     expect(lab.page.locator(".sbx-TerminalWidget:visible")).to_contain_text("Read only")

@@ -70,6 +70,9 @@ class PipeThread:
         self.is_stopped = True
         if waited:
             self._busy.release()
+        with self._lock:
+            if self._epoll is not None:  # the thread then ends with its last pipe
+                os.eventfd_write(self._wakener, 1)
 
     def do(self, job: Callable[[], object]) -> None:
         """Run ``job`` in the thread."""
@@ -114,7 +117,8 @@ class PipeThread:
 
     def _work(self, epoll: select.epoll) -> None:
         while True:
-            events = epoll.poll(None if self._pipes else _IDLE)
+            patience = 0.0 if self.is_stopped else _IDLE
+            events = epoll.poll(None if self._pipes else patience)
             if not events and self._has_ended(epoll):
                 return
             for fd, _ in events:
@@ -175,13 +179,16 @@ class PipeOutput:
     """
 
     def __init__(self, thread: PipeThread, fd: int, on_read: Callable[[], None]) -> None:
-        """``on_read`` is called on the event loop when there are chunks, or the end.
+        """``on_read`` is called on the event loop when there are chunks, or the end, or when
+        there is output that is not wanted.
 
         After it was called without the end, nothing is read until ``go_on``.
         """
         self.chunks: deque[bytes] = deque()
         """What was read; the event loop takes it out."""
         self.has_ended = False
+        self.is_wanted = False
+        """Whether output is read when there is some; the event loop says so."""
         self._thread = thread
         self._fd = fd
         self._on_read = on_read
@@ -198,8 +205,14 @@ class PipeOutput:
         self._thread.wait_again(self._fd)
 
     def read(self) -> None:
-        """Deliver what is there, up to a few chunks; close the pipe at its end."""
-        self._take(_READS_PER_WAKE * PIPE_CHUNK)
+        """Deliver what is there, up to a few chunks; close the pipe at its end.
+
+        What nobody wants any more stays in the pipe, where the next engine finds it.
+        """
+        if self.is_wanted:
+            self._take(_READS_PER_WAKE * PIPE_CHUNK)
+        else:
+            self._thread.tell(self._on_read)
 
     def drain(self) -> None:
         """Deliver what is there now, and close.

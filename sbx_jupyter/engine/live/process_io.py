@@ -66,21 +66,20 @@ class PipeReader:
         self._thread = thread
         self._output = PipeOutput(thread, fd, self._on_read)
         self._loop = asyncio.get_running_loop()
-        self._is_wanted = False
         self._is_waiting = False
         self._is_started = False
         self._is_drained = False
         self._is_open = True
 
     def resume(self) -> None:
-        self._is_wanted = True
+        self._output.is_wanted = True
         if self._output.chunks or self._output.has_ended:
             self._loop.call_soon(self._pass_on)
         else:
             self._read_on()
 
     def pause(self) -> None:
-        self._is_wanted = False
+        self._output.is_wanted = False
 
     def drain(self) -> None:
         self._is_drained = self._is_waiting = True
@@ -116,14 +115,14 @@ class PipeReader:
             return
         # In this order: the thread adds chunks, then notes the end.
         has_ended, chunks = self._output.has_ended, self._output.chunks
-        while chunks and (self._is_wanted or self._is_drained):
+        while chunks and (self._output.is_wanted or self._is_drained):
             self._deliver(self._kind, chunks.popleft())
         if chunks:
             return
         if has_ended:
             self._is_open = False
             self._on_end(self)
-        elif self._is_wanted:
+        elif self._output.is_wanted:
             self._read_on()
 
 

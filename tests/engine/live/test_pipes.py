@@ -87,6 +87,38 @@ async def test_a_paused_reader_leaves_the_rest_in_the_pipe() -> None:
     taken.reader.close()
 
 
+async def test_output_that_nobody_wants_any_more_stays_for_the_next_engine() -> None:
+    thread, (read, write) = PipeThread(), os.pipe()
+    kept = os.dup(read)
+    taken = Taken(thread, read)
+    taken.reader.resume()
+    await thread.run(lambda: None)  # it waits for output now
+    taken.reader.pause()
+
+    os.write(write, b"between")
+    await thread.run(lambda: None)
+    taken.reader.close()
+    await thread.run(lambda: None)
+
+    assert (os.read(kept, 100), taken.content) == (b"between", b"")
+    os.close(kept)
+    os.close(write)
+
+
+async def test_a_thread_ends_with_its_sandbox() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    thread, (read, write) = PipeThread(), os.pipe()
+    taken = Taken(thread, read)
+    taken.reader.resume()
+    await thread.run(lambda: None)
+
+    thread.stop()
+    taken.reader.close()
+
+    os.close(write)
+    await async_until(lambda: len(os.listdir("/proc/self/fd")) == before, timeout=8)
+
+
 async def test_draining_delivers_what_is_there_and_ends() -> None:
     thread, (read, write) = PipeThread(), os.pipe()
     os.write(write, b"there")
