@@ -21,8 +21,9 @@ def command_line(cage: Cage, pid: int) -> bytes:
 
 
 async def test_a_process_and_its_output_survive_a_restart(make_sandbox, cage):
+    # It waits first: what the first engine reads while it is there, it has delivered.
     script = (
-        "echo before; read; echo between; sleep 0.3; echo still between; "
+        "echo before; read; sleep 1; echo between; sleep 0.3; echo still between; "
         "exec bash -c 'read; exit 5' said-all"
     )
     first = await make_sandbox()
