@@ -24,7 +24,6 @@ PAGE: Final = CHECKOUT / "docs" / "performance.md"
 FIGURES: Final = CHECKOUT / ".benchmarks" / "figures.json"
 GROWTH: Final = "Growth"
 _PEERS: Final = "What each peer gives for it"
-_EXPERIMENTS: Final = "performance-experiments.md"
 _NONE: Final = "—"
 
 _INTRODUCTION: Final = """\
@@ -40,7 +39,7 @@ is in [experiments](performance-experiments.md).
 Without arguments it takes about two minutes and measures {default}.
 `make bench ARGS="--group kernels"` measures another group, `--group all` every one, `--growth` the
 curves, `--against REF` this code beside an earlier commit, and `--profile ROW` draws where the time
-of a row goes. Each run rewrites the sections that it measured.{experiments}
+of a row goes. Each run rewrites the sections that it measured.
 """
 
 
@@ -61,10 +60,7 @@ def to_page(sections: Mapping[str, str], old: str) -> str:
     known |= sections
     written = [f"## {title}\n\n{known[title].strip()}\n" for title in titles if title in known]
     default = ", ".join(name for name, group in GROUPS.items() if group.is_default)
-    experiments = ""
-    if (PAGE.parent / _EXPERIMENTS).exists():
-        experiments = f"\n\nWhat was tried to make it faster: [experiments]({_EXPERIMENTS})."
-    first = _INTRODUCTION.format(default=default, experiments=experiments)
+    first = _INTRODUCTION.format(default=default)
     return "\n".join([first, *written, f"## {_PEERS}\n\n{_peers()}"])
 
 
