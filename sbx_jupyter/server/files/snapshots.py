@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.server.files.entries import read_entries
@@ -29,8 +28,8 @@ class ListingSnapshots:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Key, list[EntryInfo]] = OrderedDict()
-        self._endings: dict[_Key, asyncio.TimerHandle] = {}
+        self._kept: dict[_Key, tuple[list[EntryInfo], asyncio.TimerHandle]] = {}
+        """The entries, and the timer that forgets them; the oldest first."""
 
     async def entries(
         self, runtime: RuntimeClient, path: str, *, may_be_kept: bool
@@ -41,7 +40,7 @@ class ListingSnapshots:
         """
         key = (runtime, path)
         if may_be_kept and (kept := self._kept.get(key)) is not None:
-            yield kept
+            yield kept[0]
             return
         found: list[EntryInfo] = []
         is_small = True
@@ -62,13 +61,11 @@ class ListingSnapshots:
 
     def _keep(self, key: _Key, entries: list[EntryInfo]) -> None:
         self._forget(key)
-        self._kept[key] = entries
+        loop = asyncio.get_running_loop()
+        self._kept[key] = entries, loop.call_later(KEPT_SECONDS, self._forget, key)
         while len(self._kept) > MAX_LISTINGS:
             self._forget(next(iter(self._kept)))
-        loop = asyncio.get_running_loop()
-        self._endings[key] = loop.call_later(KEPT_SECONDS, self._forget, key)
 
     def _forget(self, key: _Key) -> None:
-        self._kept.pop(key, None)
-        if (ending := self._endings.pop(key, None)) is not None:
-            ending.cancel()
+        if (kept := self._kept.pop(key, None)) is not None:
+            kept[1].cancel()

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sbx_jupyter.client.connection import tls
 from sbx_jupyter.protocol.access import PORT_UPGRADE
 from sbx_jupyter.server.ports.tunnel import (
     BrokenAnswerError,
@@ -15,16 +14,13 @@ from sbx_jupyter.server.ports.tunnel import (
     TunnelReader,
     TunnelRefusedError,
 )
-from sbx_jupyter.server.ports.upstream import is_closed_port
+from sbx_jupyter.server.ports.upstream import CONNECT_SECONDS, is_closed_port
 from sbx_jupyter.server.ports.wire import CHUNK, read_head
 
 if TYPE_CHECKING:
-    import ssl
-
     from sbx_jupyter.client.api.runtime import RuntimeClient
     from sbx_jupyter.server.ports.upstream import Upstream
 
-CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 15.0
 """A connection that no request used for so long is closed."""
 
@@ -99,30 +95,23 @@ class Tunnels:
 
 async def open_tunnel(upstream: Upstream) -> Tunnel:
     """Let the engine join a new connection to a port; raises the errors of ``Tunnels.take``."""
-    parts = urlsplit(upstream.url)
-    context: ssl.SSLContext | None = None
-    if parts.scheme == "https":
-        context = tls.create_context(upstream.runtime.transport.config.ca_file)
+    host, port, context = upstream.endpoint()
+    netloc = urlsplit(upstream.url).netloc
     loop = asyncio.get_running_loop()
     reader = TunnelReader(limit=CHUNK, loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            transport, _ = await loop.create_connection(
-                lambda: protocol,
-                parts.hostname or "",
-                parts.port or (443 if context else 80),
-                ssl=context,
-            )
+            transport, _ = await loop.create_connection(lambda: protocol, host, port, ssl=context)
     except (OSError, TimeoutError) as error:
-        raise TunnelRefusedError(f"cannot connect to {parts.netloc}: {error}") from error
+        raise TunnelRefusedError(f"cannot connect to {netloc}: {error}") from error
     tunnel = Tunnel(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            await _join(tunnel, upstream, parts.netloc)
+            await _join(tunnel, upstream, netloc)
     except TimeoutError as error:
         tunnel.close()
-        raise TunnelRefusedError(f"no answer from {parts.netloc} in time") from error
+        raise TunnelRefusedError(f"no answer from {netloc} in time") from error
     except BaseException:
         tunnel.close()
         raise

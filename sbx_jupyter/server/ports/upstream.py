@@ -8,17 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from sbx_jupyter.client.connection import tls
 from sbx_jupyter.errors import PermissionDeniedError
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, RUNTIME_PORT
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator
 
     from sbx_jupyter.client.api.runtime import RuntimeClient
 
 START_PATIENCE: Final = 10.0
 """Seconds for which a request waits until a program listens on the port."""
+
+CONNECT_SECONDS: Final = 10.0
+"""Seconds for a connection to the deployment, and for its first answer."""
 
 _PAUSE: Final = 0.2
 _OWN_PORTS: Final = (RUNTIME_PORT, INTERPRETER_PORT)
@@ -43,6 +48,14 @@ class Upstream:
         """The ``Host`` for the program; ``None`` where the host name says which sandbox it is."""
         name = urlsplit(self.url).hostname or ""
         return None if name.startswith(f"{self.port}-") else f"localhost:{self.port}"
+
+    def endpoint(self) -> tuple[str, int, ssl.SSLContext | None]:
+        """The host, the port and the TLS settings of the deployment, to connect to it."""
+        parts = urlsplit(self.url)
+        context: ssl.SSLContext | None = None
+        if parts.scheme == "https":
+            context = tls.create_context(self.runtime.transport.config.ca_file)
+        return parts.hostname or "", parts.port or (443 if context else 80), context
 
     def routing(self) -> list[tuple[str, str]]:
         """The headers that lead to the sandbox; no access token, which the program would see."""

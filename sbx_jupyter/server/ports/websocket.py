@@ -10,21 +10,17 @@ from urllib.parse import urlsplit
 
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.client.connection import tls
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.server.ports.headers import HOP_BY_HOP
+from sbx_jupyter.server.ports.upstream import CONNECT_SECONDS
+from sbx_jupyter.server.ports.wire import CHUNK, MAX_HEAD
 
 if TYPE_CHECKING:
-    import ssl
-
     from tornado.iostream import IOStream
 
     from sbx_jupyter.server.ports.upstream import Upstream
 
-CONNECT_SECONDS: Final = 10.0
-MAX_HEAD: Final = 64 * 1024
 MAX_ERROR: Final = 64 * 1024
-CHUNK: Final = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -46,22 +42,17 @@ async def shake_hands(upstream: Upstream, target: str, headers: list[tuple[str, 
 
     Raises ``UnavailableError`` when the deployment does not answer, or not in HTTP.
     """
-    parts = urlsplit(upstream.url)
-    context: ssl.SSLContext | None = None
-    if parts.scheme == "https":
-        context = tls.create_context(upstream.runtime.transport.config.ca_file)
-    default_port = 443 if context else 80
+    host, port, context = upstream.endpoint()
+    netloc = urlsplit(upstream.url).netloc
     all_headers = [*upstream.routing(), *headers]
     if upstream.host is None:
-        all_headers.append(("Host", parts.netloc))
+        all_headers.append(("Host", netloc))
     head = f"GET {target} HTTP/1.1\r\n" + "".join(f"{n}: {v}\r\n" for n, v in all_headers)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(
-                parts.hostname, parts.port or default_port, ssl=context, limit=MAX_HEAD
-            )
+            reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=MAX_HEAD)
     except (OSError, TimeoutError) as error:
-        raise UnavailableError(f"cannot connect to {parts.netloc}: {error}") from error
+        raise UnavailableError(f"cannot connect to {netloc}: {error}") from error
     try:
         writer.write(f"{head}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode("latin-1"))
         return await _read_answer(reader, writer)
