@@ -92,8 +92,9 @@ test-hub: $(VENV)/.test
 	SBX_HUB_IDLE_SECONDS=$(or $(IDLE),20) \
 	  $(BIN)/python -m pytest -s tests/hub --confcutdir=tests/hub $(PYTEST_ARGS)
 
-## Use Streamlit, Gradio, Dash, FastAPI's documentation and Vite in sandboxes, in a browser: about 5
-## minutes. Installs them in .applications, once; those that do not install are left out.
+## Use Streamlit, Gradio, Dash, FastAPI's documentation and Vite in sandboxes, in a browser, and attack Jupyter
+## from a page at a host name: about 5 minutes. Installs the programs in .applications, once; those that do not
+## install are left out.
 test-applications: $(VENV)/.test
 	$(BIN)/python -m pytest -s tests/applications --confcutdir=tests/applications $(PYTEST_ARGS)
 

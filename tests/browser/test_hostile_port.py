@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import pytest
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.client.connection.bundled import find_engine
 from tests.browser.chromium import chromium
+from tests.browser.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ ATTEMPTS = {
     "service worker": "await navigator.serviceWorker.register('worker.js')",
     "opener": "opener.document.title",
     "opener's address": "opener.location.href",
-    "popup": "open(base + 'lab').document.title",
+    "popup": "(await popup(base + 'lab')).document.title",
     "frame": "(await frame(base + 'lab')).contentDocument.title",
     "socket": "await socket(base + 'api/events/subscribe')",
     "XMLHttpRequest": "await request(base + 'api/contents')",
@@ -46,66 +46,12 @@ ATTEMPTS = {
 POSSIBLE = ("fetch", "cookies", "local storage", "session storage", "databases", "caches")
 """What a page of Jupyter's own can do, so that a refusal above says something."""
 
-PAGE = """
-<!doctype html><title>hostile</title><link rel=prefetch href="{base}logout"><script>
-const base = '{base}', results = {{}};
-const deny = () => {{ throw new Error('denied') }};
-const fails = (target, good) => new Promise((resolve, reject) => {{
-  target[good] = resolve; target.onerror = reject; target.onclose = reject;
-}});
-const socket = url => fails(new WebSocket(url.replace('http', 'ws')), 'onopen');
-const frame = url => new Promise(resolve => {{
-  const made = document.createElement('iframe');
-  made.onload = () => resolve(made); made.src = url; document.body.append(made);
-}});
-const request = url => {{
-  const sent = new XMLHttpRequest();
-  sent.open('GET', url); sent.withCredentials = true; sent.send();
-  return fails(sent, 'onload');
-}};
-const attempts = {{ {attempts} }};
-addEventListener('load', async () => {{
-  for (const [name, attempt] of Object.entries(attempts)) {{
-    const late = new Promise((_, reject) => setTimeout(() => reject(new Error('silent')), 5000));
-    try {{ results[name] = 'got ' + await Promise.race([attempt(), late]); }}
-    catch (error) {{ results[name] = null; }}
-  }}
-  const form = document.createElement('form');
-  form.method = 'POST'; form.action = base + 'api/contents'; form.target = '_blank';
-  document.body.append(form); form.submit();
-  fetch(base + 'api/contents', {{method: 'POST', mode: 'no-cors', credentials: 'include'}});
-  window.own = await (await fetch('own')).text();
-  window.done = true;
-}});
-</script><body></body>
-"""
-
-
-def hostile_page(base: str) -> str:
-    attempts = ",".join(f"{name!r}: async () => {code}" for name, code in ATTEMPTS.items())
-    return PAGE.format(base=base, attempts=attempts)
-
 
 @pytest.fixture
 def address(server: JupyterServer, sandbox: str) -> str:
     """Serves the page from the sandbox; its address below the Jupyter server."""
-    program = f"""
-        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-        class Page(BaseHTTPRequestHandler):
-            def do_GET(self):
-                body = open("/tmp/page.html", "rb").read()
-                if self.path.endswith("own"):
-                    body = b"own"
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Set-Cookie", "stolen=yes; Path=/")
-                self.send_header("Service-Worker-Allowed", "/")
-                self.end_headers()
-                self.wfile.write(body)
-        ThreadingHTTPServer(("127.0.0.1", {PORT}), Page).serve_forever()
-    """
-    server.write(sandbox, "/tmp/page.html", hostile_page(server.url).encode())
-    server.write(sandbox, "/tmp/serve.py", textwrap.dedent(program).encode())
+    server.write(sandbox, "/tmp/page.html", hostile_page(server.url, ATTEMPTS).encode())
+    server.write(sandbox, "/tmp/serve.py", PROGRAM.encode())
     return f"{server.url}sbx/port/{sandbox}/{PORT}/"
 
 
@@ -115,7 +61,7 @@ def serving(server: JupyterServer, sandbox: str, address: str) -> None:
     engine = find_engine(Path(config["SbxExtension"]["data_dir"]))
     assert engine is not None
     connected = Sandbox.connect(sandbox, config=ConnectionConfig.from_connection_file(engine))
-    connected.commands.run("exec python3 /tmp/serve.py", background=True, timeout=None)
+    connected.commands.run(f"exec python3 /tmp/serve.py {PORT}", background=True, timeout=None)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.ids import blocks
 from sbx_jupyter.isolation.tiers import detect
 from tests.isolation.inside import sandbox
 from tests.security.outside import FLOOD_IN_FLIGHT
@@ -114,6 +115,9 @@ async def test_no_id_of_a_sandbox_is_in_a_range_of_a_local_user(tmp_path: Path) 
     )
     targets = ("/etc/subuid", "/etc/subgid")
     mounts = "".join(f"touch {path}; mount --bind {ranges} {path}\n" for path in targets)
+    # A registry of its own: a sandbox of another test may have the only block that is left.
+    registry = os.path.dirname(blocks.REGISTRY)
+    mounts += f"mkdir -p {registry}; mount -t tmpfs -o mode=755 registry {registry}\n"
     done = await asyncio.to_thread(
         subprocess.run,
         ["unshare", "-m", "sh", "-ec", f'{mounts} exec "$0" -m tests.security.test_own_ids "$1"',
