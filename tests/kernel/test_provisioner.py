@@ -169,12 +169,11 @@ async def test_a_kernel_sees_nothing_of_the_process_that_it_was_forked_from(kern
 
 async def test_an_interrupt_reaches_the_code(kernel: Running):
     code = "import time\nprint('on', flush=True)\ntime.sleep(60)"
-    running = asyncio.create_task(kernel.run(code, timeout=50))
-    await asyncio.sleep(0.5)
+    request = kernel.client.execute(code)
+    assert "on" in await said_below(kernel, request)
     begun = time.monotonic()
     await kernel.manager.interrupt_kernel()
-    reply, _ = await running
-    assert reply["ename"] == "KeyboardInterrupt"
+    assert (await reply_to(kernel, request))["ename"] == "KeyboardInterrupt"
     assert time.monotonic() - begun < 5
 
 
@@ -207,6 +206,14 @@ async def said_below(kernel: Running, request: str) -> str:
         message = await kernel.client.get_iopub_msg(timeout=30)
         if message["parent_header"].get("msg_id") == request and message["msg_type"] == "stream":
             return message["content"]["text"]
+
+
+async def reply_to(kernel: Running, request: str) -> dict[str, Any]:
+    """The content of the reply to a request."""
+    while True:
+        message = await kernel.client.get_shell_msg(timeout=30)
+        if message["parent_header"].get("msg_id") == request:
+            return message["content"]
 
 
 async def test_a_kernel_that_is_killed_says_that_memory_is_the_usual_reason(kernel: Running):
@@ -256,11 +263,12 @@ async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: R
 
 
 async def test_a_sandbox_that_has_ended_is_made_again_without_its_files(kernel: Running):
+    provisioner: Any = kernel.manager.provisioner
+    request = kernel.client.execute("import time; print('on', flush=True); time.sleep(60)")
+    assert "on" in await said_below(kernel, request)
     sandbox = await AsyncSandbox.connect(kernel.sandbox_id)
     await sandbox.set_timeout(1)
     await sandbox.aclose()
-    provisioner: Any = kernel.manager.provisioner
-    request = kernel.client.execute("import time; time.sleep(60)")
     assert "reached its time limit" in await said_below(kernel, request)
 
     made, has_files = await provisioner.replace_sandbox(2048, None)

@@ -26,4 +26,4 @@ async def test_more_than_a_burst_is_slowed_to_the_rate():
     for _ in range(40):
         await limit.spend(1000)
 
-    assert 0.25 < time.monotonic() - start < 1.5
+    assert 0.25 < time.monotonic() - start < 5

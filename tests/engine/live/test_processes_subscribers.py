@@ -51,7 +51,7 @@ async def test_a_subscriber_that_stops_reading_is_sent_away_for_the_sake_of_othe
     process = await sandbox.processes.start(bash("head -c 16M /dev/zero"))
     stalled, reading = process.subscribe(), process.subscribe()
 
-    heard = await asyncio.wait_for(listen(reading), 10)
+    heard = await asyncio.wait_for(listen(reading), 30)
 
     assert len(heard.stdout) == 16 * 1024 * 1024
     with pytest.raises(ResourceExhaustedError):

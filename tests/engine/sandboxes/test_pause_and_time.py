@@ -361,7 +361,7 @@ async def test_a_connect_never_shortens(engine: Engine):
 
 
 async def test_a_refresh_extends_by_at_least_fifteen_seconds(engine: Engine):
-    row = await create(engine, timeout=1)
+    row = await create(engine, timeout=10)
 
     await engine.sandboxes.refresh(row.sandbox_id, 3)
 

@@ -205,7 +205,7 @@ async def test_a_dead_helper_fails_its_calls_at_once_and_is_replaced(
     with pytest.raises(UnavailableError):
         await pending
 
-    assert time.monotonic() - since < 1
+    assert time.monotonic() - since < 5
     next_body, _ = await connection.call(messages.Describe())
     assert helper_of(data_dir) != first
     assert (next_body["tier"], next_body["stock"]) == (body["tier"], body["stock"])
