@@ -56,6 +56,7 @@ class Cage:
         self.writable = writable
         self._start_time = start_time
         self._group = group
+        self._together: tuple[str, SandboxGroup] | None = None
         self._records = records
         self._dead: asyncio.Future[None] | None = None
 
@@ -127,6 +128,14 @@ class Cage:
         Reads one small file of the kernel.
         """
         return self._group.work_ns()
+
+    @property
+    def together(self) -> tuple[str, SandboxGroup]:
+        """The group above, whose ``work_ns`` counts all sandboxes of the engine; and its name."""
+        if self._together is None:
+            group = self._group.parent()
+            self._together = repr(sorted(group.to_state().items())), group
+        return self._together
 
     @property
     def holds_memory(self) -> bool:

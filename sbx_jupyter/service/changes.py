@@ -16,10 +16,12 @@ from sbx_jupyter.engine.state.rows import (
     VolumeRow,
 )
 from sbx_jupyter.engine.tasks import BackgroundTasks
+from sbx_jupyter.engine.watch.pulses import Pulses
 from sbx_jupyter.errors import ResourceExhaustedError, SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.engine import Engine
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.owners import Caller
     from sbx_jupyter.engine.state.rows import Row
     from sbx_jupyter.engine.state.store import Store
@@ -153,9 +155,20 @@ class ChangeStreams:
             stream.note(kind, key, owner, is_public=is_public)
 
     async def _follow_ports(self) -> None:
+        pulses = Pulses()
+        looked: dict[Sandbox, int | None] = {}
         while True:
-            for row in self._engine.sandboxes.rows():
-                live = self._engine.sandboxes.find_live(row.sandbox_id)
+            rows = self._engine.sandboxes.rows()
+            lives = {row.sandbox_id: self._find_live(row) for row in rows}
+            cages = [live.cage for live in lives.values() if live is not None]
+            seen = await asyncio.to_thread(pulses.read, cages) if cages else {}
+            looked = {live: looked[live] for live in lives.values() if live in looked}
+            for row in rows:
+                live = lives[row.sandbox_id]
+                # Read before the look, so that what happens during it is looked at again.
+                work_ns = None if live is None else seen[live.cage].work_ns
+                if live is not None and work_ns is not None and looked.get(live) == work_ns:
+                    continue  # no program ran, so none listens or has ceased to
                 try:
                     found = frozenset[int]() if live is None else await port_numbers(live)
                 except SbxError:  # it ends, or its agent is of an older version
@@ -163,9 +176,13 @@ class ChangeStreams:
                 if found != self._ports.get(row.sandbox_id, frozenset[int]()):
                     self._tell("ports", row.sandbox_id, row.owner)
                 self._ports[row.sandbox_id] = found
-            known = {row.sandbox_id for row in self._engine.sandboxes.rows()}
-            self._ports = {key: found for key, found in self._ports.items() if key in known}
+                if live is not None:
+                    looked[live] = work_ns
+            self._ports = {key: found for key, found in self._ports.items() if key in lives}
             await asyncio.sleep(PORTS_INTERVAL)
+
+    def _find_live(self, row: SandboxRow) -> Sandbox | None:
+        return self._engine.sandboxes.find_live(row.sandbox_id)
 
 
 def _differs_in_use_only(before: Row | None, after: Row | None) -> bool:

@@ -31,6 +31,8 @@ _SHORTEST_INTERVAL: Final = 0.2
 _DISK_INTERVAL: Final = 10.0
 _IDLE_INTERVAL: Final = 60.0
 """Seconds between two counts of the disk while no process of the sandbox ran."""
+_EXACT_IDLE_INTERVAL: Final = 3600.0
+"""The same where a control group counts the processor time, of which nothing is missed."""
 
 _FIRST_DISK_WAIT: Final = 0.5
 
@@ -57,10 +59,15 @@ class MetricsReader:
         cage: Cage,
         limits: Limits,
         hidden: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        is_written: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``hidden`` gives the bytes of memory and disk that only the watchdog sees."""
+        """``hidden`` gives the bytes of memory and disk that only the watchdog sees.
+
+        ``is_written`` says whether files are written from outside of the sandbox.
+        """
         self._agent = agent
         self._hidden = hidden
+        self._is_written = is_written
         self._cage = cage
         self._cpu_count = limits.cpu_count or os.cpu_count() or 1
         self._memory_total = limits.memory_mb * _MIB or _machine_memory()
@@ -105,6 +112,10 @@ class MetricsReader:
             cpu_ns=cpu_ns,
         )
 
+    def note_idle(self) -> None:
+        """Note that no process has run since the last reading."""
+        self._cpu_pct, self._cpu_time = 0.0, time.monotonic()
+
     def close(self) -> None:
         """Stop a count that runs in the background."""
         self._tasks.cancel()
@@ -130,14 +141,19 @@ class MetricsReader:
         self._cpu_ns, self._cpu_time = cpu_ns, now
 
     async def _read_disk(self, cpu_ns: int) -> _DiskUsage:
-        interval = _IDLE_INTERVAL if cpu_ns == self._disk_cpu_ns else _DISK_INTERVAL
-        is_stale = self._disk is None or time.monotonic() - self._disk_time > interval
+        age = time.monotonic() - self._disk_time
+        is_stale = self._disk is None or age > self._disk_interval(cpu_ns)
         if is_stale and self._disk_count is None:
-            self._disk_cpu_ns = cpu_ns
+            self._disk_cpu_ns = None if self._is_written() else cpu_ns
             self._disk_count = self._tasks.spawn(self._count_disk())
         if self._disk is None and self._disk_count is not None:
             await asyncio.wait([self._disk_count], timeout=_FIRST_DISK_WAIT)
         return self._disk or _DiskUsage(0, self._disk_limit)
+
+    def _disk_interval(self, cpu_ns: int) -> float:
+        if cpu_ns != self._disk_cpu_ns:
+            return _DISK_INTERVAL
+        return _IDLE_INTERVAL if self._cage.work_ns() is None else _EXACT_IDLE_INTERVAL
 
     async def _count_disk(self) -> None:
         try:

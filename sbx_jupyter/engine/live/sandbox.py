@@ -88,7 +88,13 @@ class Sandbox:
         self._interpreter = Interpreter(self.files, self.processes, lambda: self.envs)
         self.watchers = Watchers(self)
         self._ports = Ports(self)
-        self._metrics = MetricsReader(self, cage, limits, hidden=self._read_hidden)
+        self._metrics = MetricsReader(
+            self,
+            cage,
+            limits,
+            hidden=self._read_hidden,
+            is_written=lambda: self.files.is_written,
+        )
         self._run_dir = run_dir
         self._channel: Channel | None = None
 
@@ -137,6 +143,10 @@ class Sandbox:
     async def read_metrics(self) -> Reading:
         """Measure what the sandbox uses (interface 4.3)."""
         return await self._metrics.read()
+
+    def note_idle(self) -> None:
+        """Note for the next reading that no process has run since the last one."""
+        self._metrics.note_idle()
 
     def _read_hidden(self) -> tuple[int, int]:
         return self.unseen_memory_bytes, self.unnamed_disk_bytes

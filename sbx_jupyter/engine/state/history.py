@@ -19,6 +19,8 @@ _MAX_READINGS: Final = 17280
 """A day at one reading per 5 s: 1.1 MB."""
 
 _SLACK: Final = 1024
+_BATCH: Final = 12
+"""Repeated readings of an idle sandbox that are written together: a minute at one per 5 s."""
 
 
 class History:
@@ -28,6 +30,8 @@ class History:
         self._directory = directory
         self._readings: dict[str, bytearray] = {}
         self._unwritten: dict[str, bytearray] = {}
+        self._due: set[str] = set()
+        """The sandboxes whose unwritten readings are to be written soon."""
         self._forgotten: set[str] = set()
 
     def load(self, known: set[str]) -> None:
@@ -55,26 +59,48 @@ class History:
             metric.disk_used,
             metric.disk_total,
         )
-        self._readings.setdefault(sandbox_id, bytearray()).extend(packed)
-        self._unwritten.setdefault(sandbox_id, bytearray()).extend(packed)
+        self._append(sandbox_id, packed)
+        self._due.add(sandbox_id)
 
-    def take_unwritten(self) -> dict[str, tuple[bytes, bool] | None]:
-        """Return and clear what ``write`` must do.
+    def repeat(self, sandbox_id: str, at: float) -> bool:
+        """Add the last reading again, of a sandbox that has done nothing since.
+
+        ``at`` is the Unix time; false if there is no reading. It is written with some others.
+        """
+        readings = self._readings.get(sandbox_id)
+        if not readings:
+            return False
+        _, cpu_count, _, *rest = _READING.unpack_from(readings, len(readings) - _READING.size)
+        unwritten = self._append(sandbox_id, _READING.pack(at, cpu_count, 0.0, *rest))
+        if len(unwritten) >= _BATCH * _READING.size:
+            self._due.add(sandbox_id)
+        return True
+
+    def _append(self, sandbox_id: str, packed: bytes) -> bytearray:
+        """Add a reading; gives those that are not written."""
+        self._readings.setdefault(sandbox_id, bytearray()).extend(packed)
+        unwritten = self._unwritten.setdefault(sandbox_id, bytearray())
+        unwritten.extend(packed)
+        return unwritten
+
+    def take_unwritten(self, *, every: bool = False) -> dict[str, tuple[bytes, bool] | None]:
+        """Return and clear what ``write`` must do, or all that it could do.
 
         By sandbox id: the bytes, and whether they replace the file (else they are appended);
         ``None`` for a file to remove.
         """
         work: dict[str, tuple[bytes, bool] | None] = dict.fromkeys(self._forgotten)
         self._forgotten.clear()
-        for sandbox_id, unwritten in self._unwritten.items():
+        for sandbox_id in list(self._unwritten) if every else self._due:
+            unwritten = self._unwritten.pop(sandbox_id, None)
             readings = self._readings.get(sandbox_id)
-            if readings is None:
+            if readings is None or unwritten is None:
                 continue
             work[sandbox_id] = (bytes(unwritten), False)
             if len(readings) > (_MAX_READINGS + _SLACK) * _READING.size:
                 del readings[: len(readings) - _MAX_READINGS * _READING.size]
                 work[sandbox_id] = (bytes(readings), True)
-        self._unwritten.clear()
+        self._due.clear()
         return work
 
     def write(self, work: dict[str, tuple[bytes, bool] | None]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.watch.limits import (
     LONGEST_PAUSE,
+    LONGEST_REST,
     MAX_KILLED,
     MIB,
     Activity,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.isolation.census.census import OpenFiles
     from sbx_jupyter.isolation.fence import Cage
+    from sbx_jupyter.isolation.fence_spec import Limits
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 INODES_PER_MB: Final = 64
@@ -41,9 +43,6 @@ INODES_PER_MB: Final = 64
 
 _MAX_AGE: Final = 10.0
 """Seconds after which a layer is measured again although no process used the processor."""
-
-_MAX_AGE_IDLE: Final = 120.0
-"""The same where a control group shows that not even the agent used the processor."""
 
 _URGENT_SHARE: Final = 4
 """A layer is measured at once when the disk lost this fraction (1/4) of its limit."""
@@ -79,15 +78,15 @@ class DiskEnforcer:
         self._quota_at = float("-inf")
 
     async def check(self, placed: Placed) -> bool:
-        limits = limits_for(self._slot.row, self._context.config.default_limits)
+        limits = self._limits()
         if time.monotonic() - self._quota_at > _QUOTA_AGE:
             await asyncio.to_thread(self._find_quotas, placed.cage)
-        watches_layer = bool(limits.disk_mb) and not self._is_held
+        watches_layer = self._watches_layer()
         if not watches_layer and not self._watched:
             return False
         age = time.monotonic() - self._at
         work_ns = placed.cage.work_ns()
-        if self._is_idle(placed, work_ns) and age < _MAX_AGE_IDLE:
+        if self._is_idle(placed, work_ns) and age < LONGEST_REST:
             return False
         # The free space alone is no measure of one layer: others may be removing files.
         free_bytes = await asyncio.to_thread(read_free_bytes, placed.cage)
@@ -97,9 +96,29 @@ class DiskEnforcer:
         if activity == self._activity and is_settled and age < _MAX_AGE:
             return False
         if age >= self._pause or is_urgent:
-            self._free_bytes, self._activity, self._work_ns = free_bytes, activity, work_ns
+            self._free_bytes, self._activity = free_bytes, activity
+            # What is written from outside needs no process of the sandbox.
+            self._work_ns = None if _is_written(placed) else work_ns
             await self._measure(placed, limits.disk_mb if watches_layer else 0)
         return self._is_fast
+
+    def rest(self, placed: Placed, work_ns: int | None) -> float:
+        if work_ns is None:
+            return 0.0
+        if not self._watches_layer() and not self._watched:
+            return LONGEST_REST
+        if not self._is_idle(placed, work_ns):
+            return 0.0
+        return max(0.0, self._at + LONGEST_REST - time.monotonic())
+
+    def is_called_for(self, tcp_bytes: int) -> bool:
+        return False
+
+    def _limits(self) -> Limits:
+        return limits_for(self._slot.row, self._context.config.default_limits)
+
+    def _watches_layer(self) -> bool:
+        return bool(self._limits().disk_mb) and not self._is_held
 
     def _find_quotas(self, cage: Cage) -> None:
         """Find out what the file system holds to a limit by itself; blocking."""
@@ -116,7 +135,7 @@ class DiskEnforcer:
         """Whether nothing can have been written since the layer was measured."""
         if work_ns is None or work_ns != self._work_ns or self._is_over or self._unseen:
             return False
-        return placed.sandbox is None or not placed.sandbox.files.is_written
+        return not _is_written(placed)
 
     async def _measure(self, placed: Placed, limit_mb: int) -> None:
         """Measure the layer, unless ``limit_mb`` is 0, and the volumes."""
@@ -176,6 +195,11 @@ class DiskEnforcer:
                 used = f"{size // MIB} MiB in {inodes} files of {limit_mb} MiB"
                 over.append(f"a volume: {used}")
         return max(shares), over
+
+
+def _is_written(placed: Placed) -> bool:
+    """Whether a file of the sandbox is open for writing from outside."""
+    return placed.sandbox is not None and placed.sandbox.files.is_written
 
 
 def _kill_holders(cage: Cage, held: OpenFiles) -> str:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 LONGEST_PAUSE: Final = 1.0
 """Seconds between two checks of a sandbox that is well below its limits."""
 
+LONGEST_REST: Final = 3600.0
+"""Seconds without a check of a sandbox in which no process runs. Nothing is known that would need
+one: a process that writes a file or takes memory uses the processor."""
+
 MIB: Final = 1 << 20
 MAX_KILLED: Final = 20
 """Processes that are killed as writers in one check, and that are named in one log entry."""
@@ -31,6 +35,18 @@ class LimitEnforcer(Protocol):
 
         Raises ``SbxError`` or ``OSError`` when the use could not be measured.
         """
+        ...
+
+    def rest(self, placed: Placed, work_ns: int | None) -> float:
+        """Seconds for which no check is needed after the last one, unless a process runs.
+
+        ``work_ns`` is the sandbox's processor time from before that check; ``None`` where it is
+        not counted, so that checks must go on.
+        """
+        ...
+
+    def is_called_for(self, tcp_bytes: int) -> bool:
+        """Whether the memory of TCP, which needs no process to grow, calls for a check."""
         ...
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.watch.limits import (
+    LONGEST_REST,
     MAX_KILLED,
     MIB,
     Activity,
@@ -36,6 +37,9 @@ _MAX_AGE: Final = 10.0
 
 _TCP_SHARE: Final = 0.5
 """The memory of TCP may be this share of the limit where control groups count it apart."""
+
+_LITTLE_TCP: Final = 16
+"""A 16th of what TCP may take neither brings it near that, nor is it a fast growth."""
 
 _SHARE_OF_TIME: Final = 0.1
 """The share of the time that may go into looking at what processes hold."""
@@ -66,12 +70,12 @@ class MemoryEnforcer:
         self._held: OpenFiles | None = None
         self._held_at = float("-inf")
         self._pause = 0.0
+        self._tcp_bytes = 0
 
     async def check(self, placed: Placed) -> bool:
-        limits = limits_for(self._slot.row, self._context.config.default_limits)
-        if not limits.memory_mb:
+        limit = self._limit()
+        if not limit:
             return False
-        limit = limits.memory_mb * MIB
         if placed.cage.holds_memory:
             return await self._check_tcp(placed, int(limit * _TCP_SHARE))
         await self._look_at_held(placed.cage)
@@ -84,9 +88,27 @@ class MemoryEnforcer:
             await self._kill(placed.cage, use, limit)
         return self._growth.is_fast(use.total, limit)
 
+    def rest(self, placed: Placed, work_ns: int | None) -> float:
+        if work_ns is None:
+            return 0.0
+        if not self._limit():
+            return LONGEST_REST
+        is_held = placed.cage.holds_memory and not self.is_called_for(self._tcp_bytes)
+        return LONGEST_REST if is_held else 0.0
+
+    def is_called_for(self, tcp_bytes: int) -> bool:
+        limit = self._limit()
+        return bool(limit) and tcp_bytes > limit * _TCP_SHARE / _LITTLE_TCP
+
+    def _limit(self) -> int:
+        """In bytes; 0 for none."""
+        limits = limits_for(self._slot.row, self._context.config.default_limits)
+        return limits.memory_mb * MIB
+
     async def _check_tcp(self, placed: Placed, limit: int) -> bool:
         """Check the memory of TCP, where a control group holds all other memory."""
         used = await asyncio.to_thread(placed.cage.tcp_bytes)
+        self._tcp_bytes = used or 0
         if used is None:
             return False
         if placed.sandbox is not None:

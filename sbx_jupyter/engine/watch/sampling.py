@@ -1,23 +1,31 @@
-"""Takes the readings of all sandboxes at an interval, and stores changes that are not urgent."""
+"""Takes the readings of all sandboxes at an interval, and stores changes that are not urgent.
+
+What a sandbox uses in which no process runs stays the same, so its last reading is repeated.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 import logging
+import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.watch.pulses import Pulses
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.platform import SandboxMetric
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.sandboxes.creation import TemplateUses
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.protocol.runtime import Reading
@@ -27,6 +35,18 @@ _log = logging.getLogger(__name__)
 _PRUNE_INTERVAL: Final = 3600.0
 _READ_TIMEOUT: Final = 2.0
 _AT_ONCE: Final = 8
+_IDLE_INTERVAL: Final = 300.0
+"""Seconds after which an idle sandbox is read again: the kernel may have taken back its cache."""
+
+
+class _Taken(NamedTuple):
+    """A reading that was taken, and not repeated."""
+
+    sandbox: Sandbox
+    work_ns: int | None
+    """The processor time before it."""
+    until: float
+    """When it is too old to be repeated, by the monotonic clock."""
 
 
 class Sampler:
@@ -35,6 +55,8 @@ class Sampler:
     def __init__(self, context: Context, uses: TemplateUses) -> None:
         self._context = context
         self._uses = uses
+        self._pulses = Pulses()
+        self._taken: dict[str, _Taken] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
         self._pruned_at = 0.0
@@ -48,7 +70,7 @@ class Sampler:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-            await self._write()
+            await self._write(every=True)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -60,23 +82,54 @@ class Sampler:
             await self._write()
 
     async def sample(self) -> None:
-        """Take a reading of each running sandbox."""
-        running = [slot for slot in self._context.slots if slot.state is State.RUNNING]
-        await asyncio.gather(*(self._read(slot) for slot in running))
+        """Take a reading of each running sandbox, or repeat the last one of those that rest."""
+        running = [
+            (slot, placed.sandbox)
+            for slot in self._context.slots
+            if slot.state is State.RUNNING
+            and (placed := slot.placed) is not None
+            and placed.sandbox is not None
+        ]
+        cages = [sandbox.cage for _, sandbox in running]
+        pulses = await asyncio.to_thread(self._pulses.read, cages)
+        now, at = time.monotonic(), time.time()
+        taken, self._taken = self._taken, {}
+        reads: list[Coroutine[None, None, None]] = []
+        for slot, sandbox in running:
+            work_ns = pulses[sandbox.cage].work_ns
+            last = taken.get(slot.sandbox_id)
+            if last is not None and self._repeat(last, sandbox, work_ns, now, at):
+                self._taken[slot.sandbox_id] = last
+            else:
+                reads.append(self._read(slot, sandbox, work_ns))
+        await asyncio.gather(*reads)
 
-    async def _read(self, slot: Slot) -> None:
-        placed = slot.placed
-        if placed is None or placed.sandbox is None:
-            return
+    def _repeat(
+        self, last: _Taken, sandbox: Sandbox, work_ns: int | None, now: float, at: float
+    ) -> bool:
+        """Repeat the last reading, unless something may have changed since."""
+        if last.sandbox is not sandbox or work_ns is None or work_ns != last.work_ns:
+            return False
+        if now >= last.until or sandbox.files.is_written:
+            return False
+        if not self._context.history.repeat(sandbox.sandbox_id, at):
+            return False
+        sandbox.note_idle()
+        return True
+
+    async def _read(self, slot: Slot, sandbox: Sandbox, work_ns: int | None) -> None:
         try:
             async with self._room, asyncio.timeout(_READ_TIMEOUT):
-                reading = await placed.sandbox.read_metrics()
-            await self._note_oom(slot, placed.cage.oom_kills())
+                reading = await sandbox.read_metrics()
+            await self._note_oom(slot, sandbox.cage.oom_kills())
         except (SbxError, OSError, TimeoutError) as error:
             _log.debug("no reading: %s", error, extra={"sandbox_id": slot.sandbox_id})
             return
         if slot.state is State.RUNNING:
             self._context.history.add(slot.sandbox_id, _to_metric(reading))
+            # Not all are to be read again at the same time.
+            until = time.monotonic() + _IDLE_INTERVAL * random.uniform(0.5, 1)
+            self._taken[slot.sandbox_id] = _Taken(sandbox, work_ns, until)
 
     async def _note_oom(self, slot: Slot, kills: int) -> None:
         if kills <= slot.oom_kills:
@@ -88,10 +141,11 @@ class Sampler:
         )
         await self._context.commit(Batch().log(entry))
 
-    async def _write(self) -> None:
+    async def _write(self, *, every: bool = False) -> None:
         context = self._context
         try:
-            await asyncio.to_thread(context.history.write, context.history.take_unwritten())
+            unwritten = context.history.take_unwritten(every=every)
+            await asyncio.to_thread(context.history.write, unwritten)
             batch = self._late_changes()
             if batch.puts or batch.forget_logs_before is not None:
                 await context.commit(batch)

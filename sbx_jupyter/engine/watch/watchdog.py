@@ -1,7 +1,8 @@
 """Checks every running sandbox against the limits that the kernel does not enforce here.
 
-Each sandbox is checked once a second, and five times a second while it is near a limit or growing
-fast, so a program can exceed a limit for about that long.
+Each sandbox in which a process runs is checked once a second, and five times a second while it is
+near a limit or growing fast, so a program can exceed a limit for about that long. Where control
+groups count processor time, one look a second finds out for all others that nothing runs in them.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.watch.disk import DiskEnforcer
 from sbx_jupyter.engine.watch.limits import LONGEST_PAUSE
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
+from sbx_jupyter.engine.watch.pulses import Pulses
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
+    from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.engine.watch.limits import LimitEnforcer
+    from sbx_jupyter.engine.watch.pulses import Pulse
+    from sbx_jupyter.isolation.cage import Cage
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
 _log = logging.getLogger(__name__)
@@ -31,8 +36,90 @@ _SHARE_OF_CHECKING: Final = 0.1
 """The share of the time that frequent checks of one sandbox may take."""
 
 
+class _Rest(NamedTuple):
+    """Why a check does not go on for now."""
+
+    cage: Cage
+    work_ns: int | None
+    """The sandbox's processor time before the last check."""
+    until: float
+    """By the monotonic clock."""
+
+
+class RepeatedCheck:
+    """Checks one sandbox against one limit again and again, while a process of it runs."""
+
+    def __init__(self, slot: Slot, enforcer: LimitEnforcer, room: asyncio.Semaphore) -> None:
+        """``room`` bounds the checks of all sandboxes at a time."""
+        self._slot = slot
+        self._enforcer = enforcer
+        self._room = room
+        self._task: asyncio.Task[None] | None = None
+        self._rest: _Rest | None = None
+
+    def start(self) -> None:
+        self._rest = None
+        name = f"sbx-watchdog-{self._slot.sandbox_id}"
+        self._task = asyncio.create_task(self._keep_checking(), name=name)
+
+    def cancel(self) -> asyncio.Task[None] | None:
+        """Stop; gives what is to be waited for."""
+        if self._task is not None:
+            self._task.cancel()
+        return self._task
+
+    def has_failed(self) -> bool:
+        """Whether it stopped by an unexpected error, which is logged."""
+        task = self._task
+        if task is None or not task.done() or self._rest is not None:
+            return False
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s stopped and is replaced", task.get_name(), exc_info=error)
+        return True
+
+    @property
+    def is_resting(self) -> bool:
+        return self._rest is not None
+
+    def wake(self, placed: Placed, pulse: Pulse) -> None:
+        """Go on if it rests and the sandbox is not as it was."""
+        rest = self._rest
+        if rest is None:
+            return
+        is_same = placed.cage is rest.cage and pulse.work_ns == rest.work_ns
+        is_quiet = is_same and not self._enforcer.is_called_for(pulse.tcp_bytes)
+        if not is_quiet or time.monotonic() >= rest.until:
+            self.start()
+
+    async def _keep_checking(self) -> None:
+        pause = 0.0
+        while self._rest is None:
+            await asyncio.sleep(pause)
+            pause = LONGEST_PAUSE
+            placed = self._slot.placed
+            if placed is None:
+                continue
+            try:
+                work_ns = placed.cage.work_ns()
+                async with self._room:
+                    pause = await self._check(placed)
+            except (SbxError, OSError) as error:
+                _log.debug("not checked: %s", error, extra={"sandbox_id": self._slot.sandbox_id})
+                continue
+            if pause == LONGEST_PAUSE and (seconds := self._enforcer.rest(placed, work_ns)) > 0:
+                self._rest = _Rest(placed.cage, work_ns, time.monotonic() + seconds)
+
+    async def _check(self, placed: Placed) -> float:
+        """Check once; gives the seconds until the next check."""
+        started = time.monotonic()
+        if not await self._enforcer.check(placed):
+            return LONGEST_PAUSE
+        took = time.monotonic() - started
+        return min(max(took / _SHARE_OF_CHECKING, _SHORTEST_PAUSE), LONGEST_PAUSE)
+
+
 class Watchdog:
-    """Checks all running sandboxes, each in tasks of its own.
+    """Checks all running sandboxes, each in tasks of its own while processes of it run.
 
     At most two checks of a kind run at a time.
     """
@@ -40,7 +127,8 @@ class Watchdog:
     def __init__(self, context: Context, fence: AnyFence) -> None:
         self._context = context
         self._fence = fence
-        self._watched: dict[str, tuple[Slot, tuple[asyncio.Task[None], ...]]] = {}
+        self._watched: dict[str, tuple[Slot, tuple[RepeatedCheck, ...]]] = {}
+        self._pulses = Pulses()
         self._memory_room = asyncio.Semaphore(_AT_ONCE)
         self._disk_room = asyncio.Semaphore(_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
@@ -59,55 +147,40 @@ class Watchdog:
     async def _run(self) -> None:
         while True:
             running = {s.sandbox_id: s for s in self._context.slots if s.state is State.RUNNING}
-            for name, (slot, tasks) in list(self._watched.items()):
-                if running.get(name) is not slot or any(map(_has_ended, tasks)):
+            for name, (slot, checks) in list(self._watched.items()):
+                if running.get(name) is not slot or any(check.has_failed() for check in checks):
                     self._unwatch(name)
             for name, slot in running.items():
                 if name not in self._watched:
                     self._watched[name] = slot, self._watch(slot)
+            await self._wake()
             await asyncio.sleep(LONGEST_PAUSE)
 
-    def _watch(self, slot: Slot) -> tuple[asyncio.Task[None], ...]:
-        memory = self._keep_checking(
-            slot, MemoryEnforcer(self._context, slot, self._fence), self._memory_room
+    async def _wake(self) -> None:
+        """Go on with the checks of sandboxes in which something ran."""
+        resting = [
+            (placed, checks)
+            for slot, checks in self._watched.values()
+            if (placed := slot.placed) is not None and any(check.is_resting for check in checks)
+        ]
+        if not resting:
+            return
+        pulses = await asyncio.to_thread(self._pulses.read, [placed.cage for placed, _ in resting])
+        for placed, checks in resting:
+            for check in checks:
+                check.wake(placed, pulses[placed.cage])
+
+    def _watch(self, slot: Slot) -> tuple[RepeatedCheck, ...]:
+        memory = MemoryEnforcer(self._context, slot, self._fence)
+        disk = DiskEnforcer(self._context, slot, self._fence)
+        checks = (
+            RepeatedCheck(slot, memory, self._memory_room),
+            RepeatedCheck(slot, disk, self._disk_room),
         )
-        disk = self._keep_checking(
-            slot, DiskEnforcer(self._context, slot, self._fence), self._disk_room
-        )
-        name = f"sbx-watchdog-{slot.sandbox_id}"
-        return asyncio.create_task(memory, name=name), asyncio.create_task(disk, name=name)
+        for check in checks:
+            check.start()
+        return checks
 
-    def _unwatch(self, sandbox_id: str) -> tuple[asyncio.Task[None], ...]:
-        _, tasks = self._watched.pop(sandbox_id)
-        for task in tasks:
-            task.cancel()
-        return tasks
-
-    async def _keep_checking(
-        self, slot: Slot, enforcer: LimitEnforcer, room: asyncio.Semaphore
-    ) -> None:
-        """Check until cancelled. After an unexpected error ``_run`` starts a new task."""
-        pause = 0.0
-        while True:
-            await asyncio.sleep(pause)
-            pause = LONGEST_PAUSE
-            placed = slot.placed
-            if placed is None:
-                continue
-            try:
-                async with room:
-                    started = time.monotonic()
-                    if await enforcer.check(placed):
-                        took = time.monotonic() - started
-                        pause = min(max(took / _SHARE_OF_CHECKING, _SHORTEST_PAUSE), LONGEST_PAUSE)
-            except (SbxError, OSError) as error:
-                _log.debug("not checked: %s", error, extra={"sandbox_id": slot.sandbox_id})
-
-
-def _has_ended(task: asyncio.Task[None]) -> bool:
-    """Whether a task ended by itself; its error is logged."""
-    if not task.done():
-        return False
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("%s stopped and is replaced", task.get_name(), exc_info=error)
-    return True
+    def _unwatch(self, sandbox_id: str) -> list[asyncio.Task[None]]:
+        _, checks = self._watched.pop(sandbox_id)
+        return [task for check in checks if (task := check.cancel()) is not None]

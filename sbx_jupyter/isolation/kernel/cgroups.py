@@ -148,6 +148,10 @@ class SandboxGroup:
         """The group that ``to_state`` described."""
         return SandboxGroup({name: Path(path) for name, path in state.items()})
 
+    def parent(self) -> SandboxGroup:
+        """The group above, which counts what all sandboxes of the engine use together."""
+        return SandboxGroup({name: path.parent for name, path in self._directories.items()})
+
     def make(self, limits: GroupLimits) -> None:
         """Make the directories and write the limits. Raises ``OSError``."""
         for path in self._directories.values():

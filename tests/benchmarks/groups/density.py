@@ -235,8 +235,8 @@ ROWS: Final = (
         2,
         lambda engine: _crowd(engine, MANY, _processor_time),
         (at_most(0.01, "1 %"),),
-        "the engine reads the memory, processor time and files of each sandbox every five seconds,"
-        " to hold limits and to draw the metrics",
+        "the engine measures the files of each sandbox once after a program has run in it; then it"
+        " reads one counter a second for all, and repeats their last readings every five seconds",
         unit=PERCENT,
         warm_up=0,
     ),
