@@ -49,7 +49,12 @@ class Blobs:
         return self._folder / check_digest(digest).replace(":", "-")
 
     def has(self, digest: str) -> bool:
-        return self.path(digest).is_file()
+        """Whether there is the blob; it then counts as new, so that ``prune`` keeps it."""
+        try:
+            os.utime(self.path(digest))
+        except FileNotFoundError:
+            return False
+        return True
 
     def check_room(self, size: int) -> None:
         """Raise ``NoSpaceError`` when the disk has less free space."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.rows import ImageRow, now
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.templates.images.current_connection import CurrentConnection
 from sbx_jupyter.engine.templates.images.image_archives import read_archive
 from sbx_jupyter.engine.templates.images.registry import ImageName, ImagePuller, parse_image_name
 from sbx_jupyter.engine.watch.checkpoints import reached
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.templates import Registry
 
 _MAX_IMAGES: Final = 20
+_PULL_LIMIT: Final = 3600
+"""Seconds for a whole image, however slowly the registry sends it."""
+
 _SPARE: Final = 256 * 1024 * 1024
 _STOCK: Final = {
     "e2bdev/base": "base",
@@ -78,20 +82,16 @@ class ImageStore:
         if imported is not None:
             return await self._touch(imported)
         pulled = f"pulled {reference}" + (f" by {owner}" if owner else "")
+        try:
+            # Without the lock: a registry may take long over its answers.
+            image = await self._pull(reference, credentials, say)
+        except UnavailableError as error:
+            known = self._find_by_name(pulled)
+            if known is None or force:
+                raise
+            say(f"{error.message}: the image that was pulled before is used")
+            return await self._touch(known)
         async with self._lock:
-            loop = asyncio.get_running_loop()
-
-            def say_on_loop(text: str) -> None:
-                loop.call_soon_threadsafe(say, text)
-
-            try:
-                image = await asyncio.to_thread(self._pull, reference, credentials, say_on_loop)
-            except UnavailableError as error:
-                known = self._find_by_name(pulled)
-                if known is None or force:
-                    raise
-                say(f"{error.message}: the image that was pulled before is used")
-                return await self._touch(known)
             return await self._unpack(image, pulled, say)
 
     async def take_archive(self, path: Path, name: str) -> ImageRow:
@@ -120,10 +120,27 @@ class ImageStore:
                 return row
         return None
 
-    def _pull(
+    async def _pull(
         self, name: ImageName, credentials: Registry | None, say: Callable[[str], None]
     ) -> Image:
-        return ImagePuller(name, credentials).pull(self._blobs, say)
+        loop = asyncio.get_running_loop()
+        connection = CurrentConnection()
+
+        def say_on_loop(text: str) -> None:
+            loop.call_soon_threadsafe(say, text)
+
+        def pull() -> Image:
+            return ImagePuller(name, credentials, connection).pull(self._blobs, say_on_loop)
+
+        try:
+            async with asyncio.timeout(_PULL_LIMIT):
+                return await asyncio.to_thread(pull)
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"the registry {name.host} took longer than {_PULL_LIMIT} seconds"
+            ) from error
+        finally:
+            connection.end()  # the thread would wait for ever when the build is cancelled
 
     async def _unpack(self, image: Image, name: str, say: Callable[[str], None]) -> ImageRow:
         known = self._context.store.images.get(image.digest)

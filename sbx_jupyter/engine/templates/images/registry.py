@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbx_jupyter.engine.templates.images.aws import registry_login
@@ -33,20 +32,17 @@ from sbx_jupyter.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     # oras has no type stubs.
     from oras.provider import Registry  # pyright: ignore[reportMissingTypeStubs]
 
     from sbx_jupyter.engine.templates.images.blobs import Blobs
+    from sbx_jupyter.engine.templates.images.current_connection import CurrentConnection
     from sbx_jupyter.engine.templates.images.oci import Descriptor, Image
     from sbx_jupyter.protocol.templates import Registry as Credentials
 
 _HUB: Final = "registry-1.docker.io"
-_TIMEOUT: Final = (10, 120)
-_LIMIT: Final = 3600
-"""Seconds for a whole image, however slowly the registry sends it."""
-
 _CHUNK: Final = 1024 * 1024
 _ACCEPT: Final = ", ".join(
     (
@@ -91,10 +87,12 @@ def parse_image_name(text: str) -> ImageName:
 class ImagePuller:
     """Pulls one image from one registry."""
 
-    def __init__(self, name: ImageName, credentials: Credentials | None) -> None:
+    def __init__(
+        self, name: ImageName, credentials: Credentials | None, connection: CurrentConnection
+    ) -> None:
+        """``connection`` breaks off the pull from another thread."""
         self._name = name
-        self._end = time.monotonic() + _LIMIT
-        self._client = _client(name, credentials)
+        self._client = _client(name, credentials, connection)
         scheme = "http" if _LOCAL.match(name.host) else "https"
         self._base = f"{scheme}://{name.host}/v2/{name.name}"
 
@@ -123,8 +121,15 @@ class ImagePuller:
         return assemble(config, [layer.digest for layer in manifest.layers])
 
     def _document(self, path: str, digest: str) -> bytes:
+        from urllib3.exceptions import HTTPError
+
         with self._get(path, {"Accept": _ACCEPT}) as response:
-            raw = response.raw.read(MAX_JSON + 1, decode_content=True)
+            try:
+                raw = response.raw.read(MAX_JSON + 1, decode_content=True)
+            except HTTPError as error:
+                raise UnavailableError(
+                    f"the registry {self._name.host} broke off: {error}"
+                ) from error
         if len(raw) > MAX_JSON:
             raise InvalidArgumentError("the registry gave a document that is too long")
         found = f"sha256:{hashlib.sha256(raw).hexdigest()}"
@@ -138,17 +143,9 @@ class ImagePuller:
         digest = layer.digest
         with self._get(f"blobs/{digest}", {}) as response:
             try:
-                blobs.put(self._check_deadline(response.iter_content(_CHUNK)), digest, layer.size)
+                blobs.put(response.iter_content(_CHUNK), digest, layer.size)
             except requests.RequestException as error:
                 raise UnavailableError(f"the layer {digest} did not arrive: {error}") from error
-
-    def _check_deadline(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
-        for chunk in chunks:
-            if time.monotonic() > self._end:
-                raise UnavailableError(
-                    f"the registry {self._name.host} took longer than {_LIMIT} seconds"
-                )
-            yield chunk
 
     def _get(self, path: str, headers: dict[str, str]) -> Any:
         import requests
@@ -163,6 +160,10 @@ class ImagePuller:
             raise UnavailableError(f"the registry {self._name.host} failed: {error}") from error
         except ValueError:
             raise PermissionDeniedError(f"the registry refuses access to {self._name}") from None
+        except (AttributeError, TypeError) as error:  # oras takes the answer to be one of tokens
+            raise UnavailableError(
+                f"the registry {self._name.host} asks for a login that cannot be understood"
+            ) from error
         if response.status_code == 200:
             return response
         response.close()
@@ -175,33 +176,26 @@ class ImagePuller:
         )
 
 
-def _client(name: ImageName, credentials: Credentials | None) -> Registry:
+def _client(
+    name: ImageName, credentials: Credentials | None, connection: CurrentConnection
+) -> Registry:
     """Make a client with the kind of authentication that the registry asks for."""
     try:
         import requests
 
         # oras has no type stubs.
         from oras.provider import Registry  # pyright: ignore[reportMissingTypeStubs]
-        from requests.adapters import HTTPAdapter
     except ImportError as error:
         raise FailedPreconditionError(
             "pulling images needs the package oras: pip install oras"
         ) from error
-
-    class TimeoutAdapter(HTTPAdapter):
-        """Sets a timeout on each request, and refuses plain HTTP to other machines."""
-
-        def send(self, request: Any, *args: Any, **options: Any) -> Any:
-            options["timeout"] = options.get("timeout") or _TIMEOUT
-            # A registry names its token server: no password is sent there unencrypted.
-            if not is_local and not str(request.url).startswith("https://"):
-                raise requests.exceptions.InvalidSchema("the registry leads to plain HTTP")
-            return super().send(request, *args, **options)
+    from sbx_jupyter.engine.templates.images.registry_session import RegistrySession
 
     is_local = bool(_LOCAL.match(name.host))
     scheme = "http" if is_local else "https"
+    session = RegistrySession(connection, may_use_http=is_local)
     try:
-        with requests.get(f"{scheme}://{name.host}/v2/", timeout=_TIMEOUT, stream=True) as answer:
+        with session.get(f"{scheme}://{name.host}/v2/", stream=True) as answer:
             challenge = answer.headers.get("Www-Authenticate", "")
     except requests.RequestException as error:
         raise UnavailableError(
@@ -212,11 +206,10 @@ def _client(name: ImageName, credentials: Credentials | None) -> Registry:
         raise PermissionDeniedError(f"the registry refuses access to {name}: it wants a password")
     backend = "basic" if challenge.lower().startswith("basic") else "token"
     client = Registry(name.host, insecure=is_local, auth_backend=backend)
-    client.session.mount("http://", TimeoutAdapter())
-    client.session.mount("https://", TimeoutAdapter())
+    untyped: Any = client
+    untyped.session = untyped.auth.session = session
     if login is not None:
-        # oras does not annotate ``auth``.
-        client.auth.set_basic_auth(*login)  # pyright: ignore[reportUnknownMemberType]
+        untyped.auth.set_basic_auth(*login)
     return client
 
 
