@@ -29,6 +29,8 @@ Content = dict[str, Any]
 
 _HEADER: Final = ("msg_id", "session", "username", "date", "msg_type", "version")
 _MAX_FIELD: Final = 200
+_MAX_PARENT: Final = 4096
+_MAX_ROUTING: Final = 1024
 _numbers: Final = itertools.count()
 
 
@@ -115,6 +117,7 @@ def from_guest(
     Raises ``ForgedMessageError``.
     """
     identities, parts, buffers = theirs.split(frames)
+    _check_size(identities, parts[1])
     header, _, content = (_decoded(parts[at]) for at in (0, 1, 3))
     kind = str(header.get("msg_type"))
     header = _header(header)
@@ -142,6 +145,7 @@ def direct_comm(
     Raises ``ForgedMessageError``.
     """
     identities, parts, buffers = theirs.split(frames)
+    _check_size(identities, parts[1])
     header, content = _decoded(parts[0]), _decoded(parts[3])
     kind = str(header.get("msg_type"))
     if kind not in widgets.COMMS or (marks := drawing.comm(kind, content)) is None:
@@ -152,6 +156,15 @@ def direct_comm(
     metadata = _encoded(_decoded(parts[2]) | marks)
     parts = [_encoded(_header(header)), parts[1], metadata, _encoded(content)]
     return [*identities, DELIMITER, ours.sign(parts), *parts, *buffers]
+
+
+def _check_size(identities: list[bytes], parent: bytes) -> None:
+    """Check what is passed on as it is, and counts for no limit. Raises ``ForgedMessageError``.
+
+    The parent is the header of a request of ours. This side keeps it for a while.
+    """
+    if len(parent) > _MAX_PARENT or sum(len(each) + 1 for each in identities) > _MAX_ROUTING:
+        raise ForgedMessageError("a parent or identities that no request had")
 
 
 def _header(found: Content) -> Content:

@@ -26,12 +26,16 @@ EACH: Final = 8 * 1024
 MAX_TAIL: Final = 8 * 1024
 """Characters of the end of a text that was cut."""
 REPLACING: Final = 16 * 1024 * 1024
-"""Bytes a second of what replaces something shown: updates of results, messages of widgets."""
+"""Bytes a second of what replaces something shown: updates of results, messages of widgets.
+
+Replies have as much besides.
+"""
 
 _MAX_CELLS: Final = 1000
 _BURST: Final = 4 * REPLACING
 _MAX_ERRORS: Final = 8 * 1024 * 1024
 _EACH_TEXT: Final = 128
+_EACH_REPLY: Final = 512
 _DISPLAYS: Final = ("display_data", "execute_result")
 _REPLACES: Final = ("update_display_data", "comm_msg")
 
@@ -60,7 +64,6 @@ class _Bucket:
     filled: float = field(default_factory=time.monotonic)
 
     def take(self, count: int) -> bool:
-        count = max(count, EACH)
         now = time.monotonic()
         self.left = min(_BURST, self.left + (now - self.filled) * REPLACING)
         self.filled = now
@@ -78,6 +81,7 @@ class OutputLimit:
         self._others = _Shown()
         self._bucket = _Bucket()
         self._rest = _Bucket()
+        self._replies = _Bucket()
 
     def begin(self, header: bytes) -> None:
         """Note a request to run code, by its header; its output has a limit of its own."""
@@ -86,8 +90,13 @@ class OutputLimit:
         if len(self._cells) > _MAX_CELLS:
             self._cells.popitem(last=False)
 
-    def passed(self, header: bytes, parent: bytes, content: bytes) -> list[Message]:
-        """What to send instead of a message of the output channel: often just that."""
+    def passed(
+        self, header: bytes, parent: bytes, content: bytes, beside: int = 0
+    ) -> list[Message]:
+        """What to send instead of a message of the output channel: often just that.
+
+        ``beside``: the bytes of its buffers, which only messages of widgets have.
+        """
         kind = named(header).msg_type
         message = (kind, content)
         shown = self._cells.get(named(parent).msg_id, self._others)
@@ -101,14 +110,18 @@ class OutputLimit:
         if kind == CUT:
             return _cut(shown, content)
         if kind in _REPLACES:
-            is_passed = self._bucket.take(len(content))
+            is_passed = self._bucket.take(max(len(content) + beside, EACH))
             shown.unreplaced += not is_passed
             return [message] if is_passed else []
         if kind == "clear_output":
             shown.text = shown.displayed = 0
         if kind == "status" and b'"idle"' in content:
             return [*_left_out(shown), message]
-        return [message] if self._rest.take(len(content)) else []
+        return [message] if self._rest.take(max(len(content), EACH)) else []
+
+    def passes_reply(self, count: int) -> bool:
+        """Whether a message of another channel, of ``count`` bytes, is passed on."""
+        return self._replies.take(max(count, _EACH_REPLY))
 
 
 def _printed(shown: _Shown, content: bytes) -> list[Message]:

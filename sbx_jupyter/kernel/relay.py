@@ -202,6 +202,9 @@ class Relay:
             check = functools.partial(self._checked, name, frames)
             kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
             for message in kept:
+                if name != "iopub" and not self._limit.passes_reply(sum(map(len, message))):
+                    self.dropped += 1
+                    continue
                 self._note(name, message)
                 for each in self._limited(message) if name == "iopub" else (message,):
                     await self._sockets[number].send_multipart(each)  # pyright: ignore[reportUnknownMemberType] - zmq's
@@ -243,7 +246,8 @@ class Relay:
         """What is left of a checked message of the output channel, after what one cell may show."""
         at = frames.index(DELIMITER) + 2
         header, parent, metadata, content = frames[at : at + 4]
-        for kind, passed in self._limit.passed(header, parent, content):
+        beside = sum(map(len, frames[at + 4 :]))
+        for kind, passed in self._limit.passed(header, parent, content, beside):
             if passed is content:
                 yield frames
             else:

@@ -334,6 +334,22 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=12,
 )
+
+
+@pytest.mark.parametrize(
+    ("identities", "parent"),
+    [([b"peer"], {"msg_id": "x" * 5000}), ([b"x" * 2000], {}), ([b""] * 2000, {})],
+)
+@pytest.mark.parametrize("kind", ["stream", "comm_msg", "execute_reply"])
+def test_what_is_passed_on_as_it_is_has_a_size(
+    kind: str, identities: list[bytes], parent: dict[str, str]
+):
+    parts = [json.dumps(part).encode() for part in ({"msg_type": kind}, parent, {}, {})]
+    frames = [*identities, DELIMITER, THEIRS.sign(parts), *parts]
+    with pytest.raises(ForgedMessageError):
+        from_guest("shell" if kind == "execute_reply" else "iopub", frames, THEIRS, OURS)
+
+
 KINDS = st.sampled_from(
     ["display_data", "execute_result", "execute_reply", "inspect_reply", "kernel_info_reply"]
 )

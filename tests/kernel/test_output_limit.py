@@ -90,6 +90,26 @@ def test_updates_are_let_through_at_a_rate(limit, monkeypatch):
     assert shown == [1] * 8 + [0] * 4
 
 
+def test_buffers_of_widgets_count_for_the_rate(limit, monkeypatch):
+    monkeypatch.setattr(output_limit.time, "monotonic", lambda: limit._bucket.filled)
+    header = json.dumps({"msg_type": "comm_msg"}).encode()
+
+    shown = [len(limit.passed(header, CELL, b"{}", 8_000_000)) for _ in range(12)]
+
+    assert shown == [1] * 8 + [0] * 4
+
+
+def test_replies_are_let_through_at_a_rate(limit, monkeypatch):
+    now = limit._replies.filled
+    monkeypatch.setattr(output_limit.time, "monotonic", lambda: now)
+
+    assert [limit.passes_reply(8_000_000) for _ in range(12)] == [True] * 8 + [False] * 4
+    assert [limit.passes_reply(10) for _ in range(1000)] == [True] * 1000
+
+    now += 1
+    assert limit.passes_reply(8_000_000)
+
+
 def test_what_the_sandbox_left_out_is_told_where_it_is_missing_or_counted(limit):
     [(_, told)] = passed(limit, "sbx_cut", {"size": 5_000_000})
     printed(limit, "x" * 2000)
