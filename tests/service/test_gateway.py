@@ -71,6 +71,16 @@ ECHO_SERVER = textwrap.dedent(
                 head = b"HTTP/1.0 200 OK\\r\\nContent-Type: text/plain\\r\\n\\r\\n"
                 self.wfile.write(head + b"to the end")
                 self.close_connection = True
+            elif self.path == "/chunked":
+                head = b"HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n"
+                self.wfile.write(head + b"4\\r\\none \\r\\n3\\r\\ntwo\\r\\n0\\r\\n\\r\\n")
+            elif self.path == "/two-lengths":
+                head = b"HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n"
+                end = b"Content-Length: 9\\r\\n\\r\\n4\\r\\none \\r\\n0\\r\\n\\r\\n"
+                self.wfile.write(head + end)
+            elif self.path == "/switched":
+                self.wfile.write(b"HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: x\\r\\n\\r\\n")
+                self.reply(b"the answer")
             elif self.path == "/cut":
                 self.wfile.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 100\\r\\n\\r\\nshort")
                 self.close_connection = True
@@ -423,6 +433,32 @@ def test_a_refused_upgrade_is_an_ordinary_answer(port: httpx.Client) -> None:
     assert answer.status_code == 200
     assert answer.headers["connection"] == "close"
     assert port.get("/").status_code == 200
+
+
+def test_a_switch_that_nobody_asked_for_is_not_passed_on(port: httpx.Client) -> None:
+    answer = port.get("/switched")
+
+    assert (answer.status_code, answer.text) == (200, "the answer")
+
+
+def test_a_client_of_http_1_0_gets_the_content_of_chunks(
+    engine: EngineProcess, echo: SandboxAccess
+) -> None:
+    head = (
+        f"GET /chunked HTTP/1.0\r\nHost: localhost\r\n{_lines(create_headers(echo.id, 8080))}\r\n"
+    )
+    received = b""
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
+        sock.sendall(head.encode())
+        while piece := sock.recv(65536):
+            received += piece
+
+    assert received.partition(b"\r\n\r\n")[2] == b"one two"
+
+
+def test_an_answer_with_two_lengths_is_broken_off(port: httpx.Client) -> None:
+    with pytest.raises(httpx.TransportError):
+        port.get("/two-lengths")
 
 
 def test_200_connections_at_once(port: httpx.Client, echo: SandboxAccess) -> None:

@@ -250,8 +250,11 @@ class ForwardedResponse(HTTPMessageDelegate):
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
         line = cast("ResponseStartLine", start_line)
-        if 100 <= line.code < 200 and line.code != 101:
-            return
+        if line.code < 200 and not (
+            line.code == 101 and _is_upgrade(self._forward.request.headers)
+        ):
+            return  # an answer follows, also a 101 that nobody asked for
+        headers = headers.copy()  # tornado reads the body by its own
         self._status = line.code
         if line.code == 101:
             self.is_switched = True
