@@ -98,6 +98,19 @@ async def test_a_server_that_cannot_prove_its_name_gets_no_headers(
     writer.close()
 
 
+@pytest.mark.parametrize("method", ["TRACE", "TRACK", "trace"])
+async def test_no_method_asks_a_server_for_the_headers_that_were_added(
+    method: str, intercepting
+) -> None:
+    running, port, trust = intercepting
+    reader, writer = await open_tls(running, port, trust)
+    writer.write(f"{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 405 ")
+    assert b"s3cret" not in answer
+    writer.close()
+
+
 def test_an_exact_name_beats_the_longest_wildcard(authority: CertificateAuthority) -> None:
     rules = Interceptor(
         authority,

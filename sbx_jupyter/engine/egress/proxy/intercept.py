@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
     from sbx_jupyter.engine.egress.proxy.protocol import Proxy
 
+_ECHOING: Final = (b"TRACE", b"TRACK")
+"""Methods that servers answer with the headers of the request, and so with the secret."""
+
 SECRET: Final = re.compile(r"\$\{e2b\.secrets\.([A-Za-z0-9_-]+)\}")
 _CHUNK: Final = 64 * 1024
 
@@ -173,6 +176,8 @@ class _Exchange:
             return None
         if (reason := self._place.why_not(event)) is not None:
             await self._refuse(421, reason)
+        if event.method.upper() in _ECHOING:
+            await self._refuse(405, "servers answer this method with the headers of the request")
         return event
 
     async def _refuse(self, status: int, reason: str) -> NoReturn:
