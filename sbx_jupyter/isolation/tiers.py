@@ -333,7 +333,10 @@ def _explain_watched(
         remedy = "jupyter sbx storage create --size 50G"
         if is_btrfs:
             remedy = f"sudo btrfs quota enable {shlex.quote(str(data_dir))}"
-        what = "disk use is watched and not limited: the data directory has no quotas"
+        what = (
+            "disk use is watched and not limited: the data directory has no quotas of btrfs, the "
+            "only ones that are used"
+        )
         missing.append(Missing(what, remedy, "limits"))
 
 

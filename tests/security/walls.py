@@ -326,6 +326,7 @@ WALLS: Final = (
                 (
                     "test_a_request_for_another_host_gets_no_secret",
                     "test_a_server_that_cannot_prove_its_name_gets_no_headers",
+                    "test_no_method_asks_a_server_for_the_headers_that_were_added",
                 ),
             ),
         ),
@@ -497,6 +498,33 @@ WALLS: Final = (
             ),
         ),
         (ROOT,),
+    ),
+    Wall(
+        "a container registry holds up the engine, or is sent logins of its user",
+        (
+            Tried(
+                "engine/templates/test_hostile_registries.py",
+                (
+                    "test_an_answer_without_end_is_not_read",
+                    "test_logins_of_the_user_of_the_engine_are_not_sent",
+                    "test_a_registry_leads_to_plain_http_at_no_step",
+                    "test_a_pull_that_is_given_up_leaves_no_thread",
+                ),
+            ),
+        ),
+    ),
+    Wall(
+        "a sandboxed kernel fills the memory of the Jupyter server",
+        (
+            Tried("kernel/test_messages.py", ("test_what_is_passed_on_as_it_is_has_a_size",)),
+            Tried(
+                "kernel/test_output_limit.py",
+                (
+                    "test_buffers_of_widgets_count_for_the_rate",
+                    "test_replies_are_let_through_at_a_rate",
+                ),
+            ),
+        ),
     ),
     Wall(
         "one user of a shared engine or server learns of what others have",
