@@ -12,17 +12,22 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.placement import limits_for
 from sbx_jupyter.engine.sandboxes.slots import Slot
 from sbx_jupyter.engine.state import logs
-from sbx_jupyter.engine.state.rows import LogRow, SandboxRow, now
+from sbx_jupyter.engine.state.rows import LogRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.removal import Removal
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 16
+"""Sandboxes that are taken up at the same time."""
 
 _REMOVAL_TIMEOUT: Final = 1.0
 _MAX_LOGS: Final = 100_000
@@ -41,23 +46,40 @@ class Recovery:
         context = self._context
         for row in await context.store.read_logs(now() - logs.RETENTION, _MAX_LOGS):
             context.journal.add(row)
-        rows = list(context.store.sandboxes)
-        await asyncio.to_thread(context.history.load, {row.sandbox_id for row in rows})
-        for row in rows:
-            await self._recover(row)
-            reached("recovery.adopted")
+        slots = [Slot(row) for row in context.store.sandboxes]
+        await asyncio.to_thread(context.history.load, {slot.sandbox_id for slot in slots})
+        for slot in slots:  # all are known, in the order of their rows, before one is taken up
+            context.slots.add(slot)
+        await self._recover_all(slots)
         return {slot.sandbox_id for slot in context.slots if slot.placed is not None}
 
-    async def _recover(self, row: SandboxRow) -> None:
-        context = self._context
+    async def _recover_all(self, slots: Iterable[Slot]) -> None:
+        """Recover some at a time: each mostly waits for its own agent, which may not answer.
+
+        Raises the first failure, once nothing of this goes on any more.
+        """
+        waiting = iter(slots)
+
+        async def recover_next() -> None:
+            for slot in waiting:
+                await self._recover(slot)
+                reached("recovery.adopted")
+
+        workers = [asyncio.create_task(recover_next()) for _ in range(_AT_ONCE)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _recover(self, slot: Slot) -> None:
+        context, row = self._context, slot.row
         limits = limits_for(row, context.config.default_limits)
-        placed = None
-        if row.boot_id == context.boot_id:
-            placed = await context.placement.adopt(row, limits)
-        slot = Slot(row, placed)
-        context.slots.add(slot)
-        reached("recovery.adopting")
         async with slot.lock:
+            if row.boot_id == context.boot_id:
+                slot.placed = await context.placement.adopt(row, limits)
+            reached("recovery.adopting")
             if row.state is State.PAUSING:
                 await self._finish_pause(slot)
             elif row.state is State.PAUSED:
