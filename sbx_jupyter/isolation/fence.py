@@ -28,7 +28,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
     control_groups_of,
 )
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
-from sbx_jupyter.isolation.root import stock_plan
+from sbx_jupyter.isolation.root import former_stock, stock_plan
 from sbx_jupyter.isolation.stored.merged_tree import Layer
 from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
@@ -264,6 +264,7 @@ class Fence:
             "writable": str(spec.writable),
             "group": group.to_state(),
             "kept": self._tier != Tier.NAMESPACES,
+            "stock": "" if self.stock is None else self.stock.name,
         }
 
     def _order(self, spec: FenceSpec) -> dict[str, Any]:
@@ -379,7 +380,7 @@ class Fence:
         return OpenFiles.from_json(reply.body)
 
     async def collect(self, known: set[str]) -> None:
-        """Kill the sandboxes of this data directory that are not in ``known``."""
+        """Kill the sandboxes that are not in ``known``, and remove stock layers of none."""
         for sandbox_id, state in self._cages.read_all(logger.warning).items():
             if sandbox_id in known:
                 continue
@@ -394,3 +395,7 @@ class Fence:
             await asyncio.to_thread(group.kill_all)
             await group.release_frozen()
             await group.remove()
+        await former_stock.remove_former(
+            self._data_dir / "stock", lambda: self.stock, self._cages, self._starting,
+            self.tree_operations,
+        )  # fmt: skip

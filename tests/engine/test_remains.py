@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,47 @@ async def test_a_layer_is_removed_later_unless_something_uses_it_again(
         await async_until(lambda: not (data_dir / first).exists())
         assert (data_dir / second).exists()
     assert not layers.is_in_use((second,))
+
+
+async def test_a_layer_that_was_held_when_its_last_row_went_is_removed_afterwards(
+    engine: Engine, data_dir: Path
+):
+    layers = engine._running().context.layers
+    name = f"layers/{uuid.uuid4()}"
+    (data_dir / name).mkdir()
+
+    with layers.hold((name,)):
+        with layers.hold((name,)):
+            assert await layers.collect((name,)) == 0
+        assert (data_dir / name).exists()
+
+    await async_until(lambda: not (data_dir / name).exists())
+
+
+async def test_a_layer_that_appears_after_its_maker_was_killed_is_removed(
+    engine: Engine, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    trees, removed = engine.fence.tree_operations, list[Path]()
+    remove = trees.remove
+
+    async def appear_and_remove(directory: Path) -> None:
+        directory.mkdir()  # the last that the former maker did; its successor removes it
+        removed.append(directory)
+        await remove(directory)
+
+    monkeypatch.setattr(trees, "remove", appear_and_remove)
+    reserved: list[Path] = []
+
+    async def copy() -> None:
+        async with engine._running().context.layers.reserve() as name:
+            reserved.append(data_dir / name)
+            raise UnavailableError("the helper was killed")
+
+    with pytest.raises(UnavailableError):
+        await copy()
+
+    assert removed == reserved
+    assert not reserved[0].exists()
 
 
 async def test_a_removal_without_success_is_given_up(caplog: pytest.LogCaptureFixture):

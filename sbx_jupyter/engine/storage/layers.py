@@ -19,7 +19,7 @@ from sbx_jupyter.engine.state.rows import MergeRow
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.storage.layer_stacks import Stack, shorten, stacks_of, used_merges
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.kernel import subvolumes
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ class Layers:
         self._fence = fence
         self._reserved: set[str] = set()
         self._held: Counter[str] = Counter()
+        self._asked_for: set[str] = set()
+        """Layers that would have been removed if nobody had held them."""
+        self._may_appear: set[str] = set()
+        """Layers that a process may still make although nobody waits for it any more."""
         self._sizes: dict[str, Size] = {}
 
     @contextlib.asynccontextmanager
@@ -78,6 +82,10 @@ class Layers:
         self._reserved.add(name)
         try:
             yield name
+        except UnavailableError:
+            # Who makes it was killed, and may still make it: what ends that is its successor.
+            self._may_appear.add(name)
+            raise
         finally:
             self._reserved.discard(name)
             await self.collect((name,))
@@ -91,6 +99,10 @@ class Layers:
             yield
         finally:
             self._held.subtract(roots)
+            for root in self._asked_for.intersection(roots):
+                if self._held[root] <= 0:
+                    self._asked_for.discard(root)
+                    self._remains.add(root, functools.partial(self._remove_unused, root))
 
     async def measure(self, sandbox_id: str) -> int:
         """The bytes that a sandbox has written; raises ``SbxError``."""
@@ -208,10 +220,13 @@ class Layers:
             found = await asyncio.to_thread(leftovers.directories, folder, leftovers.UUID)
             candidates = [f"layers/{name}" for name in found]
         candidates = [*candidates, *await self._forget_merges()]
-        used = self.used()
+        used = self.used(but_held=True)
         removed = 0
         for name in dict.fromkeys(map(_root, candidates)):
-            if name in used or not (self._data_dir.path / name).exists():
+            if name in used or not self._is_there(name):
+                continue
+            if self._held[name] > 0:
+                self._asked_for.add(name)
                 continue
             try:
                 await self._remove(name)
@@ -226,13 +241,21 @@ class Layers:
         reached("layers.unused")
         await asyncio.to_thread(self._manifests.forget_layer, name)
         await self._fence.tree_operations.remove(self._data_dir.path / name)
+        self._may_appear.discard(name)
         for known in (name, f"{name}/upper"):
             self._sizes.pop(known, None)
         reached("layers.removed")
 
     async def _remove_unused(self, name: str) -> None:
-        if name not in self.used() and (self._data_dir.path / name).exists():
+        if name in self.used(but_held=True) or not self._is_there(name):
+            return
+        if self._held[name] > 0:
+            self._asked_for.add(name)
+        else:
             await self._remove(name)
+
+    def _is_there(self, name: str) -> bool:
+        return name in self._may_appear or (self._data_dir.path / name).exists()
 
     async def _forget_merges(self) -> list[str]:
         """Remove the rows of merged layers that replace nothing any more; returns their names."""

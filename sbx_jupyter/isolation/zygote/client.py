@@ -221,6 +221,8 @@ def end_former_zygote(data_dir: Path) -> None:
 def record_identity(record: Path, pid: int) -> None:
     """Write which process ``end_former`` is to end. Raises ``OSError``."""
     record.parent.mkdir(mode=0o700, exist_ok=True)
+    for left in record.parent.glob(f"{record.name}.*"):  # by one that was killed here
+        left.unlink(missing_ok=True)
     draft = record.with_name(f"{record.name}.{pid}")
     draft.write_text(json.dumps(identity(pid)))
     draft.rename(record)
