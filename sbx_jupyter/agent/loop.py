@@ -67,7 +67,7 @@ class Agent:
             setup.get("open_files", 0),
         )
         self._watches = Watches(self._users, self._files, self._budget)
-        self._workers = Workers(self._perform_apart, self._watches.descriptor_of)
+        self._workers = Workers(self._perform_apart, self._needed_apart)
         self._processes = SandboxProcesses()
         self._poll = select.poll()
         self._operations = self._make_operations()
@@ -181,14 +181,20 @@ class Agent:
             self._poll.modify(self._channel.fileno(), select.POLLIN | waiting)
 
     def _answer(self, body: Body, received: list[int]) -> None:
+        if body.get("op") == protocol.CREATE:
+            body["content"] = received[0] if received else None
+        self._budget.begin()
+        self._answer_now(body, received)
+
+    def _answer_now(self, body: Body, received: list[int]) -> None:
         number, name = body.get("id"), body.get("op")
         fds: Sequence[int] = ()
         try:
-            self._budget.begin()
             answer, fds = self._perform(name, body)
             reply = {"id": number, "ok": answer}
         except BudgetExceeded:
-            return self._answer_apart(body)
+            apart, received = received, []
+            return self._answer_apart(body, apart)
         except SbxError as error:
             reply = {"id": number, "error": workers.describe(error)}
         finally:
@@ -208,13 +214,20 @@ class Agent:
                 if process.status is not None:
                     self._send_exit(process.pid, process.status)
 
-    def _answer_apart(self, body: Body) -> None:
+    def _answer_apart(self, body: Body, received: list[int]) -> None:
         """Let a worker finish what takes long; its answer comes when it comes."""
         try:
-            self._workers.submit(body)
+            self._workers.submit(body, received)
         except SbxError as error:
+            if received:
+                return self._answer_without_worker(body, received)
             self._send({"id": body.get("id"), "error": workers.describe(error)})
         self._start_workers()
+
+    def _answer_without_worker(self, body: Body, received: list[int]) -> None:
+        """Do now, however long it takes, what its caller cannot do in another way."""
+        self._budget.pass_over()
+        self._answer_now(body, received)
 
     def _start_workers(self) -> None:
         while True:
@@ -223,8 +236,16 @@ class Agent:
                 self._poll.register(fd, select.POLLIN)
             if refused is None:
                 return
-            self._watches.give_up(refused)
-            self._send(workers.short(refused.get("id")))
+            if refused.fds:
+                self._answer_without_worker(refused.body, refused.fds)
+                continue
+            self._watches.give_up(refused.body)
+            self._send(workers.short(refused.body.get("id")))
+
+    def _needed_apart(self, body: Body) -> int:
+        """The descriptor that a worker needs for a request; -1 for none."""
+        content = body.get("content")
+        return self._watches.descriptor_of(body) if content is None else content
 
     def _perform_apart(self, body: Body) -> tuple[Body, Sequence[int]]:
         """The whole answer to a request; runs in a worker."""

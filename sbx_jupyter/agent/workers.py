@@ -54,6 +54,10 @@ class TimeBudget:
         self._deadline = time.monotonic() + TIME_BUDGET
         self._steps = 0
 
+    def pass_over(self) -> None:
+        """Work on one operation without a limit, for which no worker can be had."""
+        self._deadline = None
+
     def lift(self) -> None:
         """Work without a limit from here on."""
         self._deadline = None
@@ -86,6 +90,15 @@ class Finished:
 
 
 @dataclass(slots=True)
+class Queued:
+    """A request that waits for a worker."""
+
+    body: Body
+    fds: list[int]
+    """What came with the request, until a worker has it or nobody wants it any more."""
+
+
+@dataclass(slots=True)
 class _Worker:
     body: Body
     sock: socket.socket
@@ -104,32 +117,40 @@ class Workers:
         self._keep = keep
         self._generation = 0
         self._running: dict[int, _Worker] = {}
-        self._queued: deque[Body] = deque()
+        self._queued: deque[Queued] = deque()
 
     def __contains__(self, fd: int) -> bool:
         return fd in self._running
 
-    def submit(self, body: Body) -> None:
-        """Put a request in the queue. Raises ``ResourceExhaustedError`` when it is full."""
+    def submit(self, body: Body, fds: list[int]) -> None:
+        """Put a request in the queue, which owns ``fds`` then.
+
+        Raises ``ResourceExhaustedError`` when it is full.
+        """
         if len(self._queued) >= MAX_QUEUED:
             raise ResourceExhaustedError("too many long operations wait in this sandbox")
-        self._queued.append(body)
+        self._queued.append(Queued(body, fds))
 
-    def start_waiting(self) -> tuple[list[int], Body | None]:
-        """Start what waits: descriptors to poll, and a request that no process could be had for."""
+    def start_waiting(self) -> tuple[list[int], Queued | None]:
+        """Start what waits: descriptors to poll, and a request that no process could be had for.
+
+        The caller closes the descriptors of that.
+        """
         started: list[int] = []
         while self._queued and len(self._running) < MAX_WORKERS:
-            body = self._queued.popleft()
+            waiting = self._queued.popleft()
+            body = waiting.body
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
                 pid = os.fork()
             except OSError:
                 ours.close()
                 theirs.close()
-                return started, body
+                return started, waiting
             if pid == 0:
                 self._work(body, theirs)
             theirs.close()
+            wire.close_all(waiting.fds)
             self._running[ours.fileno()] = _Worker(body, ours, self._generation)
             started.append(ours.fileno())
         return started, None
@@ -150,6 +171,8 @@ class Workers:
 
     def forget(self) -> None:
         """Drop what waits: the engine that asked is gone. What runs is finished unheard."""
+        for waiting in self._queued:
+            wire.close_all(waiting.fds)
         self._queued.clear()
         self._generation += 1
 

@@ -74,7 +74,9 @@ A directory gives ``invalid_argument`` ``path is a directory: <p>``.
 
 With ``"draft": true``, a file that has content stays as it is: the answer has ``"is_draft": true``
 and a descriptor of a nameless file on the same file system, if that has such. With ``"size": n``
-the file is not truncated, and there is room for that many bytes."""
+the file is not truncated, and there is room for that many bytes. If a descriptor came with that,
+its first ``n`` bytes replace the content, and no descriptor comes back: once the request is taken,
+the file gets all of them, whether or not the engine lives on."""
 
 COMPOSE: Final = "compose"
 """``{"sources": [path], "destination": path, "user"}`` -> ``{"path", "name"}`` (interface 4.6)."""

@@ -61,6 +61,26 @@ def assert_works(world: World, ids: Ids, *, process: bool) -> None:
         assert said.endswith("alive")
 
 
+# Upload
+
+
+def with_file(world: World) -> Ids:
+    """A file that has content, and a second name for it."""
+    ids = one_sandbox(world)
+    world.run(ids["sandbox"], "ln ~/file ~/link")
+    return ids
+
+
+def act_upload(world: World, ids: Ids) -> None:
+    with contextlib.suppress(httpx.TransportError):
+        world.upload(ids["sandbox"], "/home/user/file", b"new" * 100_000)
+
+
+def check_earlier_content(world: World, ids: Ids, point: str) -> None:
+    assert world.run(ids["sandbox"], "cat ~/file ~/link") == "kept\nkept"
+    assert_works(world, ids, process=True)
+
+
 # Create
 
 
@@ -470,6 +490,9 @@ SCENARIOS = {
         nothing, act_build, check_build,
     ),
     "import of an image": Scenario(("image.unpacked",), nothing, act_import, check_import),
+    "upload over a file": Scenario(
+        ("upload.collected",), with_file, act_upload, check_earlier_content
+    ),
     "create": Scenario(
         ("create.drafted", "create.prepared", "create.caged", "create.opened", "create.begun",
          "create.stored"),

@@ -110,12 +110,9 @@ class World:
     def run(self, sandbox_id: str, script: str) -> str:
         """What a script in a sandbox prints."""
         output = b""
-        token = self.sandboxes[sandbox_id].get("envdAccessToken")
         headers = {
-            access.SANDBOX_ID_HEADER: sandbox_id,
-            access.SANDBOX_PORT_HEADER: "49983",
+            **self._headers_of(sandbox_id),
             "content-type": connect.STREAM_CONTENT_TYPE,
-            **({access.ACCESS_TOKEN_HEADER: token} if token else {}),
         }
         message = {"process": {"cmd": "/bin/bash", "args": ["-c", script]}}
         content = connect.encode_envelope(json.dumps(message).encode())
@@ -125,6 +122,23 @@ class World:
             data = json.loads(payload).get("event", {}).get("data", {})
             output += _decode(data.get("stdout", ""))
         return output.decode().strip()
+
+    def upload(self, sandbox_id: str, path: str, content: bytes) -> None:
+        """Write a file of a sandbox."""
+        headers = {
+            **self._headers_of(sandbox_id),
+            "content-type": "application/octet-stream",
+        }
+        answer = self.client.post("/files", params={"path": path}, content=content, headers=headers)
+        assert answer.status_code == 200, answer.text
+
+    def _headers_of(self, sandbox_id: str) -> dict[str, str]:
+        token = self.sandboxes[sandbox_id].get("envdAccessToken")
+        return {
+            access.SANDBOX_ID_HEADER: sandbox_id,
+            access.SANDBOX_PORT_HEADER: "49983",
+            **({access.ACCESS_TOKEN_HEADER: token} if token else {}),
+        }
 
     # What there is
 
@@ -160,7 +174,7 @@ class World:
             "cages": (_names(data / "cages"), alive),
             "volumes": (_names(data / "volumes"), self._with_manifests(volumes)),
             "removed volumes": (_names(data / "volumes-removed"), set()),
-            "further stock layers": (_stock_layers(data)[1:], []),
+            "further stock layers": (_further_stock_layers(data), set()),
             "layers": (_names(data / "layers"), self._with_manifests(self._named_layers())),
             "manifests apart": (_names(data / "manifests-apart"), self._apart(volumes)),
             "records": (_names(data / "manifests"), self._recorded()),
@@ -348,10 +362,19 @@ def _decode(text: str) -> bytes:
     return base64.b64decode(text)
 
 
-def _stock_layers(data: Path) -> list[str]:
-    """Each may have masks beside it, of the directories that some sandboxes are shown."""
-    names = sorted(_names(data / "stock"))
-    return [name for name in names if name.removesuffix(".masks") not in names or "." not in name]
+def _further_stock_layers(data: Path) -> set[str]:
+    """All but the newest, and those that sandboxes stand on since the machine had other files.
+
+    Each may have masks beside it, of the directories that some sandboxes are shown.
+    """
+    names = _names(data / "stock")
+    found = {name for name in names if name.removesuffix(".masks") not in names or "." not in name}
+    whole = [name for name in found if "." not in name]
+    needed = {max(whole, key=lambda name: (data / "stock" / name).stat().st_mtime)}
+    for record in (data / "cages").glob("i*"):
+        with contextlib.suppress(OSError, ValueError):
+            needed.add(json.loads(record.read_text())["stock"])
+    return found - needed
 
 
 def _names(folder: Path) -> set[str]:

@@ -13,7 +13,15 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.agent.files import drafts, entries, own_entries, paths, removal, tree_moves
+from sbx_jupyter.agent.files import (
+    contents,
+    drafts,
+    entries,
+    own_entries,
+    paths,
+    removal,
+    tree_moves,
+)
 from sbx_jupyter.agent.wire import Encoded
 from sbx_jupyter.agent.workers import TimeBudget
 from sbx_jupyter.errors import (
@@ -30,11 +38,9 @@ if TYPE_CHECKING:
 
 _SAFE: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_COPY_CHUNK: Final = 64 << 20
 _LONG_COPY: Final = 4 << 20
 """Bytes above which a worker copies."""
 _NO_XATTR: Final = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ERANGE)
-_NOT_COPYABLE: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _PRIVATE_TREES: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/")
 """The sandbox's own directories where nothing can be mounted; most others are the host's."""
 _MAGIC_DEVICES: Final = ("/proc", "/sys")
@@ -136,6 +142,9 @@ class Files:
         }, [fd]
 
     def create(self, body: Body) -> Answer:
+        content, size = body.get("content"), body.get("size")
+        if content is not None:
+            self._budget.demand(size or 0, _LONG_COPY)
         user = self._users.find(body.get("user"))
         path = self.locate(body["path"], user)
         metadata: dict[str, str] = body.get("metadata") or {}
@@ -156,18 +165,23 @@ class Files:
             os.set_blocking(fd, True)
             # Before the content: watchers are promised to hear of the owner first.
             self._users.own(fd, user)
-            size = body.get("size")
             if size is not None:
                 drafts.keep_room(fd, size)
             stored = _replace_metadata(fd, metadata)
             if size is None and status.st_size:
                 os.ftruncate(fd, 0)
+            if content is not None:
+                contents.replace(content, fd, size or 0)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError):
                 raise paths.failure(error, f"cannot write '{path}'") from error
             raise
-        return {**named, "metadata": stored or None}, [fd]
+        answer = {**named, "metadata": stored or None}
+        if content is None:
+            return answer, [fd]
+        os.close(fd)
+        return answer, ()
 
     def compose(self, body: Body) -> Answer:
         user = self._users.find(body.get("user"))
@@ -240,7 +254,7 @@ class Files:
             for path in sources:
                 fd, status = self._open_regular(path, f"source is not a regular file: {path}")
                 try:
-                    _copy(fd, output, status.st_size)
+                    contents.append(fd, output, status.st_size)
                 finally:
                     os.close(fd)
             self._users.own(output, user)
@@ -373,23 +387,3 @@ def _replace_metadata(fd: int, metadata: dict[str, str]) -> dict[str, str]:
             return entries.read_metadata(fd)
         raise
     return metadata
-
-
-def _copy(source: int, output: int, size: int) -> None:
-    """Append ``size`` bytes of one file to another inside the kernel. Raises ``OSError``."""
-    copy = os.copy_file_range
-    while size > 0:
-        try:
-            copied = copy(source, output, min(size, _COPY_CHUNK))
-        except OSError as error:
-            if copy is not os.copy_file_range or error.errno not in _NOT_COPYABLE:
-                raise
-            copy = _send_file
-            continue
-        if not copied:
-            break  # it shrank meanwhile
-        size -= copied
-
-
-def _send_file(source: int, output: int, count: int) -> int:
-    return os.sendfile(output, source, None, count)

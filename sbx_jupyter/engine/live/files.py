@@ -7,40 +7,34 @@ the agent opens.
 from __future__ import annotations
 
 import asyncio
-import errno
+import contextlib
 import os
 import re
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sbx_jupyter.engine.live import descriptors, freeing
+from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.engine.live.agent import decode_reply, malformed
+from sbx_jupyter.engine.live.open_files import Created, OpenFile, WritableFile
+from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import InternalError, NoSpaceError
 from sbx_jupyter.protocol import agent as ops
 from sbx_jupyter.protocol.runtime import EntryInfo, WrittenFile
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from types import TracebackType
+    from collections.abc import AsyncGenerator, Sequence
 
     from sbx_jupyter.engine.live.agent import AgentCaller
     from sbx_jupyter.isolation.channel import Reply
 
-_FLUSH_SIZE: Final = 1024 * 1024
 _COPY_TIMEOUT: Final = 600.0
 _TREE_TIMEOUT: Final = 120.0
 _LONG_LISTING: Final = 1024 * 1024
 _LISTING: Final = re.compile(rb'\{"sizes":\[([0-9,]{0,1000})\],"entries":\[')
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-_disk = ThreadPoolExecutor(max_workers=8, thread_name_prefix="sbx-disk")
-"""Threads for writes. The page cache usually takes a write at once and the thread costs 60 us, but
-a write can block for long when the cache is full or the disk is slow."""
+_SETTLE_TIMEOUT: Final = 5.0
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -63,187 +57,6 @@ class _Opened(msgspec.Struct, frozen=True):
     streamed: bool = False
 
 
-class _Created(msgspec.Struct, frozen=True):
-    path: str
-    name: str
-    metadata: dict[str, str] | None = None
-    is_draft: bool = False
-
-
-@dataclass(slots=True)
-class OpenFile:
-    """A regular file that is open for reading; the caller must close it."""
-
-    fd: int
-    path: str
-    name: str
-    size: int
-    mtime_ns: int
-    streamed: bool
-    """Whether the size is unknown, as in procfs and sysfs, so that the file is read to its end."""
-
-    def close(self) -> None:
-        """Close the descriptor; may be called more than once."""
-        if self.fd >= 0:
-            freeing.close(self.fd)
-            self.fd = -1
-
-    def __enter__(self) -> OpenFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class WritableFile:
-    """A file that is open for writing; must be closed, or aborted after a failure.
-
-    Bytes are collected up to a megabyte and written in a thread while more arrive. They go into a
-    draft where the file has content already, which they replace when the file is closed. What was
-    written to a new file before a failure stays.
-    """
-
-    def __init__(
-        self,
-        fd: int,
-        created: _Created,
-        replace: Callable[[int], Awaitable[tuple[int, _Created]]] | None = None,
-    ) -> None:
-        """``replace`` is there for a draft: opens the file, which has room for that many bytes."""
-        self.path = created.path
-        self.name = created.name
-        self.metadata = created.metadata or None
-        self._replace = replace
-        self._size = 0
-        self._fd = fd
-        self._pending: list[bytes] = []
-        self._pending_size = 0
-        self._flushing: Future[None] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether more may be written."""
-        return self._fd >= 0
-
-    @property
-    def drafted_bytes(self) -> int:
-        """What a file without a name holds until it is closed."""
-        return self._size if self._replace is not None and self.is_open else 0
-
-    @property
-    def written(self) -> WrittenFile:
-        """The file as the answer of an upload names it."""
-        return WrittenFile(path=self.path, name=self.name, type="file", metadata=self.metadata)
-
-    async def write(self, content: bytes | bytearray | memoryview) -> None:
-        """Add bytes at the end.
-
-        Raises ``NoSpaceError`` when the disk or a quota is full, also for bytes of an earlier
-        call, and ``InternalError`` for other failures.
-        """
-        if self._fd < 0:
-            raise InternalError(f"the file '{self.path}' is closed")
-        chunk = content if isinstance(content, bytes) else bytes(content)
-        self._pending.append(chunk)
-        self._pending_size += len(chunk)
-        self._size += len(chunk)
-        if self._pending_size >= _FLUSH_SIZE:
-            await self._finish_flush()
-            self._start_flush()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no write is running."""
-        return self._flushing is None or self._flushing.done()
-
-    async def write_borrowed(self, view: memoryview) -> None:
-        """Add bytes at the end without copying them; raises as ``write`` does.
-
-        Returns when the bytes of the previous call are written. The bytes of this call must not
-        change until the next call or ``close`` returns.
-        """
-        if self._fd < 0:
-            raise InternalError(f"the file '{self.path}' is closed")
-        await self._finish_flush()
-        self._start_flush()  # what ``write`` collected before
-        await self._finish_flush()
-        self._size += len(view)
-        self._flushing = _disk.submit(descriptors.write_all, self._fd, [view])
-
-    async def close(self) -> None:
-        """Write the rest and close; raises as ``write`` does, and closes the file even then.
-
-        A draft replaces the earlier content now, which stays after a failure before.
-        """
-        if self._fd < 0:
-            return
-        try:
-            await self._finish_flush()
-            self._start_flush()
-            await self._finish_flush()
-            if self._replace is not None:
-                target, created = await self._replace(self._size)
-                self.metadata = created.metadata or None
-                self._flushing = _disk.submit(
-                    descriptors.replace_content, self._fd, target, self._size
-                )
-                await self._finish_flush()
-        finally:
-            self._drop()
-
-    async def abort(self) -> None:
-        """Close a file whose content is not whole: the earlier content stays, if there was one.
-
-        Raises as ``close`` does.
-        """
-        if self._replace is None:
-            await self.close()
-        elif self._fd >= 0:
-            self._drop()
-
-    async def __aenter__(self) -> WritableFile:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await (self.close() if kind is None else self.abort())
-
-    def _start_flush(self) -> None:
-        if self._pending:
-            chunks, self._pending, self._pending_size = self._pending, [], 0
-            self._flushing = _disk.submit(descriptors.write_all, self._fd, chunks)
-
-    async def _finish_flush(self) -> None:
-        if self._flushing is None:
-            return
-        try:
-            await asyncio.wrap_future(self._flushing)
-        except OSError as error:
-            self._pending, self._pending_size = [], 0
-            raise _write_error(error, self.path) from error
-        finally:
-            if self._flushing.done():
-                self._flushing = None
-
-    def _drop(self) -> None:
-        """Close the descriptor, after the thread that still writes to it if there is one."""
-        fd, self._fd = self._fd, -1
-        self._pending.clear()
-        if self._flushing is None:
-            freeing.close(fd)
-        else:
-            self._flushing.add_done_callback(lambda _: freeing.close(fd))
-
-
 class Files:
     """The file operations of one sandbox.
 
@@ -257,6 +70,9 @@ class Files:
         self.is_full = False
         """Set while the writable layer is larger than its limit; writes are refused then."""
         self._open: weakref.WeakSet[WritableFile] = weakref.WeakSet()
+        self._replacements: set[asyncio.Task[Reply]] = set()
+        self._may_replace = asyncio.Event()
+        self._may_replace.set()
 
     @property
     def is_written(self) -> bool:
@@ -331,17 +147,56 @@ class Files:
         self._open.add(file)
         return file
 
-    async def _replace(self, wanted: dict[str, Any], size: int) -> tuple[int, _Created]:
-        return await self._create(size=size, **wanted)
+    async def _replace(
+        self, wanted: dict[str, Any], draft: int, size: int
+    ) -> tuple[int | None, Created]:
+        """Let the agent put a draft into its file: it goes on with that if this process ends.
 
-    async def _create(self, **fields: Any) -> tuple[int, _Created]:
-        reply = await self._agent.call(ops.CREATE, **fields)
+        An agent of an earlier version gives the file instead.
+        """
+        reached("upload.collected")
+        await self._may_replace.wait()
+        asked = self._agent.call(
+            ops.CREATE, fds=[draft], timeout=_COPY_TIMEOUT, size=size, **wanted
+        )
+        replacement = asyncio.ensure_future(asked)
+        self._replacements.add(replacement)
+        replacement.add_done_callback(self._replacements.discard)
+        try:
+            # A caller that gives up does not end it, so it counts on.
+            reply = await asyncio.shield(replacement)
+        except asyncio.CancelledError:
+            replacement.add_done_callback(_drop)
+            raise
+        if not reply.fds:
+            return None, decode_reply(reply, Created)
+        return self._open_created(reply)
+
+    async def _create(self, **fields: Any) -> tuple[int, Created]:
+        return self._open_created(await self._agent.call(ops.CREATE, **fields))
+
+    @staticmethod
+    def _open_created(reply: Reply) -> tuple[int, Created]:
         (fd,) = descriptors.take(reply.fds, descriptors.is_regular_file)
         try:
-            return fd, decode_reply(reply, _Created)
+            return fd, decode_reply(reply, Created)
         except InternalError:
             os.close(fd)
             raise
+
+    @contextlib.asynccontextmanager
+    async def settled(self) -> AsyncGenerator[None]:
+        """Let no file be half replaced before the processes stop; for some seconds at most.
+
+        What is asked for meanwhile begins when the context ends.
+        """
+        self._may_replace.clear()
+        try:
+            if self._replacements:
+                await asyncio.wait(set(self._replacements), timeout=_SETTLE_TIMEOUT)
+            yield
+        finally:
+            self._may_replace.set()
 
     async def compose(
         self, sources: Sequence[str], destination: str, user: str | None = None
@@ -355,7 +210,7 @@ class Files:
             destination=destination,
             user=user,
         )
-        created = decode_reply(reply, _Created)
+        created = decode_reply(reply, Created)
         return WrittenFile(path=created.path, name=created.name, type="file")
 
     async def _call(self, op: str, *, timeout: float = 30, **fields: Any) -> Reply:
@@ -363,6 +218,11 @@ class Files:
         reply = await self._agent.call(op, timeout=timeout, **fields)
         descriptors.close_all(reply.fds)
         return reply
+
+
+def _drop(replacement: asyncio.Task[Reply]) -> None:
+    if not replacement.cancelled() and replacement.exception() is None:
+        descriptors.close_all(replacement.result().fds)
 
 
 async def _read_listing(reply: Reply) -> list[EntryInfo]:
@@ -384,9 +244,3 @@ async def _read_listing(reply: Reply) -> list[EntryInfo]:
     if raw[at - 1 :] != b"]}":
         raise malformed("a listing of another size")
     return entries
-
-
-def _write_error(error: OSError, path: str) -> NoSpaceError | InternalError:
-    if error.errno in _NO_SPACE:
-        return NoSpaceError(f"not enough disk space available to write '{path}'")
-    return InternalError(f"writing '{path}' failed: {error.strerror}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Final, Literal
@@ -27,6 +28,7 @@ from sbx_jupyter.errors import SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
@@ -131,7 +133,8 @@ class Supervisor:
         reached("pause.marked")
         with self._context.operations.begin(slot.sandbox_id, "pause") as work:
             work.phase = "finishing"
-            await self._removal.end_processes(slot)
+            async with _settled_files(self._placed(slot)):
+                await self._removal.end_processes(slot)
             reached("pause.ended")
             work.phase = "storing"
             await self._context.layers.sync_writable(slot.sandbox_id)
@@ -187,10 +190,11 @@ class Supervisor:
     async def freeze(self, slot: Slot) -> None:
         """Freeze all processes, by the cgroup freezer or, without one, by the agent."""
         placed = self._placed(slot)
-        try:
-            await placed.cage.freeze()
-        except UnimplementedError:
-            await connected_sandbox(placed).call(ops.FREEZE, frozen=True)
+        async with _settled_files(placed):
+            try:
+                await placed.cage.freeze()
+            except UnimplementedError:
+                await connected_sandbox(placed).call(ops.FREEZE, frozen=True)
 
     async def thaw(self, slot: Slot) -> None:
         """Thaw frozen processes, and connect to the agent of an adopted sandbox.
@@ -394,3 +398,9 @@ class Supervisor:
         if slot.placed is None:
             raise unknown_sandbox_error(slot.sandbox_id)
         return slot.placed
+
+
+def _settled_files(placed: Placed) -> AbstractAsyncContextManager[None]:
+    """Keeps what clients upload from being half in its file when the processes stop."""
+    sandbox = placed.sandbox
+    return contextlib.nullcontext() if sandbox is None else sandbox.files.settled()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 POINTS: Final[dict[str, str]] = {
+    "upload.collected": "all of an upload is there, its file has the earlier content",
     "create.drafted": "nothing is made yet",
     "create.prepared": "the directories and the agent's socket are there",
     "create.caged": "the processes run, the agent is not connected",

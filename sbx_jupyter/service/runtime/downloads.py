@@ -17,7 +17,7 @@ from sbx_jupyter.service.runtime.negotiation import Span
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from sbx_jupyter.engine.live.files import OpenFile
+    from sbx_jupyter.engine.live.open_files import OpenFile
     from sbx_jupyter.service.runtime.runtime_handler import RuntimeHandler
 
 _CHUNK: Final = 1024 * 1024

@@ -22,7 +22,7 @@ from sbx_jupyter.service.runtime.uploads import Upload
 from sbx_jupyter.service.sandbox_access import check_expiration, check_file_access
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.live.files import OpenFile
+    from sbx_jupyter.engine.live.open_files import OpenFile
 
 _log = logging.getLogger(__name__)
 

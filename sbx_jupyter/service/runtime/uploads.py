@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders
     from tornado.iostream import IOStream
 
-    from sbx_jupyter.engine.live.files import Files, WritableFile
+    from sbx_jupyter.engine.live.files import Files
+    from sbx_jupyter.engine.live.open_files import WritableFile
     from sbx_jupyter.protocol.runtime import WrittenFile
 
 _METADATA_PREFIX: Final = "x-metadata-"
