@@ -1,14 +1,15 @@
-"""What a Python kernel shows beside the usual: data of tables and charts of figures."""
+"""What a Python kernel shows beside the usual: tables, figures, lists and dicts as data."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.formatters import BaseFormatter
 from traitlets import ObjectName, Unicode
 
 from sbx_jupyter.interpreter import charts
+from sbx_jupyter.interpreter.plain_json import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +40,22 @@ class ChartFormatter(BaseFormatter):
         return default
 
 
+class PlainJsonFormatter(BaseFormatter):
+    """``e2b/json``: a list or dict whose content JSON can say."""
+
+    format_type = Unicode("e2b/json")
+    print_method = ObjectName("_repr_e2b_json_")
+    _return_type = (list, dict)
+
+    def __call__(self, obj: Any) -> Any:
+        """The data, ``None`` for another object."""
+        return as_json(cast("object", obj)) if isinstance(obj, list | dict) else None
+
+
 def install(display: DisplayFormatter) -> None:
-    """Add both formatters to a shell's own; nothing is imported until such an object is shown."""
+    """Add the formatters to a shell's own; nothing is imported until such an object is shown."""
     formatters: dict[str, BaseFormatter] = display.formatters
+    formatters["e2b/json"] = PlainJsonFormatter(parent=display)
     data = formatters["e2b/data"] = DataFormatter(parent=display)
     _register(data, "pandas.core.frame", "DataFrame", table)
     # The module that pandas 3 says its frames come from.

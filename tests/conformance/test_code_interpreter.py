@@ -326,3 +326,26 @@ def test_several_axes_make_a_superchart(interpreter):
     assert chart.type == ChartType.SUPERCHART
     assert chart.title == "Both"
     assert [part.type for part in chart.elements] == [ChartType.LINE, ChartType.BAR]
+
+
+def test_lists_and_dicts_come_as_json_too(interpreter):
+    result = interpreter.run_code("{'a': [1, None, (2.5,)]}").results[0]
+
+    assert result.text == "{'a': [1, None, (2.5,)]}"
+    assert result.json == {"a": [1, None, [2.5]]}
+    assert list(result.formats()) == ["text", "json"]
+
+
+def test_every_character_arrives(interpreter):
+    text = "\x0b\x0c\x1c\x85\u2028\u2029é"
+
+    execution = interpreter.run_code(f"print({text!r}, end='')")
+
+    assert "".join(execution.logs.stdout) == text
+
+
+def test_a_traceback_has_no_colours(interpreter):
+    execution = interpreter.run_code("1 / 0")
+
+    assert "\x1b" not in execution.error.traceback
+    assert execution.error.traceback.startswith("-----")

@@ -28,7 +28,7 @@ from sbx_jupyter.errors import (
     SbxError,
     UnavailableError,
 )
-from sbx_jupyter.protocol.access import USAGE_HEADER
+from sbx_jupyter.protocol.access import NOTEBOOK_HEADER, USAGE_HEADER
 from sbx_jupyter.protocol.diff import CodeUsage
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 
@@ -187,14 +187,13 @@ class CodeRunner:
             "language": language,
             "env_vars": None if envs is None else dict(envs),
         }
+        more = {NOTEBOOK_HEADER: "1"}
+        if measure is not None:
+            more[USAGE_HEADER] = measure
         try:
             async with asyncio.timeout_at(deadline):
                 response = await self._send_interpreter(
-                    "POST",
-                    "/execute",
-                    body,
-                    silence=request_timeout or _SILENCE,
-                    more={} if measure is None else {USAGE_HEADER: measure},
+                    "POST", "/execute", body, silence=request_timeout or _SILENCE, more=more
                 )
         except TimeoutError:
             raise DeadlineExceededError(
