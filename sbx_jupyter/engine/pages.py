@@ -19,6 +19,8 @@ Order = Literal["asc", "desc"]
 MAX_PAGE: Final = 100
 _ASCENDING: Final = "asc"
 _ID: Final = re.compile(r"[a-zA-Z0-9:/._-]+\Z")
+_ASCENDING_KEY: Final = re.compile(r"([a-z0-9]+)__asc\Z")
+"""Only sandboxes are listed in this order. Names of snapshots may have underscores."""
 
 
 def sort(
@@ -79,11 +81,16 @@ def parse_cursor(token: str, order: Order) -> Cursor:
     """Parse a page token; raises ``InvalidArgumentError`` unless it is a cursor of this order."""
     try:
         text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        at, key, *suffix = text.decode().split("__")
-        cursor = Cursor(dt.datetime.fromisoformat(at), key, "asc" if suffix else "desc")
+        at, _, key = text.decode().partition("__")
+        ascending = _ASCENDING_KEY.match(key)
+        cursor = Cursor(
+            dt.datetime.fromisoformat(at),
+            ascending[1] if ascending else key,
+            "asc" if ascending else "desc",
+        )
     except (ValueError, binascii.Error, UnicodeDecodeError) as error:
         raise InvalidArgumentError("Invalid next token") from error
-    if suffix not in ([], [_ASCENDING]) or cursor.order != order or not _ID.match(key):
+    if cursor.order != order or not _ID.match(cursor.key):
         raise InvalidArgumentError("Invalid next token")
     if cursor.at.tzinfo is None:
         raise InvalidArgumentError("Invalid next token")

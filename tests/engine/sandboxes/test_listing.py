@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from sbx_jupyter.engine.pages import parse_cursor
+from sbx_jupyter.engine.pages import cut, parse_cursor
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.sandboxes.listing import SandboxFilter, select
 from sbx_jupyter.engine.state.rows import SandboxRow
@@ -139,3 +139,15 @@ def test_version_one_lists_without_pages():
 
     assert len(page.sandboxes) == 150
     assert page.next_token is None
+
+
+def test_names_with_two_underscores_are_paged():
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    names = ["local/a__b:default", "local/c__d:x__asc", "local/e:default"]
+
+    token, found = None, list[str]()
+    while token is not None or not found:
+        page, token = cut(names, lambda name: (at, name), limit=1, token=token)
+        found += page
+
+    assert found == names
