@@ -129,6 +129,12 @@ def test_quoted_parameters_are_unescaped_and_the_first_one_counts() -> None:
     }
 
 
+def test_a_backslash_that_escapes_nothing_belongs_to_the_name() -> None:
+    header = rb'form-data; name="file"; filename="a\b\\c\"d"'
+
+    assert dict(parameters(header))[b"filename"] == rb'a\b\c"d'
+
+
 @given(st.lists(st.binary(max_size=200), max_size=5), st.lists(st.integers(0, 2000), max_size=8))
 @settings(max_examples=300, deadline=None)
 def test_envelopes_come_out_as_they_went_in_however_they_are_cut(

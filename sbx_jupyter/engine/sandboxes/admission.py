@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from msgspec.structs import replace
+
 from sbx_jupyter.engine.networks import check_network
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT, DEFAULT_TIMEOUT_V1
@@ -72,7 +74,10 @@ def check_request_network(request: NewSandbox, *, secured: bool) -> NetworkConfi
         raise InvalidArgumentError(
             "allowPublicTraffic can only be disabled for a secured sandbox; set secure to true"
         )
-    return check_network(request.network)
+    # No access to the internet is the same as denying all traffic, so names may be allowed.
+    access = request.allow_internet_access
+    checked = check_network(replace(request.network, allow_internet_access=access))
+    return replace(checked, allow_internet_access=None)
 
 
 def _check_lifecycle(request: NewSandbox) -> None:

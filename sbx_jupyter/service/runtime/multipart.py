@@ -23,7 +23,8 @@ _MAX_BOUNDARY: Final = 200
 _BLANKS: Final = b" \t\r\n"
 _FOLD: Final = re.compile(rb"\r?\n[ \t]+")
 _PARAMETER: Final = re.compile(rb';\s*([A-Za-z0-9*_-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s"]*)', re.S)
-_ESCAPED: Final = re.compile(rb"\\(.)", re.S)
+_ESCAPED: Final = re.compile(rb'\\([()<>@,;:\\"/\[\]?=])')
+"""Before another character, a backslash is meant: clients do not escape those of file names."""
 _UTF8_VALUE: Final = re.compile(rb"(?:utf-8|us-ascii)'[^']*'(.*)\Z", re.IGNORECASE | re.DOTALL)
 
 

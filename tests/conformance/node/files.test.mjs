@@ -28,8 +28,10 @@ test('several files are written at once', async () => {
   const written = await sandbox.files.write([
     { path: 'many/1', data: 'one' },
     { path: '/tmp/2', data: 'two' },
+    { path: 'many/back\\slash', data: 'three' },
   ]);
-  assert.deepEqual(written.map((entry) => entry.path), ['/home/user/many/1', '/tmp/2']);
+  const paths = ['/home/user/many/1', '/tmp/2', '/home/user/many/back\\slash'];
+  assert.deepEqual(written.map((entry) => entry.path), paths);
 });
 
 test('entries are listed, described, moved and removed', async () => {

@@ -74,3 +74,11 @@ def test_a_private_sandbox_must_be_secured():
         check_request_network(private, secured=False)
 
     assert check_request_network(private, secured=True) == private.network
+
+
+def test_names_may_be_allowed_where_the_internet_is_denied():
+    asked = request(allow_internet_access=False, network={"allowOut": ["example.com"]})
+
+    assert check_request_network(asked, secured=True) == asked.network
+    with pytest.raises(InvalidArgumentError, match="ALL_TRAFFIC"):
+        check_request_network(request(network={"allowOut": ["example.com"]}), secured=True)
