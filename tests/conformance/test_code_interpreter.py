@@ -349,3 +349,12 @@ def test_a_traceback_has_no_colours(interpreter):
 
     assert "\x1b" not in execution.error.traceback
     assert execution.error.traceback.startswith("-----")
+
+
+def test_a_sandbox_that_is_killed_before_its_kernel_answers_has_run_out_of_time():
+    with Sandbox.create(timeout=60) as sandbox:
+        killing = threading.Timer(0.1, sandbox.kill)
+        killing.start()
+        with pytest.raises(TimeoutException):
+            sandbox.run_code("import time; time.sleep(1000)")
+        killing.join()

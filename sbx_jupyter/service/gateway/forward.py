@@ -19,6 +19,7 @@ from sbx_jupyter.service.gateway.code_usage import CodeUsageMeter
 from sbx_jupyter.service.gateway.error_responder import ErrorResponder
 from sbx_jupyter.service.gateway.error_responses import (
     CLOSED_PORT,
+    NOT_FOUND,
     TOO_MANY_CONNECTIONS,
     ErrorResponse,
     GatewayError,
@@ -179,9 +180,11 @@ class ForwardedRequest(HTTPMessageDelegate):
         stream = self.client.stream
         if answer.is_finished or answer.is_switched or stream is None or stream.closed():
             return
-        if answer.is_begun or not self._is_sandbox_running():
+        is_code = self.route.port == INTERPRETER_PORT
+        if answer.is_begun or not (is_code or self._is_sandbox_running()):
             # Part of an answer must not look like all of it; and whether the request had an effect
-            # is unknown when its sandbox ended, which "port is not open" would deny.
+            # is unknown when its sandbox ended, which "port is not open" would deny. Clients that
+            # run code know how to tell their users that the sandbox was not found.
             reset(self.client.stream)
             return
         self._fail_with(self._failure()).finish()
@@ -196,6 +199,8 @@ class ForwardedRequest(HTTPMessageDelegate):
         """Why there is no response from the sandbox."""
         if self.request.max_body is not None and self._body_size > self.request.max_body:
             return ErrorResponse.for_route(413, self.route, TOO_LARGE)
+        if not self._is_sandbox_running():
+            return ErrorResponse.for_route(502, self.route, NOT_FOUND)
         return ErrorResponse.for_route(502, self.route, CLOSED_PORT, port=self.route.port)
 
     def _fail_with(self, response: ErrorResponse) -> ErrorResponder:
