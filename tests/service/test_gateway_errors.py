@@ -8,16 +8,24 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from sbx_jupyter.errors import AbortedError
+from sbx_jupyter.errors import (
+    AbortedError,
+    InternalError,
+    NoSpaceError,
+    ResourceExhaustedError,
+    SbxError,
+)
 from sbx_jupyter.protocol.access import Route
-from sbx_jupyter.service.gateway.error_responses import ErrorResponse
+from sbx_jupyter.service.gateway.error_responses import ErrorResponse, GatewayError
+from sbx_jupyter.service.gateway.gateway import open_port
 from tests.engine_process import EngineProcess, start_engine
 from tests.service.conftest import SandboxAccess, create_sandbox
 from tests.service.rpc import envelope
@@ -26,6 +34,31 @@ from tests.waiting import until
 LIMIT = 4
 NOT_FOUND = "The sandbox was not found"
 PATIENCE = 30.0
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ResourceExhaustedError("too many files are open in it"), 429),
+        (NoSpaceError("its disk is full"), 429),
+        (InternalError("it answered with other descriptors"), 502),
+    ],
+)
+async def test_whatever_its_agent_says_a_port_has_an_answer(error: SbxError, status: int) -> None:
+    async def connect_port(port: int) -> None:
+        raise error
+
+    async def live(sandbox_id: str, *, wake: object) -> object:
+        return SimpleNamespace(connect_port=connect_port)
+
+    row = SimpleNamespace(traffic_token=None, network=None)
+    sandboxes = SimpleNamespace(get=lambda sandbox_id: row, live=live)
+    service: Any = SimpleNamespace(engine=SimpleNamespace(sandboxes=sandboxes))
+    request: Any = SimpleNamespace(headers={})
+    with pytest.raises(GatewayError) as raised:
+        await open_port(service, request, Route("i0", 8080))
+    assert raised.value.response.status == status
+    assert raised.value.response.body["message"] == error.message
 
 
 @pytest.fixture(scope="module")
@@ -196,19 +229,23 @@ def test_too_many_connections_are_429_with_the_limit(
         sock.close()
 
 
+def zygote_below(pid: int) -> int | None:
+    """The zygote of an engine: its child, or that of the process that is root for it."""
+    with suppress(OSError):  # it has ended, or a thread of it has
+        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+        for child in (int(text) for found in lists for text in found.split()):
+            if b"isolation.zygote" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+            if (below := zygote_below(child)) is not None:
+                return below
+    return None
+
+
 @contextmanager
 def stopped_zygote(engine: EngineProcess) -> Iterator[None]:
     """Nothing can be made meanwhile: what boots is in transition for as long."""
-    candidates = [
-        int(task)
-        for path in Path(f"/proc/{engine.pid}/task").glob("*/children")
-        for task in path.read_text().split()
-    ]
-    (zygote,) = [
-        pid
-        for pid in candidates
-        if b"isolation.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    zygote = zygote_below(engine.pid)
+    assert zygote is not None
     os.kill(zygote, signal.SIGSTOP)
     try:
         yield

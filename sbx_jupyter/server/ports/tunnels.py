@@ -52,12 +52,14 @@ class Tunnels:
 
     def give_back(self, upstream: Upstream, tunnel: Tunnel) -> None:
         """Keep a connection for the next request; it is closed if there are enough."""
-        kept = self._idle.setdefault((upstream.runtime, upstream.port), [])
+        key = (upstream.runtime, upstream.port)
+        kept = self._idle.get(key, [])
         if len(kept) >= MAX_IDLE_PER_PORT or self._count >= MAX_IDLE:
             tunnel.close()
             return
         tunnel.rest()
         kept.append(tunnel)
+        self._idle[key] = kept
         self._count += 1
         loop = asyncio.get_running_loop()
         tunnel.closing = loop.call_later(IDLE_SECONDS, self._drop, upstream, tunnel)

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 from tornado.iostream import IOStream, StreamClosedError
 
 from sbx_jupyter.engine.sandboxes.wake import WakeCredential
-from sbx_jupyter.errors import NotFoundError, SbxError, UnavailableError
+from sbx_jupyter.errors import (
+    NotFoundError,
+    ResourceExhaustedError,
+    SbxError,
+    UnavailableError,
+)
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
 from sbx_jupyter.service.gateway.error_responses import (
@@ -69,6 +74,10 @@ async def open_port(
         else:
             response = ErrorResponse.for_route(502, route, CLOSED_PORT, port=route.port)
         raise GatewayError(response) from None
+    except SbxError as error:
+        # Of the agent, which is asked for sockets, or of the start of the interpreter.
+        status = 429 if isinstance(error, ResourceExhaustedError) else 502
+        raise GatewayError(ErrorResponse.for_route(status, route, error.message)) from None
     return stream, row
 
 

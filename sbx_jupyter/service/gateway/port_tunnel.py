@@ -72,6 +72,9 @@ class PortTunnel(HTTPMessageDelegate):
             self._service.connections.release(sandbox_id)
             self._respond(error.response)
             return
+        except BaseException:
+            self._service.connections.release(sandbox_id)
+            raise
         switch = HTTPHeaders({"Connection": "Upgrade", "Upgrade": access.PORT_UPGRADE})
         try:
             await self._client.write_headers(
