@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 import msgspec
 from jupyter_server.auth.decorator import allow_unauthenticated
@@ -168,7 +168,7 @@ class PassingHandler(JupyterHandler):
     def _query(self) -> str:
         """The query for the program; without what is Jupyter's, unless the grant stands for it."""
         query = urlsplit(self._target).query
-        if self._grant is None and any(f"{name}=" in query for name in _OURS):
+        if self._grant is None and any(f"{name}=" in unquote_plus(query) for name in _OURS):
             pairs = parse_qsl(query, keep_blank_values=True)
             query = urlencode([pair for pair in pairs if pair[0] not in _OURS])
         return f"?{query}" if query else ""

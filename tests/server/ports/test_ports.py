@@ -90,6 +90,20 @@ async def test_a_token_in_a_header_needs_no_grant(program, jp_fetch, sandbox, jp
     assert answer.headers["Content-Security-Policy"].startswith("sandbox ")
 
 
+async def test_a_token_in_the_query_stays_here_however_it_is_written(
+    program, sandbox, jp_http_port, jp_base_url, jp_serverapp
+):
+    token = jp_serverapp.identity_provider.token
+    url = f"http://localhost:{jp_http_port}{jp_base_url}sbx/port/{sandbox}/{PORT}/api"
+    async with httpx.AsyncClient(headers={"Authorization": f"token {token}"}) as client:
+        told = [
+            (await client.get(f"{url}?q=1&{name}={token}")).json()["path"]
+            for name in ("token", "%74oken", "tok%65n")
+        ]
+
+    assert told == ["/api?q=1"] * 3
+
+
 async def test_hostile_answers_change_nothing_on_jupyters_origin(program, page):
     answer = await page.get("hostile")
     names = {name.lower() for name in answer.headers}
