@@ -31,7 +31,7 @@ export const askInDialog: Ask = async (entry, there, more) => {
     body,
     buttons,
     defaultButton: buttons.length - 1,
-    checkbox: more > 0 ? { label: trans.__('The same for the %1 that follow', more) } : null
+    checkbox: more === 0 ? null : { label: more === 1 ? trans.__('The same for the one that follows') : trans.__('The same for the %1 that follow', more) }
   });
   const [answer] = button.actions;
   return answer !== undefined ? { answer: answer as Answer, all: isChecked === true } : null;

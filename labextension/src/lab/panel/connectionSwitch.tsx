@@ -5,10 +5,15 @@ import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import { notifyError } from '../notifications';
 import type { Sandboxes } from '../sandboxes';
+import { CommandLine } from './commandLine';
 import { choices, connectionLabel, connectionTrouble, stateText } from './connectionText';
 
-/** Chooses the deployment of lists and new sandboxes, if there are several, and says what is wrong with it. */
-export function ConnectionSwitch({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
+interface IConnectionProps {
+  readonly sandboxes: Sandboxes;
+}
+
+/** Chooses the deployment of lists and new sandboxes, if there are several. */
+export function ConnectionSwitch({ sandboxes }: IConnectionProps): React.JSX.Element | null {
   const [wanted, setWanted] = React.useState<string | null>(null);
   const { info } = sandboxes;
   const names = choices(info);
@@ -17,6 +22,9 @@ export function ConnectionSwitch({ sandboxes }: { readonly sandboxes: Sandboxes 
     return null;
   }
   const choose = async (name: string): Promise<void> => {
+    if (wanted !== null) {
+      return;
+    }
     setWanted(name);
     try {
       await use(sandboxes, name);
@@ -26,15 +34,14 @@ export function ConnectionSwitch({ sandboxes }: { readonly sandboxes: Sandboxes 
       setWanted(null);
     }
   };
-  // A failed listing says what is wrong by itself.
-  const trouble = sandboxes.error === null ? connectionTrouble(connection) : null;
   return (
     <div className="sbx-Connection">
       <select
         aria-label={trans.__('Connection')}
         title={trans.__('Lists and new sandboxes use “%1”, which %2.', connectionLabel(connection.name), stateText(connection))}
         value={wanted ?? connection.name}
-        disabled={wanted !== null}
+        // Not disabled meanwhile, which would take the focus from it.
+        aria-busy={wanted !== null}
         onChange={event => void choose(event.target.value)}
       >
         {names.map(name => (
@@ -43,11 +50,23 @@ export function ConnectionSwitch({ sandboxes }: { readonly sandboxes: Sandboxes 
           </option>
         ))}
       </select>
-      {trouble !== null && (
-        <p className={`sbx-Connection-trouble sbx-mod-${connection.state}`} role="status">
-          {trouble}
-        </p>
-      )}
+    </div>
+  );
+}
+
+/** Says what is wrong with a connection whose sandboxes are listed all the same, such as another version. */
+export function ConnectionTrouble({ sandboxes }: IConnectionProps): React.JSX.Element | null {
+  // A failed listing says what is wrong by itself.
+  const trouble = sandboxes.error === null ? connectionTrouble(sandboxes.info?.connection) : null;
+  if (trouble === null) {
+    return null;
+  }
+  return (
+    <div className="sbx-Trouble" role="status">
+      <p className="sbx-Trouble-title">{trouble.title}</p>
+      <p>{trouble.message}</p>
+      {trouble.advice !== undefined && <p>{trouble.advice}</p>}
+      <CommandLine text={trouble.command} />
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import { trans } from '../../components/translation';
 import type { IConnection } from '../../protocol/connections';
+import type { IErrorDescription } from '../errorDescription';
 import type { IServerInfo } from '../../protocol/sandboxes';
 import { visible } from '../../protocol/sandboxes';
 
@@ -15,11 +16,18 @@ export function connectionLabel(name: string): string {
 }
 
 /** What is wrong with a connection and what helps; `null` if it works or starts. */
-export function connectionTrouble(connection: IConnection | undefined): string | null {
+export function connectionTrouble(connection: IConnection | undefined): IErrorDescription | null {
   if (connection === undefined || connection.message === null) {
     return null;
   }
-  return connection.remedy === null ? connection.message : `${sentence(connection.message)} ${connection.remedy}`;
+  const { name, message, remedy } = connection;
+  const [, command] = /`([^`]+)`/.exec(remedy ?? '') ?? [];
+  return {
+    title: trans.__('“%1” %2', connectionLabel(name), stateText(connection)),
+    message: sentence(message),
+    ...(remedy === null ? {} : { advice: remedy.replaceAll('`', '') }),
+    ...(command === undefined ? {} : { command })
+  };
 }
 
 /** The state in a word, for the title of the switch. */

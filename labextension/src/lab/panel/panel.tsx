@@ -7,8 +7,9 @@ import * as React from 'react';
 
 import { trans } from '../../components/translation';
 import { isolationSummary, tierText } from './isolationText';
-import { command as commandLine, IsolationPopover } from './isolationDetails';
-import { ConnectionSwitch } from './connectionSwitch';
+import { CommandLine } from './commandLine';
+import { IsolationPopover } from './isolationDetails';
+import { ConnectionSwitch, ConnectionTrouble } from './connectionSwitch';
 import { sandboxIcon, shieldIcon, storageIcon, timeIcon } from '../icons';
 import { TIMEOUTS } from './newSandboxForm';
 import type { Sandboxes } from '../sandboxes';
@@ -148,6 +149,7 @@ function PanelBody(props: IBodyProps): React.JSX.Element {
       <PanelHeader sandboxes={sandboxes} commands={commands} />
       <IsolationBadge sandboxes={sandboxes} />
       <ConnectionSwitch sandboxes={sandboxes} />
+      <ConnectionTrouble sandboxes={sandboxes} />
       <StaleNotice sandboxes={sandboxes} />
       <div className="sbx-Panel-body">
         <PanelContent {...props} />
@@ -263,7 +265,7 @@ function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JS
   }
   return (
     <div className="sbx-Notice" role="alert">
-      <span title={error.message}>{`${error.title}. ${error.message}`}</span>
+      <span>{[`${error.title}.`, error.message, error.advice, error.command].filter(part => part !== undefined).join(' ')}</span>
       <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
         {trans.__('Retry')}
       </button>
@@ -272,16 +274,12 @@ function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JS
 }
 
 function Failure({ error, retry }: { readonly error: IErrorDescription; readonly retry: () => void }): React.JSX.Element {
-  const line = React.useRef<HTMLDivElement>(null);
-  React.useEffect(() => {
-    line.current?.replaceChildren(...(error.command === undefined ? [] : [commandLine(error.command)]));
-  }, [error.command]);
   return (
     <div className="sbx-State" role="alert">
       <p className="sbx-State-title">{error.title}</p>
       <p className="sbx-State-text">{error.message}</p>
       {error.advice !== undefined && <p>{error.advice}</p>}
-      <div ref={line} className="sbx-State-command" />
+      <CommandLine text={error.command} />
       <button type="button" className="sbx-Button" onClick={retry}>
         {trans.__('Try again')}
       </button>

@@ -29,10 +29,13 @@ export function addSeveralCommands(registry: CommandRegistry, sandboxes: Sandbox
     describedBy: describedBy(SEVERAL),
     execute: async args => {
       const running = (await chosen(sandboxes, args)).filter(({ state }) => state === 'running');
+      if (await isOne(registry, CommandIDs.pause, running)) {
+        return;
+      }
       const text = trans.__('Their files and processes stay until they are resumed.');
       if (running.length > 0 && (await confirm(trans.__('Pause %1 sandboxes?', running.length), running, text, trans.__('Pause')))) {
         await each(running, sandbox => sandboxes.pause(sandbox.sandboxID), {
-          done: number => trans.__('%1 sandboxes are paused.', number),
+          done: number => (number === 1 ? trans.__('1 sandbox is paused.') : trans.__('%1 sandboxes are paused.', number)),
           failed: (name, sentence) => trans.__('%1 could not be paused. %2', name, sentence)
         });
       }
@@ -44,10 +47,13 @@ export function addSeveralCommands(registry: CommandRegistry, sandboxes: Sandbox
     describedBy: describedBy(SEVERAL),
     execute: async args => {
       const targets = await chosen(sandboxes, args);
+      if (await isOne(registry, CommandIDs.kill, targets)) {
+        return;
+      }
       const text = trans.__('Their processes end and their files are deleted. This cannot be undone.');
       if (targets.length > 0 && (await confirm(trans.__('Kill %1 sandboxes?', targets.length), targets, text, trans.__('Kill sandboxes')))) {
         await each(targets, sandbox => sandboxes.kill(sandbox.sandboxID), {
-          done: number => trans.__('%1 sandboxes were killed.', number),
+          done: number => (number === 1 ? trans.__('1 sandbox was killed.') : trans.__('%1 sandboxes were killed.', number)),
           failed: (name, sentence) => trans.__('%1 could not be killed. %2', name, sentence)
         });
       }
@@ -65,6 +71,16 @@ async function chosen(sandboxes: Sandboxes, args: ReadonlyPartialJSONObject): Pr
   }
   const ids = named(args);
   return (sandboxes.items ?? []).filter(({ sandboxID }) => ids === null || ids.includes(sandboxID));
+}
+
+/** Whether it is only one: then the command for one sandbox runs, with its own question and messages. */
+async function isOne(registry: CommandRegistry, command: string, targets: readonly ISandbox[]): Promise<boolean> {
+  const [only, second] = targets;
+  if (only === undefined || second !== undefined) {
+    return false;
+  }
+  await registry.execute(command, { sandbox: only.sandboxID });
+  return true;
 }
 
 async function confirm(title: string, targets: readonly ISandbox[], text: string, label: string): Promise<boolean> {

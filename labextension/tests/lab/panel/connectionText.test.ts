@@ -32,7 +32,21 @@ describe('the switch of connections', () => {
     expect(connectionTrouble(undefined)).toBeNull();
     expect(connectionTrouble(LOCAL)).toBeNull();
     const refused = { ...LOCAL, state: 'unauthorized', message: 'the key is refused', remedy: 'Set it.' } as const;
-    expect(connectionTrouble(refused)).toBe('The key is refused. Set it.');
-    expect(connectionTrouble({ ...refused, remedy: null })).toBe('the key is refused');
+    expect(connectionTrouble(refused)).toEqual({
+      title: '“This machine” refuses the key',
+      message: 'The key is refused.',
+      advice: 'Set it.'
+    });
+    expect(connectionTrouble({ ...refused, remedy: null })?.advice).toBeUndefined();
+  });
+
+  it('gives the command that helps, to be copied', () => {
+    const other = { ...LOCAL, state: 'incompatible', message: 'the engine has version 2', remedy: 'Run `jupyter sbx stop`.' } as const;
+    expect(connectionTrouble(other)).toEqual({
+      title: '“This machine” has an incompatible version',
+      message: 'The engine has version 2.',
+      advice: 'Run jupyter sbx stop.',
+      command: 'jupyter sbx stop'
+    });
   });
 });

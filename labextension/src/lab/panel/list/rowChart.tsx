@@ -15,7 +15,8 @@ export function RowChart({ readings }: { readonly readings: readonly IReading[] 
     return null;
   }
   const cpuLimit = Math.max(1, last.cpu_count) * 100;
-  const cpu = trans.__('CPU %1 % of %2 %', last.cpu_used_pct.toFixed(0), cpuLimit);
+  const used = last.cpu_used_pct.toFixed(0);
+  const cpu = last.cpu_count > 1 ? trans.__('CPU %1 % of %2 cores', used, last.cpu_count) : trans.__('CPU %1 % of 1 core', used);
   const memory = trans.__('Memory %1 of %2', formatBytes(last.mem_used), formatBytes(last.mem_total));
   // One reading alone is drawn as a line, too.
   const shown = readings.length === 1 ? [last, last] : readings;

@@ -7,6 +7,7 @@ import { CommandIDs } from '../../commandIds';
 import type { CurrentNotebook } from '../../notebooks/currentNotebook';
 import type { Sandboxes } from '../../sandboxes';
 import { Clock } from './clock';
+import { useKeptFocus } from './keptFocus';
 import type { IRowActions } from './row';
 import { Row } from './row';
 import type { IGroup } from './sandboxOrder';
@@ -35,6 +36,7 @@ export function SandboxList(props: IListProps): React.JSX.Element {
   const [current, setCurrent] = React.useState<string | null>(null);
   const active = current !== null && shown.includes(current) ? current : (shown[0] ?? null);
   const actions = useActions({ ...props, shown, active, setCurrent, list });
+  const keepsFocus = useKeptFocus(list, shown);
   const row = (sandbox: ISandbox) => (
     <Row
       key={sandbox.sandboxID}
@@ -50,10 +52,10 @@ export function SandboxList(props: IListProps): React.JSX.Element {
   );
   return (
     <Clock sandboxes={sandboxes}>
-      <div ref={list}>
+      <div ref={list} {...keepsFocus}>
         {sandboxes.creating > 0 && (
           <ul className="sbx-List sbx-mod-creating" aria-label={trans.__('Sandboxes that are being created')}>
-            <CreatingRow />
+            <CreatingRow count={sandboxes.creating} />
           </ul>
         )}
         {groups.map(({ title, items }) => (
@@ -120,13 +122,13 @@ function useActions(state: IActionState): IRowActions {
   }, []);
 }
 
-function CreatingRow(): React.JSX.Element {
+function CreatingRow({ count }: { readonly count: number }): React.JSX.Element {
   return (
     <li className="sbx-Row sbx-mod-creating">
       <span className="sbx-Row-lead">
         <span className="sbx-Dot sbx-mod-resuming" />
       </span>
-      <span className="sbx-Row-name">{trans.__('Starting…')}</span>
+      <span className="sbx-Row-name">{count === 1 ? trans.__('Starting…') : trans.__('Starting %1 sandboxes…', count)}</span>
     </li>
   );
 }
