@@ -73,26 +73,52 @@ export class FileEditor {
     }
   }
 
+  /** Saves; what is typed and saved meanwhile is saved after it, never before. */
   private async save(): Promise<void> {
+    if (this.isSaving) {
+      this.savesAgain = true;
+      return;
+    }
     const text = this.text.value;
-    this.saveButton.disabled = true;
+    this.isSaving = true;
+    this.disableSave();
     this.state.textContent = trans.__('Saving…');
     try {
       await this.actions.save(text);
       this.saved = text;
+      this.isSaving = false;
       this.update();
     } catch (reason) {
+      this.isSaving = false;
       this.saveButton.disabled = false;
       this.state.textContent = messageOf(reason);
+    }
+    if (this.savesAgain) {
+      this.savesAgain = false;
+      await this.save();
+    }
+  }
+
+  /** A button that is disabled loses the focus, which the text takes. */
+  private disableSave(): void {
+    const hadFocus = document.activeElement === this.saveButton;
+    this.saveButton.disabled = true;
+    if (hadFocus) {
+      this.text.focus();
     }
   }
 
   private readonly update = (): void => {
+    if (this.isSaving) {
+      return;
+    }
     const changed = this.text.value !== this.saved;
     this.saveButton.disabled = !changed;
     this.state.textContent = changed ? trans.__('Not saved') : '';
   };
 
+  private isSaving = false;
+  private savesAgain = false;
   private readonly name: string;
   private readonly dialog: InlineDialog;
   private readonly text: HTMLTextAreaElement;

@@ -44,7 +44,12 @@ export class FileTree {
   /** Reads `root` and every directory that is open below it again. */
   async refresh(root: string): Promise<void> {
     this.root = root;
+    const round = ++this.round;
     const rows = await this.branch(root, 1);
+    if (round !== this.round) {
+      // A later answer may have come first.
+      return;
+    }
     // The focus moves on while the directories are read.
     const before = document.activeElement as HTMLElement | null;
     const hadFocus = this.node.contains(before);
@@ -191,7 +196,10 @@ export class FileTree {
     if (open) {
       this.expanded.add(path);
       const level = Number(item.getAttribute('aria-level')) + 1;
-      branch.group.replaceChildren(...(await this.branch(path, level)));
+      const rows = await this.branch(path, level);
+      if (item.getAttribute('aria-expanded') === 'true') {
+        branch.group.replaceChildren(...rows);
+      }
     } else {
       this.expanded.delete(path);
       branch.group.replaceChildren();
@@ -254,6 +262,8 @@ export class FileTree {
   /** How many entries of a directory are shown, where the user asked for more. */
   private readonly limits = new Map<string, number>();
   private root = '/';
+  /** Counts the readings of the whole tree. */
+  private round = 0;
 }
 
 /** Sorts directories first, then by name with numbers in numeric order. */

@@ -66,7 +66,7 @@ export class FilesView {
     this.go(root);
   }
 
-  /** Reads the shown directories again. */
+  /** Reads the shown directories again, which the user or Python asked for. */
   refresh(): void {
     void this.attempt(() => this.tree.refresh(this.root));
   }
@@ -116,11 +116,12 @@ export class FilesView {
     this.root = path.startsWith('/') ? path : `/${path}`;
     this.path.value = this.root;
     this.observer.onPath?.(this.root);
-    void this.attempt(() => this.tree.refresh(this.root));
+    this.refresh();
     this.stopWatch?.();
     this.stopWatch = this.transport.watch(this.root, () => {
       window.clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => void this.attempt(() => this.tree.refresh(this.root)), REDRAW_DELAY);
+      // Not as the user's attempt: a message about what they did stays.
+      this.timer = window.setTimeout(() => void this.tree.refresh(this.root), REDRAW_DELAY);
     });
   }
 
@@ -143,6 +144,7 @@ export class FilesView {
   }
 
   private async open(entry: IEntryInfo): Promise<void> {
+    this.wanted = entry.path;
     if (this.editor !== null && !(await this.editor.mayLeave())) {
       return;
     }
@@ -150,6 +152,10 @@ export class FilesView {
       throw new NotShownError(entry, trans.__('%1 is too large to open here: %2.', entry.name, formatBytes(sizeOf(entry))));
     }
     const bytes = await this.transport.read(entry.path);
+    if (this.wanted !== entry.path) {
+      // Another file was opened since, perhaps with changes by now.
+      return;
+    }
     let text: string;
     try {
       text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -237,6 +243,8 @@ export class FilesView {
   private editor: FileEditor | null = null;
   private stopWatch: Dispose | null = null;
   private timer = 0;
+  /** The file that was to be opened last. */
+  private wanted = '';
 }
 
 /** A file that the editor cannot show; it can be downloaded. */

@@ -65,6 +65,36 @@ describe('the editor of one file', () => {
     expect(button(node, 'Save').disabled).toBe(false);
   });
 
+  it('saves in order: what is saved during a save comes after it', async () => {
+    const saved: string[] = [];
+    const ends: (() => void)[] = [];
+    const { text, state } = editor(content => {
+      saved.push(content);
+      return new Promise(resolve => { ends.push(resolve); });
+    });
+    enter(text, 'two');
+    press(text, 's', { ctrlKey: true });
+    enter(text, 'three');
+    press(text, 's', { ctrlKey: true });
+    press(text, 's', { ctrlKey: true });
+    expect(saved).toEqual(['two']);
+    expect(state()).toBe('Saving…');
+
+    ends[0]?.();
+    await vi.waitFor(() => { expect(saved).toEqual(['two', 'three']); });
+    ends[1]?.();
+    await vi.waitFor(() => { expect(state()).toBe(''); });
+    expect(saved).toHaveLength(2);
+  });
+
+  it('leaves the focus in the text when the button that saves is disabled', () => {
+    const { node, text } = editor(() => new Promise(() => undefined));
+    enter(text, 'two');
+    button(node, 'Save').focus();
+    button(node, 'Save').click();
+    expect(document.activeElement).toBe(text);
+  });
+
   it('closes at once when nothing is unsaved', async () => {
     const { node, closed } = editor();
     button(node, 'Close a.txt').click();

@@ -80,6 +80,38 @@ describe('the file tree', () => {
     expect(item('inner.txt')).toBeTruthy();
   });
 
+  it('shows the directory that was asked for last, whichever answer comes first', async () => {
+    const { view, transport, node } = tree();
+    const list = transport.list.bind(transport);
+    let answer: () => void = () => undefined;
+    vi.spyOn(transport, 'list').mockImplementationOnce(async path => {
+      await new Promise<void>(resolve => { answer = resolve; });
+      return list(path);
+    });
+    const slow = view.refresh('/home');
+    await view.refresh('/home/docs');
+    answer();
+    await slow;
+    expect(node.textContent).toContain('inner.txt');
+    expect(node.textContent).not.toContain('b.txt');
+  });
+
+  it('leaves a directory closed that was closed before its answer came', async () => {
+    const { view, transport, item, node } = tree();
+    await view.refresh('/home');
+    const list = transport.list.bind(transport);
+    let answer: () => void = () => undefined;
+    vi.spyOn(transport, 'list').mockImplementationOnce(async path => {
+      await new Promise<void>(resolve => { answer = resolve; });
+      return list(path);
+    });
+    press(item('docs'), 'ArrowRight');
+    press(item('docs'), 'ArrowLeft');
+    answer();
+    await new Promise(resolve => setTimeout(resolve, 0));
+    expect(node.textContent).not.toContain('inner.txt');
+  });
+
   it('opens a file with Enter', async () => {
     const { view, item, asked } = tree();
     await view.refresh('/home');

@@ -77,6 +77,37 @@ describe('the file browser of the widgets', () => {
     view.dispose();
   });
 
+  it('shows the file that was opened last, whichever answer comes first', async () => {
+    const { transport, row, open, view } = await shown();
+    const read = transport.read.bind(transport);
+    let answer: () => void = () => undefined;
+    vi.spyOn(transport, 'read').mockImplementationOnce(async path => {
+      await new Promise<void>(resolve => { answer = resolve; });
+      return read(path);
+    });
+    row('a.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
+    enter(await open('b.txt'), 'typed meanwhile');
+    answer();
+    await new Promise(resolve => setTimeout(resolve, 0));
+    expect((await open('b.txt')).value).toBe('typed meanwhile');
+    view.dispose();
+  });
+
+  it('keeps saying why something failed when the directory is read again', async () => {
+    const { transport, row, names, answer, message, view } = await shown();
+    vi.spyOn(transport, 'remove').mockRejectedValue(new SandboxError('permission_denied', 'Not yours.'));
+    row('b.txt')?.focus();
+    press(row('b.txt'), 'Delete');
+    await answer();
+    await vi.waitFor(() => { expect(message()?.hidden).toBe(false); });
+    transport.files.set('/home/new.txt', '');
+    transport.change('new.txt');
+    await vi.waitFor(() => { expect(names()).toContain('new.txt'); });
+    expect(message()?.textContent).toContain('Not yours.');
+    expect(message()?.hidden).toBe(false);
+    view.dispose();
+  });
+
   it('opens a text file and saves what is changed in it', async () => {
     const { transport, node, open } = await shown();
     const text = await open('a.txt');
