@@ -8,6 +8,8 @@ export interface IPolled<T> {
   readonly value: T | null;
   /** Why the last request failed; `null` if it succeeded. */
   readonly error: unknown;
+  /** Whether the answer to `refresh` is still to come. */
+  readonly isRefreshing: boolean;
   readonly refresh: () => void;
 }
 
@@ -20,7 +22,12 @@ export interface IPolled<T> {
 export function usePolled<T>(read: () => Promise<T>, interval: number, isActive: boolean): IPolled<T> {
   const [value, setValue] = React.useState<T | null>(null);
   const [error, setError] = React.useState<unknown>(null);
-  const [round, refresh] = React.useReducer((count: number) => count + 1, 0);
+  const [round, next] = React.useReducer((count: number) => count + 1, 0);
+  const [isRefreshing, setRefreshing] = React.useState(false);
+  const refresh = React.useCallback(() => {
+    setRefreshing(true);
+    next();
+  }, []);
   React.useEffect(() => {
     setValue(null);
     setError(null);
@@ -35,11 +42,15 @@ export function usePolled<T>(read: () => Promise<T>, interval: number, isActive:
       answer => {
         setValue(answer);
         setError(null);
+        setRefreshing(false);
       },
-      setError
+      reason => {
+        setError(reason);
+        setRefreshing(false);
+      }
     );
   }, [read, interval, isActive, round]);
-  return { value, error, refresh };
+  return { value, error, isRefreshing, refresh };
 }
 
 /** Reads as `usePolled` says; returns a function that ends it, after which nothing is told any more. */

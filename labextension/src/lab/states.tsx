@@ -38,16 +38,18 @@ interface IFailedProps {
   readonly title: string;
   readonly error: unknown;
   readonly retry: () => void;
+  /** Whether it is being tried again. */
+  readonly isRetrying?: boolean;
 }
 
 /** Says why there is nothing to show. */
-export function Failed({ title, error, retry }: IFailedProps): React.JSX.Element {
+export function Failed({ title, error, retry, isRetrying = false }: IFailedProps): React.JSX.Element {
   return (
     <div className="sbx-State" role="alert">
       <p className="sbx-State-title">{title}</p>
       <p className="sbx-State-text">{messageOf(error)}</p>
-      <button type="button" className="sbx-Button" onClick={retry}>
-        {trans.__('Try again')}
+      <button type="button" className="sbx-Button" aria-busy={isRetrying} onClick={retry}>
+        {isRetrying ? trans.__('Trying…') : trans.__('Try again')}
       </button>
     </div>
   );

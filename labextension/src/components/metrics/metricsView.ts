@@ -1,4 +1,4 @@
-import { messageOf } from '../../protocol/errors';
+import { messageOf, SandboxError } from '../../protocol/errors';
 import type { IReading } from '../../protocol/runtime';
 import { element } from '../dom';
 import { trans } from '../translation';
@@ -61,7 +61,7 @@ export class MetricsView {
 
   private readonly tick = (): void => {
     void this.read().finally(() => {
-      if (this.timer !== null) {
+      if (this.timer !== null && this.ends.size < this.sources.length) {
         this.timer = window.setTimeout(this.tick, this.interval);
       }
     });
@@ -71,27 +71,41 @@ export class MetricsView {
     if (document.visibilityState === 'hidden') {
       return;
     }
-    const results = await Promise.allSettled(this.sources.map(({ transport }) => transport.metrics()));
-    if (this.disposed) {
-      return;
+    const failures = (await Promise.all(this.sources.map((_, at) => this.readOne(at)))).filter(text => text !== null);
+    if (!this.disposed) {
+      this.message.textContent = failures.join(' ');
+      this.message.hidden = failures.length === 0;
     }
-    const failures: string[] = [];
-    results.forEach((result, at) => {
-      if (result.status === 'fulfilled') {
-        this.chart.pushTo(at, [result.value]);
-        this.onReading(result.value);
-      } else {
-        const name = this.sources[at]?.name ?? '';
-        failures.push(name === '' ? messageOf(result.reason) : `${name}: ${messageOf(result.reason)}`);
+  }
+
+  /** Shows the next reading of a sandbox; returns why there is none. One that has ended is not asked again. */
+  private async readOne(at: number): Promise<string | null> {
+    const source = this.sources[at];
+    const end = this.ends.get(at);
+    if (source === undefined || end !== undefined) {
+      return end ?? null;
+    }
+    try {
+      const reading = await source.transport.metrics();
+      if (!this.disposed) {
+        this.chart.pushTo(at, [reading]);
+        this.onReading(reading);
       }
-    });
-    this.message.textContent = failures.join(' ');
-    this.message.hidden = failures.length === 0;
+      return null;
+    } catch (reason) {
+      const text = source.name === '' ? messageOf(reason) : `${source.name}: ${messageOf(reason)}`;
+      if (reason instanceof SandboxError && reason.code === 'not_found') {
+        this.ends.set(at, text);
+      }
+      return text;
+    }
   }
 
   private readonly message: HTMLElement;
   readonly chart: MetricsChart;
   private readonly sources: readonly IMetricsSource[];
+  /** Why the sandboxes that have ended give no readings any more. */
+  private readonly ends = new Map<number, string>();
   private timer: number | null = null;
   private disposed = false;
 }

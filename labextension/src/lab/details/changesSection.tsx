@@ -17,6 +17,7 @@ import { WindowedRows } from '../windowedRows';
 import { ChangeMark } from './changeMark';
 import { FileChange } from './fileChange';
 import type { ISectionProps } from './sections';
+import { Unread } from './unread';
 
 const ROW_HEIGHT = 24;
 /** With more changes than these, directories are closed at first. */
@@ -31,7 +32,7 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
     const query = since === '' ? {} : { since };
     return readJson<IDiff>(await server.request(['sandboxes', sandboxId, 'diff'], {}, query));
   }, [server, sandboxId, since]);
-  const { value, error, refresh } = usePolled(read, 0, isActive);
+  const { value, error, isRefreshing, refresh } = usePolled(read, 0, isActive);
   const shown = React.useMemo(() => (value === null ? null : { ...value, changes: changesIn(value.changes, folder) }), [value, folder]);
   const snapshots = useSnapshots(sandboxes, isActive);
   return (
@@ -60,10 +61,12 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
             <IconAction icon={closeIcon} label={trans.__('List the changes everywhere')} onClick={() => { setFolder(''); }} />
           </span>
         )}
-        <span className="sbx-Section-count">{shown === null ? '' : changeCounts(shown.changes)}</span>
-        <IconAction icon={refreshIcon} label={trans.__('Compare again')} onClick={refresh} />
+        <span className="sbx-Section-count" role="status">
+          {shown === null ? '' : isRefreshing ? trans.__('Comparing the files…') : changeCounts(shown.changes)}
+        </span>
+        <IconAction icon={refreshIcon} label={trans.__('Compare again')} disabled={props.hasEnded} onClick={refresh} />
       </div>
-      <ChangesBody {...props} since={since} value={shown} error={error} refresh={refresh} chosen={chosen} choose={choose} />
+      <ChangesBody {...props} since={since} value={shown} error={error} isRefreshing={isRefreshing} refresh={refresh} chosen={chosen} choose={choose} />
     </div>
   );
 }
@@ -72,18 +75,21 @@ interface IBodyProps extends ISectionProps {
   readonly since: string;
   readonly value: IDiff | null;
   readonly error: unknown;
+  readonly isRefreshing: boolean;
   readonly refresh: () => void;
   readonly chosen: IChange | null;
   readonly choose: (change: IChange) => void;
 }
 
 function ChangesBody(props: IBodyProps): React.JSX.Element {
-  const { value, error, refresh, chosen, choose } = props;
+  const { value, error, isRefreshing, refresh, chosen, choose, hasEnded } = props;
   if (value === null) {
-    return error === null ? (
+    return hasEnded ? (
+      <Unread />
+    ) : error === null ? (
       <Loading label={trans.__('Comparing the files')} />
     ) : (
-      <Failed title={isMissing(error) ? trans.__('This deployment cannot compare files') : trans.__('The files could not be compared')} error={error} retry={refresh} />
+      <Failed title={isMissing(error) ? trans.__('This deployment cannot compare files') : trans.__('The files could not be compared')} error={error} retry={refresh} isRetrying={isRefreshing} />
     );
   }
   if (value.changes.length === 0) {

@@ -4,9 +4,10 @@ import * as React from 'react';
 import { formatCountdown } from '../../components/format';
 import { trans } from '../../components/translation';
 import type { ISandbox } from '../../protocol/sandboxes';
-import { displayName, templateName } from '../../protocol/sandboxes';
+import { displayName, shortTemplate, templateName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { metricsIcon } from '../icons';
+import { Clock, ClockContext } from '../panel/list/clock';
 import type { Sandboxes } from '../sandboxes';
 import { IconAction } from '../states';
 import { Tabs } from '../tabs';
@@ -17,7 +18,7 @@ import { ProcessesSection } from './processesSection';
 import type { ISectionProps, Section } from './sections';
 import { SECTIONS, sectionLabel } from './sections';
 
-interface IDetailsProps extends ISectionProps {
+interface IDetailsProps extends Omit<ISectionProps, 'hasEnded'> {
   readonly name: string;
   readonly section: Section;
   readonly setSection: (section: Section) => void;
@@ -43,7 +44,7 @@ export function DetailsView(props: IDetailsProps): React.JSX.Element {
       <Head {...props} sandbox={last.current} hasEnded={hasEnded} />
       <Tabs label={trans.__('Sections')} tabs={SECTIONS} nameOf={sectionLabel} chosen={section} choose={setSection} />
       <div className={`sbx-Details-body${hasEnded ? ' sbx-mod-ended' : ''}`} role="tabpanel" aria-label={sectionLabel(section)}>
-        <View {...props} isActive={props.isActive && !hasEnded} />
+        <View {...props} isActive={props.isActive && !hasEnded} hasEnded={hasEnded} />
       </div>
     </>
   );
@@ -74,7 +75,9 @@ function Head({ sandbox, hasEnded, name, sandboxes, sandboxId, commands }: IHead
       <h2 className="sbx-View-title" title={sandboxId}>
         {sandbox === undefined ? name : displayName(sandbox)}
       </h2>
-      <span className="sbx-View-facts">{facts(sandbox, hasEnded, sandboxes.now())}</span>
+      <Clock sandboxes={sandboxes}>
+        <Facts sandbox={sandbox} hasEnded={hasEnded} />
+      </Clock>
       {hasEnded ? (
         <button
           type="button"
@@ -94,6 +97,16 @@ function Head({ sandbox, hasEnded, name, sandboxes, sandboxId, commands }: IHead
   );
 }
 
+/** What the head says beside the name; the only part of it that is drawn every second. */
+function Facts({ sandbox, hasEnded }: Pick<IHeadProps, 'sandbox' | 'hasEnded'>): React.JSX.Element {
+  const text = facts(sandbox, hasEnded, React.useContext(ClockContext));
+  return (
+    <span className="sbx-View-facts" title={text}>
+      {text}
+    </span>
+  );
+}
+
 function facts(sandbox: ISandbox | undefined, hasEnded: boolean, now: number): string {
   if (hasEnded) {
     return trans.__('has ended; this is what was last seen');
@@ -103,5 +116,5 @@ function facts(sandbox: ISandbox | undefined, hasEnded: boolean, now: number): s
   }
   const left = (Date.parse(sandbox.endAt) - now) / 1000;
   const state = sandbox.state === 'paused' ? trans.__('paused') : trans.__('%1 left', formatCountdown(left));
-  return `${templateName(sandbox)} · ${state}`;
+  return `${shortTemplate(templateName(sandbox))} · ${state}`;
 }

@@ -16,6 +16,7 @@ import { usePolled } from '../polled';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
 import { ChangeMark } from './changeMark';
 import type { ISectionProps } from './sections';
+import { Unread } from './unread';
 
 interface IFileChangeProps extends ISectionProps {
   readonly change: IChange;
@@ -25,8 +26,8 @@ interface IFileChangeProps extends ISectionProps {
 
 /** What changed in one file, and what can be done with it. */
 export function FileChange(props: IFileChangeProps): React.JSX.Element {
-  const { change, sandboxes, sandboxId, commands, takeHome } = props;
-  const isThere = change.type === 'file' && change.change !== 'deleted';
+  const { change, sandboxes, sandboxId, commands, takeHome, hasEnded } = props;
+  const isThere = change.type === 'file' && change.change !== 'deleted' && !hasEnded;
   return (
     <section className="sbx-FileChange" aria-label={trans.__('Change of %1', visible(change.path))}>
       <header className="sbx-FileChange-head">
@@ -50,7 +51,7 @@ export function FileChange(props: IFileChangeProps): React.JSX.Element {
             />
           </>
         )}
-        {change.change !== 'deleted' && (
+        {change.change !== 'deleted' && !hasEnded && (
           <IconAction
             icon={folderIcon}
             label={trans.__('Show it in the file browser')}
@@ -75,7 +76,7 @@ function kindText({ type, change }: IChange): string {
 /** The result of a comparison: the lines, or why there are none. */
 type Compared = { readonly lines: readonly ILine[] } | { readonly reason: string };
 
-function Content({ server, sandboxes, sandboxId, change, since, isActive }: IFileChangeProps): React.JSX.Element {
+function Content({ server, sandboxes, sandboxId, change, since, isActive, hasEnded }: IFileChangeProps): React.JSX.Element {
   const { path, size, change: kind } = change;
   const isLarge = size > MAX_TEXT;
   const read = React.useCallback(async (): Promise<Compared> => {
@@ -84,12 +85,15 @@ function Content({ server, sandboxes, sandboxId, change, since, isActive }: IFil
     const before = kind === 'added' ? nothing : await readBefore(server, sandboxId, path, since);
     return compare(before, after);
   }, [server, sandboxes, sandboxId, path, since, kind]);
-  const { value, error, refresh } = usePolled(read, 0, isActive && !isLarge);
+  const { value, error, isRefreshing, refresh } = usePolled(read, 0, isActive && !isLarge);
   if (isLarge) {
     return <Nothing title={trans.__('The file has %1', formatBytes(size))} text={tooLarge()} />;
   }
+  if (value === null && hasEnded) {
+    return <Unread />;
+  }
   if (error !== null) {
-    return <Failed title={trans.__('The file could not be compared')} error={error} retry={refresh} />;
+    return <Failed title={trans.__('The file could not be compared')} error={error} retry={refresh} isRetrying={isRefreshing} />;
   }
   if (value === null) {
     return <Loading label={trans.__('Comparing the file')} />;

@@ -11,6 +11,7 @@ import { Choice, Filter } from '../controls';
 import { followIcon } from '../icons';
 import { isMissing, usePolled } from '../polled';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
+import { Unread } from './unread';
 import type { ISectionProps } from './sections';
 
 /** Milliseconds between two readings of the log. */
@@ -26,21 +27,23 @@ const LEVEL_LABELS: Readonly<Record<LogLevel, () => string>> = {
 };
 
 /** The newest 1000 entries of the log, followed while its end is in view. */
-export function LogsSection({ server, sandboxId, isActive }: ISectionProps): React.JSX.Element {
+export function LogsSection({ server, sandboxId, isActive, hasEnded }: ISectionProps): React.JSX.Element {
   const read = React.useCallback(
     async () => (await readJson<{ logs: ILogEntry[] }>(await server.request(['sandboxes', sandboxId, 'logs']))).logs,
     [server, sandboxId]
   );
-  const { value, error, refresh } = usePolled(read, INTERVAL, isActive);
+  const { value, error, isRefreshing, refresh } = usePolled(read, INTERVAL, isActive);
   const [search, setSearch] = React.useState('');
   const [least, setLeast] = React.useState<LogLevel>('debug');
   const [follows, setFollows] = React.useState(true);
   const shown = React.useMemo(() => matchingEntries(value ?? [], search, least), [value, search, least]);
   if (value === null) {
-    return error === null ? (
+    return hasEnded ? (
+      <Unread />
+    ) : error === null ? (
       <Loading label={trans.__('Loading the log')} />
     ) : (
-      <Failed title={isMissing(error) ? trans.__('This deployment has no logs') : trans.__('The log could not be read')} error={error} retry={refresh} />
+      <Failed title={isMissing(error) ? trans.__('This deployment has no logs') : trans.__('The log could not be read')} error={error} retry={refresh} isRetrying={isRefreshing} />
     );
   }
   return (

@@ -11,6 +11,7 @@ import { CommandIDs } from '../commandIds';
 import { isMissing, usePolled } from '../polled';
 import { portUrl } from '../ports';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
+import { Unread } from './unread';
 import type { ISectionProps } from './sections';
 
 /** Milliseconds between two readings. */
@@ -32,17 +33,19 @@ function modeText({ mode, hosts }: IPorts): string {
 }
 
 /** The ports on which programs listen, each with the ways to open it. */
-export function PortsSection({ server, sandboxId, commands, isActive }: ISectionProps): React.JSX.Element {
+export function PortsSection({ server, sandboxId, commands, isActive, hasEnded }: ISectionProps): React.JSX.Element {
   const read = React.useCallback(async () => {
     const answer = await server.request(['sandboxes', sandboxId, 'ports']);
     return readJson<IPorts>(answer);
   }, [server, sandboxId]);
-  const { value, error, refresh } = usePolled(read, INTERVAL, isActive);
+  const { value, error, isRefreshing, refresh } = usePolled(read, INTERVAL, isActive);
   if (value === null) {
-    return error === null ? (
+    return hasEnded ? (
+      <Unread />
+    ) : error === null ? (
       <Loading label={trans.__('Loading the ports')} />
     ) : (
-      <Failed title={isMissing(error) ? trans.__('This deployment does not list ports') : trans.__('The ports could not be read')} error={error} retry={refresh} />
+      <Failed title={isMissing(error) ? trans.__('This deployment does not list ports') : trans.__('The ports could not be read')} error={error} retry={refresh} isRetrying={isRefreshing} />
     );
   }
   const url = (port: number) => new URL(portUrl(server, sandboxId, port), window.location.href).href;
@@ -67,18 +70,20 @@ export function PortsSection({ server, sandboxId, commands, isActive }: ISection
                 {program ? visible(program) : trans.__('unknown program')}
                 <span className="sbx-Port-facts">{[address, pid ? trans.__('process %1', pid) : ''].filter(Boolean).join(' · ')}</span>
               </span>
-              <span className="sbx-Port-actions">
-                <button type="button" className="sbx-Button" onClick={() => void commands.execute(CommandIDs.openPort, { sandbox: sandboxId, port })}>
-                  {trans.__('Open')}
-                </button>
-                <IconAction icon={launchIcon} label={trans.__('Open port %1 in a new browser tab', port)} onClick={() => { window.open(url(port), '_blank', 'noopener'); }} />
-                <IconAction icon={linkIcon} label={trans.__('Copy the link to port %1', port)} onClick={() => { copy(port); }} />
-              </span>
+              {!hasEnded && (
+                <span className="sbx-Port-actions">
+                  <button type="button" className="sbx-Button" onClick={() => void commands.execute(CommandIDs.openPort, { sandbox: sandboxId, port })}>
+                    {trans.__('Open')}
+                  </button>
+                  <IconAction icon={launchIcon} label={trans.__('Open port %1 in a new browser tab', port)} onClick={() => { window.open(url(port), '_blank', 'noopener'); }} />
+                  <IconAction icon={linkIcon} label={trans.__('Copy the link to port %1', port)} onClick={() => { copy(port); }} />
+                </span>
+              )}
             </li>
           ))}
         </ul>
       )}
-      <p className="sbx-Ports-mode">{modeText(value)}</p>
+      <p className="sbx-Section-note">{modeText(value)}</p>
     </div>
   );
 }

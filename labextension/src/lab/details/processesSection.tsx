@@ -9,12 +9,14 @@ import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { IProcess } from '../../protocol/observations';
 import { Choice } from '../controls';
+import { limitsText } from '../limitsText';
 import { endIcon, killIcon } from '../icons';
 import { notifyError } from '../notifications';
 import { isMissing, usePolled } from '../polled';
 import { Failed, IconAction, Loading, Nothing, Notice } from '../states';
 import { WindowedRows } from '../windowedRows';
 import type { ISectionProps } from './sections';
+import { Unread } from './unread';
 
 /** Milliseconds between two readings. */
 const INTERVAL = 2500;
@@ -23,19 +25,21 @@ const ROW_HEIGHT = 28;
 type Signal = 'TERM' | 'KILL';
 
 /** The processes as a tree, with what each uses; two signals can be sent. */
-export function ProcessesSection({ server, sandboxId, isActive }: ISectionProps): React.JSX.Element {
+export function ProcessesSection({ server, sandboxes, sandboxId, isActive, hasEnded }: ISectionProps): React.JSX.Element {
   const read = React.useCallback(async () => {
     const answer = await server.request(['sandboxes', sandboxId, 'processes']);
     return (await readJson<{ processes: IProcess[] }>(answer)).processes;
   }, [server, sandboxId]);
-  const { value, error, refresh } = usePolled(read, INTERVAL, isActive);
+  const { value, error, isRefreshing, refresh } = usePolled(read, INTERVAL, isActive);
   const [order, setOrder] = React.useState<ProcessOrder>('pid');
   const rows = React.useMemo(() => processTree(value ?? [], order), [value, order]);
   if (value === null) {
-    return error === null ? (
+    return hasEnded ? (
+      <Unread />
+    ) : error === null ? (
       <Loading label={trans.__('Loading the processes')} />
     ) : (
-      <Failed title={isMissing(error) ? trans.__('This deployment does not list processes') : trans.__('The processes could not be read')} error={error} retry={refresh} />
+      <Failed title={isMissing(error) ? trans.__('This deployment does not list processes') : trans.__('The processes could not be read')} error={error} retry={refresh} isRetrying={isRefreshing} />
     );
   }
   if (rows.length === 0) {
@@ -68,14 +72,16 @@ export function ProcessesSection({ server, sandboxId, isActive }: ISectionProps)
         <span className="sbx-Section-count">{summary(value)}</span>
       </div>
       {error !== null && <Notice text={messageOf(error)} action={trans.__('Retry')} onAction={refresh} />}
-      <ProcessTable rows={rows} send={(process, signal) => void send(process, signal)} />
+      <ProcessTable rows={rows} send={hasEnded ? undefined : (process, signal) => void send(process, signal)} />
+      <p className="sbx-Section-note">{limitsText(sandboxes.find(sandboxId))}</p>
     </div>
   );
 }
 
 interface ITableProps {
   readonly rows: ReturnType<typeof processTree>;
-  readonly send: (process: IProcess, signal: Signal) => void;
+  /** Missing where nothing can be sent any more. */
+  readonly send: ((process: IProcess, signal: Signal) => void) | undefined;
 }
 
 /** The tree; arrow keys move, Delete asks the program to end, Shift+Delete kills it. */
@@ -112,7 +118,7 @@ function ProcessTable({ rows, send }: ITableProps): React.JSX.Element {
             ArrowUp: () => { move(at - 1); },
             Home: () => { move(0); },
             End: () => { move(rows.length - 1); },
-            Delete: () => { if (current !== undefined) { send(current, event.shiftKey ? 'KILL' : 'TERM'); } }
+            Delete: () => { if (current !== undefined) { send?.(current, event.shiftKey ? 'KILL' : 'TERM'); } }
           };
           const action = keys[event.key];
           if (action !== undefined && event.target === event.currentTarget) {
@@ -168,8 +174,12 @@ function ProcessLine({ process, depth, isCurrent, choose, send }: ILineProps): R
       <span className="sbx-mod-number">{process.memoryBytes === undefined ? '–' : formatBytes(process.memoryBytes)}</span>
       <span className="sbx-mod-number">{process.ageSeconds === undefined ? '–' : formatAge(process.ageSeconds)}</span>
       <span className="sbx-Table-actions">
-        <IconAction icon={endIcon} label={trans.__('Ask process %1 to end', process.pid)} tab={-1} onClick={() => { send(process, 'TERM'); }} />
-        <IconAction icon={killIcon} label={trans.__('Kill process %1', process.pid)} tab={-1} onClick={() => { send(process, 'KILL'); }} />
+        {send !== undefined && (
+          <>
+            <IconAction icon={endIcon} label={trans.__('Ask process %1 to end', process.pid)} tab={-1} onClick={() => { send(process, 'TERM'); }} />
+            <IconAction icon={killIcon} label={trans.__('Kill process %1', process.pid)} tab={-1} onClick={() => { send(process, 'KILL'); }} />
+          </>
+        )}
       </span>
     </div>
   );

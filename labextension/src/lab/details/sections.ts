@@ -23,6 +23,8 @@ export interface ISectionProps {
   readonly setFolder: (folder: string) => void;
   /** Whether it can be seen; nothing is asked otherwise. */
   readonly isActive: boolean;
+  /** Whether the sandbox has ended: nothing more can be read of it, or done with it. */
+  readonly hasEnded: boolean;
 }
 
 /** The section of a command's argument; the first if it names none. */

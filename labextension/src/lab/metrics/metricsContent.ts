@@ -1,3 +1,5 @@
+import type { CommandRegistry } from '@lumino/commands';
+
 import { element } from '../../components/dom';
 import { formatAge, formatBytes, formatCountdown, formatDuration } from '../../components/format';
 import { metricsCsv } from '../../components/metrics/metricsCsv';
@@ -9,6 +11,8 @@ import { trans } from '../../components/translation';
 import type { ILogEntry } from '../../protocol/observations';
 import type { ISandbox } from '../../protocol/sandboxes';
 import { shortTemplate, templateName } from '../../protocol/sandboxes';
+import { CommandIDs } from '../commandIds';
+import { limitsText } from '../limitsText';
 import type { Sandboxes } from '../sandboxes';
 import type { INamedSandbox } from './namedSandbox';
 
@@ -16,18 +20,20 @@ import type { INamedSandbox } from './namedSandbox';
 const SPANS: readonly [number, ...number[]] = [300, 1800, 7200, 6 * 3600];
 /** Milliseconds between two readings of the log, from which the markers are. */
 const MARKER_INTERVAL = 15_000;
+/** Milliseconds after which the age and the time that is left are said again. */
+const CLOCK_INTERVAL = 1000;
 
 /** A line about the sandbox, the tools, and the charts. */
 export class MetricsContent {
   constructor(
     node: HTMLElement,
     private readonly shown: readonly INamedSandbox[],
-    private readonly sandboxes: Sandboxes
+    private readonly sandboxes: Sandboxes,
+    private readonly commands: CommandRegistry
   ) {
-    const views = element('div', '');
-    node.replaceChildren(this.head(), views);
+    node.replaceChildren(this.head(), this.views);
     this.view = new MetricsView(
-      views,
+      this.views,
       shown.map(({ sandboxId, name }) => ({ name: shown.length === 1 ? '' : name, transport: sandboxes.transport(sandboxId) }))
     );
     this.view.chart.onZoom = isZoomed => {
@@ -43,6 +49,8 @@ export class MetricsContent {
     this.view.start();
     if (this.timer === 0) {
       this.timer = window.setInterval(() => void this.readMarkers(), MARKER_INTERVAL);
+      this.clock = window.setInterval(() => { this.describe(); }, CLOCK_INTERVAL);
+      this.describe();
       void this.readMarkers();
     }
   }
@@ -52,6 +60,7 @@ export class MetricsContent {
     this.stopWatching = null;
     this.view.stop();
     window.clearInterval(this.timer);
+    window.clearInterval(this.clock);
     this.timer = 0;
   }
 
@@ -83,12 +92,17 @@ export class MetricsContent {
     save.addEventListener('click', () => {
       this.save();
     });
+    this.again.hidden = true;
+    this.again.addEventListener('click', () => {
+      void this.commands.execute(CommandIDs.create, this.last === undefined ? {} : { template: this.last.templateID });
+    });
     return element(
       'div',
       'sbx-MetricsWidget-head',
       {},
       element('h2', 'sbx-View-title', { title }, title),
       this.facts,
+      this.again,
       element('div', 'sbx-MetricsWidget-tools', {}, span, element('label', 'sbx-Check', {}, limit, trans.__('Limits')), this.zoomButton, save)
     );
   }
@@ -117,8 +131,13 @@ export class MetricsContent {
     const sandbox = this.sandboxes.find(only.sandboxId);
     this.last = sandbox ?? this.last;
     const hasEnded = items !== null && error === null && sandbox === undefined;
-    this.facts.textContent = hasEnded ? endedText(this.last, this.sandboxes.now()) : sandbox === undefined ? '' : factsOf(sandbox, this.sandboxes.now());
-    this.facts.title = this.facts.textContent;
+    const text = hasEnded ? endedText(this.last, this.sandboxes.now()) : sandbox === undefined ? '' : factsOf(sandbox, this.sandboxes.now());
+    if (text !== this.facts.textContent) {
+      this.facts.textContent = text;
+      this.facts.title = [text, limitsText(sandbox)].filter(Boolean).join('\n');
+    }
+    this.again.hidden = !hasEnded;
+    this.views.classList.toggle('sbx-mod-ended', hasEnded);
   }
 
   /** Shows the stored readings of so many of the last seconds. */
@@ -166,7 +185,9 @@ export class MetricsContent {
     }, 10_000);
   }
 
+  private readonly views = element('div', '');
   private readonly facts = element('p', 'sbx-View-facts');
+  private readonly again = element('button', 'sbx-Button', { type: 'button' }, trans.__('New sandbox like it'));
   private readonly zoomButton = element('button', 'sbx-Button sbx-mod-plain', { type: 'button', title: trans.__('Drag over a chart to enlarge a part of it; a double click shows all again') }, trans.__('Show all'));
   private readonly view: MetricsView;
   private readonly taking = new Set<string>();
@@ -174,6 +195,7 @@ export class MetricsContent {
   private logged: readonly IMarker[] = [];
   private last: ISandbox | undefined;
   private timer = 0;
+  private clock = 0;
   private stopWatching: (() => void) | null = null;
 }
 

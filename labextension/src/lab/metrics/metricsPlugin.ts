@@ -36,7 +36,8 @@ export const metricsPlugin: JupyterFrontEndPlugin<void> = {
     const open = async (chosen: readonly ISandbox[]): Promise<Shown> => {
       const content = new MetricsWidget(
         chosen.map(sandbox => ({ sandboxId: sandbox.sandboxID, name: displayName(sandbox) })),
-        sandboxes
+        sandboxes,
+        app.commands
       );
       const known = tracker.find(widget => widget.content.id === content.id);
       const widget = known ?? metricsWidget(content);

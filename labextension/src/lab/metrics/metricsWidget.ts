@@ -1,3 +1,4 @@
+import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
@@ -12,7 +13,8 @@ import type { INamedSandbox } from './namedSandbox';
 export class MetricsWidget extends Widget {
   constructor(
     readonly shown: readonly INamedSandbox[],
-    private readonly sandboxes: Sandboxes
+    private readonly sandboxes: Sandboxes,
+    private readonly commands: CommandRegistry
   ) {
     super();
     const names = shown.map(({ name }) => name).join(', ');
@@ -59,7 +61,7 @@ export class MetricsWidget extends Widget {
       if (this.isDisposed) {
         return;
       }
-      this.content = new MetricsContent(this.node, this.shown, this.sandboxes);
+      this.content = new MetricsContent(this.node, this.shown, this.sandboxes, this.commands);
       if (this.isVisible) {
         this.content.start();
       }

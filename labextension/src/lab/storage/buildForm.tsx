@@ -26,6 +26,12 @@ export function BuildForm({ requests, refresh, commands, close }: IBuildFormProp
   const [begun, setBegun] = React.useState<IBegunBuild | null>(null);
   const [error, setError] = React.useState<string | null>(null);
   const [isBusy, setBusy] = React.useState(false);
+  const nameInput = React.useRef<HTMLInputElement>(null);
+  React.useEffect(() => {
+    if (begun === null) {
+      nameInput.current?.focus();
+    }
+  }, [begun]);
   const build = async () => {
     setBusy(true);
     setError(null);
@@ -52,6 +58,7 @@ export function BuildForm({ requests, refresh, commands, close }: IBuildFormProp
       <label className="sbx-Build-field">
         {trans.__('Name')}
         <input
+          ref={nameInput}
           className="sbx-Input"
           required
           maxLength={100}
@@ -103,6 +110,11 @@ function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLog
   // The engine logs the reason too; it is shown once.
   const shown = lines.filter(({ message }) => reason === '' || message !== reason);
   const box = React.useRef<HTMLDivElement>(null);
+  const log = React.useRef<HTMLElement>(null);
+  React.useEffect(() => {
+    // The button that began the build is gone.
+    log.current?.focus();
+  }, []);
   React.useLayoutEffect(() => {
     if (box.current !== null) {
       box.current.scrollTop = box.current.scrollHeight;
@@ -111,7 +123,7 @@ function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLog
   const name = begun.names[0] ?? begun.templateID;
   const isOver = error !== null || progress?.status === 'ready' || progress?.status === 'error';
   return (
-    <section className="sbx-Build" aria-label={trans.__('Build of %1', name)}>
+    <section ref={log} className="sbx-Build" tabIndex={-1} aria-label={trans.__('Build of %1', name)}>
       <p className="sbx-Build-state" role="status">
         {stateText(name, progress, error)}
       </p>

@@ -19,6 +19,13 @@ export function NameForm({ label, button, hasValue = false, name: fixed, submit,
   const [name, setName] = React.useState(fixed ?? '');
   const [value, setValue] = React.useState('');
   const [isBusy, setBusy] = React.useState(false);
+  const valueInput = React.useRef<HTMLInputElement>(null);
+  React.useEffect(() => {
+    // It was opened for a name that the user has just chosen.
+    if (fixed !== undefined) {
+      valueInput.current?.focus();
+    }
+  }, [fixed]);
   const send = async () => {
     setBusy(true);
     const isDone = await submit(name.trim(), value);
@@ -56,6 +63,7 @@ export function NameForm({ label, button, hasValue = false, name: fixed, submit,
       )}
       {hasValue && (
         <input
+          ref={valueInput}
           className="sbx-Input"
           type="password"
           autoComplete="new-password"

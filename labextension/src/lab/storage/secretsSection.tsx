@@ -23,6 +23,14 @@ export function SecretsSection({ requests, sandboxes, isActive }: ISecretsProps)
   const polled = usePolled<readonly ISecret[]>(read, INTERVAL, isActive);
   const { refresh } = polled;
   const [changed, setChanged] = React.useState<string | null>(null);
+  // The button to which the focus goes back.
+  const opener = React.useRef<Element | null>(null);
+  const close = () => {
+    setChanged(null);
+    if (opener.current instanceof HTMLElement) {
+      opener.current.focus();
+    }
+  };
   const remove = async ({ name }: ISecret) => {
     const sure = await confirmDeletion({
       title: trans.__('Delete this secret?'),
@@ -40,7 +48,7 @@ export function SecretsSection({ requests, sandboxes, isActive }: ISecretsProps)
     const work = () => requests.updateSecret(name, value);
     const isDone = await attempt(work, trans.__('Secret %1 has a new value.', name), trans.__('%1 could not be changed.', name), refresh);
     if (isDone) {
-      setChanged(null);
+      close();
     }
     return isDone;
   };
@@ -60,7 +68,7 @@ export function SecretsSection({ requests, sandboxes, isActive }: ISecretsProps)
         changed === null ? (
           <NameForm key="new" label={trans.__('New secret')} button={trans.__('Store')} hasValue submit={create} />
         ) : (
-          <NameForm key={changed} label={trans.__('New value of %1', changed)} button={trans.__('Replace')} hasValue name={changed} submit={update} cancel={() => { setChanged(null); }} />
+          <NameForm key={changed} label={trans.__('New value of %1', changed)} button={trans.__('Replace')} hasValue name={changed} submit={update} cancel={close} />
         )
       }
       row={secret => ({
@@ -68,7 +76,7 @@ export function SecretsSection({ requests, sandboxes, isActive }: ISecretsProps)
         name: secret.name,
         facts: [age(secret.updatedAt ?? secret.createdAt)],
         actions: [
-          { icon: renameIcon, label: trans.__('Replace the value of %1', secret.name), run: () => { setChanged(secret.name); } },
+          { icon: renameIcon, label: trans.__('Replace the value of %1', secret.name), run: () => { opener.current = document.activeElement; setChanged(secret.name); } },
           { icon: killIcon, label: trans.__('Delete %1', secret.name), run: () => void remove(secret) }
         ]
       })}

@@ -40,9 +40,9 @@ interface IStoreTableProps<T> {
 
 /** The rows of one kind of stored things, with every state that they can be in. */
 export function StoreTable<T>({ label, polled, texts, columns, row, tools }: IStoreTableProps<T>): React.JSX.Element {
-  const { value, error, refresh } = polled;
+  const { value, error, isRefreshing, refresh } = polled;
   if (value === null && error !== null) {
-    return <Failed title={isMissing(error) ? texts.missing : texts.failed} error={error} retry={refresh} />;
+    return <Failed title={isMissing(error) ? texts.missing : texts.failed} error={error} retry={refresh} isRetrying={isRefreshing} />;
   }
   return (
     <div className="sbx-Section">

@@ -34,18 +34,25 @@ export function TemplatesSection(props: ITemplatesProps): React.JSX.Element {
   );
   const polled = usePolled<readonly IStoredTemplate[]>(read, INTERVAL, isActive);
   const [builds, setBuilds] = React.useState(false);
+  const wasClosed = React.useRef(false);
   const isSnapshot = kind === 'snapshot';
   const tools = isSnapshot || builds ? undefined : (
     <>
       <span className="sbx-Section-count" />
-      <button type="button" className="sbx-Button" onClick={() => { setBuilds(true); }}>
+      <button
+        type="button"
+        className="sbx-Button"
+        // After the form is closed it takes the focus back.
+        ref={node => { if (wasClosed.current) { wasClosed.current = false; node?.focus(); } }}
+        onClick={() => { setBuilds(true); }}
+      >
         {trans.__('Build from a Dockerfile…')}
       </button>
     </>
   );
   return (
     <>
-      {builds && <BuildForm {...props} refresh={polled.refresh} close={() => { setBuilds(false); }} />}
+      {builds && <BuildForm {...props} refresh={polled.refresh} close={() => { wasClosed.current = true; setBuilds(false); }} />}
       <StoreTable
         label={isSnapshot ? trans.__('Snapshots') : trans.__('Templates')}
         polled={polled}

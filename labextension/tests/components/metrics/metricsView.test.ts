@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { MetricsView } from '../../../src/components/metrics/metricsView';
+import { SandboxError } from '../../../src/protocol/errors';
 import type { IReading } from '../../../src/protocol/runtime';
 import { installCanvas } from '../../fakeCanvas';
 import { FakeTransport } from '../../fakeTransport';
@@ -53,6 +54,20 @@ describe('the metrics of a sandbox', () => {
 
     expect(values()).toEqual(['12 % of 1 core', '256 MiB of 1 GiB', '1 MiB']);
     expect(message()?.hidden).toBe(true);
+  });
+
+  it('does not ask a sandbox again that has ended, and goes on saying so', async () => {
+    const { transport, view: made, message } = view();
+    const asked = vi.spyOn(transport, 'metrics').mockRejectedValue(new SandboxError('not_found', 'There is no such sandbox.'));
+    made.start();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).toHaveBeenCalledTimes(1);
+
+    made.stop();
+    made.start();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).toHaveBeenCalledTimes(1);
+    expect(message()?.textContent).toBe('There is no such sandbox.');
   });
 
   it('reads again every two seconds, and not after it was stopped', async () => {
