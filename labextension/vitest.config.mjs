@@ -5,6 +5,8 @@ export default defineConfig({
     environment: 'happy-dom',
     // A process for each file does not start in time, or at all, on a machine that is busy.
     pool: 'threads',
+    // Else style sheets are empty for the tests that read them.
+    css: true,
     include: ['tests/**/*.test.ts'],
     coverage: {
       enabled: true,

@@ -1,4 +1,5 @@
 import type { IJupyterServer } from '../components/jupyterServer';
+import { readJson } from '../components/responses';
 import type { IOperation } from '../protocol/sandboxes';
 
 /** Milliseconds between two requests for the progress of an operation. */
@@ -54,11 +55,14 @@ export class Activities {
 
   /** Updates the progress of an activity; not every deployment reports it. */
   private async follow(sandboxId: string, operationKind: string): Promise<void> {
-    const answer = await this.server.request(['sandboxes', sandboxId, 'operations']).catch(() => null);
-    if (answer?.ok !== true) {
+    const answer = await this.server
+      .request(['sandboxes', sandboxId, 'operations'])
+      .then(response => readJson<{ operations: IOperation[] }>(response))
+      .catch(() => null);
+    if (answer === null) {
       return;
     }
-    const { operations } = (await answer.json()) as { operations: IOperation[] };
+    const { operations } = answer;
     const activity = this.current.get(sandboxId);
     const operation = operations.find(({ kind }) => kind === operationKind) ?? null;
     if (activity !== undefined && OPERATION_KINDS[activity.kind] === operationKind) {

@@ -1,4 +1,5 @@
 import { basename } from '../../components/files/paths';
+import { trans } from '../../components/translation';
 import type { ServerTransport } from '../../components/serverTransport';
 import { SandboxError } from '../../protocol/errors';
 
@@ -31,7 +32,7 @@ export async function moveToTrash(transport: ServerTransport, path: string): Pro
 /** Puts something back where it was; refuses to replace what is there now. */
 export async function putBack(transport: ServerTransport, trashed: ITrashed): Promise<void> {
   if (await exists(transport, trashed.path)) {
-    throw new SandboxError('already_exists', `${trashed.path} exists again.`);
+    throw new SandboxError('already_exists', trans.__('%1 exists again.', trashed.path));
   }
   await transport.move(trashed.stored, trashed.path);
   await transport.remove(trashed.info);

@@ -5,6 +5,7 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Kernel } from '@jupyterlab/services';
 
 import { trans } from '../../components/translation';
+import { messageOf } from '../../protocol/errors';
 import { DRIVE_NAME } from '../files/drive';
 import { showCellLine } from './cellLinks';
 import type { INotebookMemory } from './notebookMemory';
@@ -135,7 +136,7 @@ async function recover(
 }
 
 function notifyFailure(error: unknown): void {
-  notifyError(String(error));
+  notifyError(messageOf(error));
 }
 
 /** Follows the links that the magics make: to lines of cells, and to files of sandboxes. */

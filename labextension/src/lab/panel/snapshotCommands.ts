@@ -23,7 +23,7 @@ const KEPT: IOutcome = {
   failure: (name, sentence) => trans.__('No snapshot of %1 was taken. %2', name, sentence)
 };
 const FORKED: IOutcome = {
-  success: name => trans.__('A copy of %1 is running.', name),
+  success: name => trans.__('A fork of %1 is running.', name),
   failure: (name, sentence) => trans.__('%1 could not be forked. %2', name, sentence)
 };
 

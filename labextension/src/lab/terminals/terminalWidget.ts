@@ -26,12 +26,13 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
   constructor(
     readonly connection: TerminalConnection,
     readonly sandboxName: string,
+    limits: string,
     preferences: TerminalPreferences,
     actions: ITerminalActions
   ) {
     const content = new Terminal(connection, { ...preferences.options, shutdownOnClose: false });
     super({ content, reveal: content.ready });
-    const name = new Widget({ node: element('span', 'sbx-TerminalWidget-name', { title: sandboxName }, sandboxName) });
+    const name = new Widget({ node: element('span', 'sbx-TerminalWidget-name', { title: [sandboxName, limits].filter(Boolean).join('\n') }, sandboxName) });
     this.toolbar.addItem('name', name);
     if (connection.isReadOnly) {
       const caption = trans.__('This view takes no keys; the terminal can be used in its other views.');
@@ -65,7 +66,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     this.addClass('sbx-TerminalWidget');
     this.title.icon = terminalIcon;
     this.title.caption = trans.__('Terminal in sandbox %1', sandboxName);
-    this.title.label = sandboxName;
+    this.title.label = connection.name;
     this.message = element('p', '', { role: 'status' });
     this.remedyButton = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' });
     this.remedyButton.addEventListener('click', () => {
@@ -93,7 +94,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
   private onShown(): void {
     const { name, viewers } = this.connection.shown;
     const shownName = visible(name);
-    this.title.label = shownName === '' ? this.sandboxName : `${shownName} · ${this.sandboxName}`;
+    this.title.label = shownName === '' ? this.connection.name : `${shownName} · ${this.sandboxName}`;
     this.viewers.setHidden(viewers.length < 2);
     const caption = viewers
       .map(({ user, readOnly }) => (readOnly ? trans.__('%1, watching', visible(user)) : visible(user)))

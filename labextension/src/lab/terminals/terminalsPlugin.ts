@@ -18,6 +18,7 @@ import { displayName, terminalTitle } from '../../protocol/sandboxes';
 import type { SandboxCommands } from '../panel/commands';
 import { describedBy, labelled, numberOf, sandboxArg, stringOf } from '../panel/commands';
 import { sandboxIcon } from '../icons';
+import { limitsText } from '../limitsText';
 import type { Sandboxes } from '../sandboxes';
 import { addTab, isInFront } from '../addTab';
 import { addClipboardCommands } from './clipboardCommands';
@@ -79,20 +80,21 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         if (target === null) {
           return null;
         }
-        const others = tracker.filter(({ connection: { sandboxId } }) => sandboxId === target.sandboxId).length;
+        const others = tracker.filter(({ id, connection: { sandboxId } }) => sandboxId === target.sandboxId && id !== args['replaces']);
+        const taken = new Set(others.map(({ connection: { name } }) => name));
         const connection = new TerminalConnection(
           sandboxes.transport(target.sandboxId),
           app.serviceManager.serverSettings,
           {
             sandboxId: target.sandboxId,
-            name: others === 0 ? target.name : `${target.name} (${others + 1})`,
+            name: freeTitle(target.name, taken),
             pid: numberOf(args['pid']),
             since: numberOf(args['since']),
             cwd: stringOf(args['path']),
             isReadOnly: args['readOnly'] === true
           }
         );
-        const widget = new TerminalWidget(connection, target.name, preferences, { end, restart, split });
+        const widget = new TerminalWidget(connection, target.name, limitsText(sandboxes.find(target.sandboxId)), preferences, { end, restart, split });
         // The layout finds a restored tab by the name that it had.
         widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };
@@ -132,7 +134,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     launcher?.add({
       command: CommandIDs.openTerminal,
       args: { isLauncher: true },
-      category: 'Other',
+      category: trans.__('Other'),
       rank: 1
     });
     void restorer?.restore(tracker, {
@@ -150,6 +152,15 @@ function placeFor(beside: string | undefined, replaced: TerminalWidget | undefin
     return { ref: replaced.id, mode: 'tab-after' };
   }
   return beside === undefined ? {} : { ref: beside, mode: 'split-right' };
+}
+
+/** The name of a tab: that of the sandbox, with a number if other tabs have it. */
+function freeTitle(name: string, taken: ReadonlySet<string>): string {
+  let title = name;
+  for (let number = 2; taken.has(title); number += 1) {
+    title = `${name} (${number})`;
+  }
+  return title;
 }
 
 function terminalLabel(args: Readonly<Record<string, unknown>>): string {

@@ -49,7 +49,7 @@ export function useKeptFocus(list: React.RefObject<HTMLElement>, shown: readonly
   return React.useMemo(
     () => ({
       onFocus: event => {
-        const id = (event.target as Element).closest<HTMLElement>('[data-sandbox]')?.dataset['sandbox'];
+        const id = event.target.closest<HTMLElement>('[data-sandbox]')?.dataset['sandbox'];
         focused.current = id === undefined ? null : { id, at: places.current.indexOf(id) };
       },
       // React reports none for rows that it moves or removes itself.
