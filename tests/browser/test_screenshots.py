@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
@@ -11,8 +12,10 @@ from playwright.sync_api import expect
 from tests.browser.notebooks import run_first_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from playwright.sync_api import Route
 
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
@@ -145,20 +148,25 @@ def test_screenshot_of_the_widgets(
 WIDTHS = {"wide": 1300, "narrow": 560}
 
 
+@pytest.mark.usefixtures("no_sandboxes")
 def test_screenshot_of_the_panel_with_choices_and_ended(
     lab: Lab, server: JupyterServer, theme: str, shots: Path
 ):
     made = [server.create(f"experiment-{number}") for number in range(7)]
     lab.execute("sbx:refresh")
-    expect(lab.row("experiment-6")).to_be_visible()
+    expect(lab.rows).to_have_count(7)
     server.kill(made.pop())
-    expect(lab.panel).to_contain_text("ended elsewhere", timeout=20_000)
+    expect(lab.panel).to_contain_text("ended elsewhere", timeout=30_000)
+    # The charts come with the second answer of the readings, and move no row any more then.
+    expect(lab.rows.locator(".sbx-Row-chart")).to_have_count(6, timeout=60_000)
     for name in ("experiment-1", "experiment-3"):
         lab.row(name).click(modifiers=["ControlOrMeta"])
-    lab.page.wait_for_timeout(12_000)
+    expect(lab.panel).to_contain_text("2 chosen")
     shoot(lab, shots, f"chosen-{theme}")
     lab.execute("sbx:compare-metrics", sandboxes=made[:4])
-    lab.page.locator(".sbx-MetricsChart-legend").wait_for()
+    lab.page.locator(".sbx-MetricsChart-legend").wait_for(timeout=30_000)
+    value = lab.page.locator(".sbx-MetricsChart-value").first
+    expect(value).to_have_text(re.compile(r"(experiment-\d [\d.]+ %(, )?){4}"), timeout=60_000)
     lab.page.wait_for_timeout(6000)
     shoot(lab, shots, f"compared-{theme}")
     for sandbox_id in made:
@@ -207,3 +215,110 @@ def test_screenshot_of_the_storage(
             lab.page.set_viewport_size({"width": width, "height": 800})
             shoot(lab, shots, f"{store}-{size}-{theme}")
         lab.page.set_viewport_size({"width": 1300, "height": 800})
+
+
+def answer_instead(lab: Lab, route: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Let the page ask instead of being told, and change what a route of the server answers."""
+    lab.page.route("**/sbx/api/events?*", lambda route: route.fulfill(status=503, body="{}"))
+
+    def changed(route: Route) -> None:
+        response = route.fetch()
+        body = response.json()
+        change(body)
+        route.fulfill(response=response, json=body)
+
+    lab.page.route(f"**/sbx/api/{route}?*", changed)
+    lab.page.goto(f"{lab.address}?reset")
+    lab.page.wait_for_selector("#sbx-panel", state="attached", timeout=40_000)
+    lab.page.evaluate("jupyterapp.restored.then(() => null)")
+    lab.show_panel()
+
+
+def test_screenshot_of_an_incompatible_engine(lab: Lab, sandbox: str, theme: str, shots: Path):
+    connection = {
+        "state": "incompatible",
+        "message": "the engine has version 2.0.1, this client 1.4.0",
+        "remedy": "Run `jupyter sbx stop`; it ends all sandboxes. The next call starts a new engine"
+        " (jupyter sbx help upgrade).",
+    }
+    answer_instead(lab, "info", lambda info: info["connection"].update(connection))
+    expect(lab.panel).to_contain_text("has an incompatible version")
+    expect(lab.row("workbench")).to_be_visible()
+    shoot(lab, shots, f"incompatible-{theme}")
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_screenshot_of_groups_by_owner(lab: Lab, server: JupyterServer, theme: str, shots: Path):
+    made = [server.create(name) for name in ("alpha", "beta", "gamma", "delta", "eta", "theta")]
+
+    def own(listed: dict[str, Any]) -> None:
+        for at, each in enumerate(listed["sandboxes"]):
+            if at % 3:
+                each["owner"] = ["", "ada@example.org", "grace.hopper.of.the.navy@example.org"][
+                    at % 3
+                ]
+
+    answer_instead(lab, "sandboxes", own)
+    lab.panel.get_by_label("Groups of the sandboxes").select_option("owner")
+    expect(lab.panel.get_by_role("heading", name="Mine")).to_be_visible()
+    shoot(lab, shots, f"owners-{theme}")
+    for sandbox_id in made:
+        server.kill(sandbox_id)
+
+
+def test_screenshot_of_named_and_watched_terminals(lab: Lab, sandbox: str, theme: str, shots: Path):
+    connected = "() => jupyterapp.shell.currentWidget?.connection?.connectionStatus === 'connected'"
+    lab.execute("sbx:open-terminal", sandbox=sandbox)
+    lab.wait_until(connected)
+    lab.execute("sbx:open-terminal", sandbox=sandbox)
+    lab.wait_until(connected)
+    lab.type_in_terminal("ls -la --color /")
+    lab.execute("sbx:rename-terminal", name="build")
+    expect(lab.page.locator(".lm-TabBar-tabLabel", has_text="build · workbench")).to_be_visible()
+    lab.execute("sbx:watch-terminal")
+    lab.wait_until(connected)
+    expect(lab.page.get_by_text("2 views").first).to_be_visible()
+    shoot(lab, shots, f"terminals-{theme}")
+
+
+def test_screenshot_of_views_that_ended(
+    lab: Lab, sandbox: str, server: JupyterServer, theme: str, shots: Path
+):
+    lab.execute("sbx:open-metrics", sandbox=sandbox)
+    expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
+    lab.execute("sbx:open-details", sandbox=sandbox, section="processes")
+    expect(lab.page.locator(".sbx-Details-body")).to_contain_text("Limits", timeout=20_000)
+    server.http.post(f"sandboxes/{sandbox}/pause", json={}).raise_for_status()
+    expect(lab.page.locator(".sbx-Details-head")).to_contain_text("paused", timeout=20_000)
+    lab.page.wait_for_timeout(4000)
+    shoot(lab, shots, f"paused-{theme}")
+    server.kill(sandbox)
+    expect(lab.page.locator(".sbx-Details-head")).to_contain_text("has ended", timeout=20_000)
+    lab.page.get_by_role("tab", name="Changes").click()
+    shoot(lab, shots, f"ended-details-{theme}")
+    lab.page.locator(".lm-TabBar-tab", has_text="Metrics: workbench").click()
+    expect(lab.page.locator(".sbx-MetricsWidget .sbx-View-facts")).to_contain_text("has ended")
+    lab.page.wait_for_timeout(3000)
+    shoot(lab, shots, f"ended-metrics-{theme}")
+
+
+@pytest.mark.parametrize("contrast", ["theme", "forced"])
+def test_screenshot_of_high_contrast(
+    lab: Lab, sandbox: str, server: JupyterServer, contrast: str, shots: Path
+):
+    if contrast == "theme":
+        lab.use_theme("Dark High Contrast")
+    else:
+        lab.page.emulate_media(forced_colors="active", color_scheme="dark")
+    server.write(sandbox, "/home/user/.bashrc", b"alias ll='ls -l'\n# mine\n")
+    expect(lab.rows.locator(".sbx-Row-chart").first).to_be_visible(timeout=60_000)
+    lab.row("workbench").hover()
+    lab.execute("sbx:open-metrics", sandbox=sandbox)
+    lab.page.wait_for_timeout(8000)
+    shoot(lab, shots, f"contrast-metrics-{contrast}")
+    lab.execute("sbx:open-details", sandbox=sandbox, section="changes")
+    lab.page.get_by_role("treeitem", name=".bashrc").click(timeout=20_000)
+    expect(lab.page.get_by_role("region", name="Changed lines")).to_be_visible()
+    shoot(lab, shots, f"contrast-details-{contrast}")
+    lab.page.emulate_media(forced_colors="none", color_scheme="light")
+    lab.use_theme("Light")
