@@ -120,6 +120,8 @@ class SandboxesHandler(SandboxRoute):
         # A page that nobody touches lists them again and again.
         self._track_activity = False
         sandboxes = await self.connection.list_sandboxes()
+        if self.connection.changes is not None:
+            self.connection.changes.note_listed({each.sandbox_id for each in sandboxes})
         kernels = await kernel_places(self.kernel_manager)
         if self.settings["sbx_jupyter"].users is not None:
             kernels = within(kernels, sandboxes)

@@ -286,6 +286,10 @@ def test_screenshot_of_views_that_ended(
 ):
     lab.execute("sbx:open-metrics", sandbox=sandbox)
     expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
+    lab.execute("sbx:open-terminal", sandbox=sandbox)
+    lab.wait_until(
+        "() => jupyterapp.shell.currentWidget?.connection?.connectionStatus === 'connected'"
+    )
     lab.execute("sbx:open-details", sandbox=sandbox, section="processes")
     expect(lab.page.locator(".sbx-Details-body")).to_contain_text("Limits", timeout=20_000)
     server.http.post(f"sandboxes/{sandbox}/pause", json={}).raise_for_status()

@@ -190,3 +190,29 @@ async def test_a_problem_is_told_once_until_a_list_succeeds(monkeypatch):
         await async_until(lambda: page.take().endswith("event: problem\ndata: null\n\n"))
     finally:
         await following.aclose()
+
+
+async def test_the_end_of_a_sandbox_that_only_a_list_named_is_told(monkeypatch):
+    monkeypatch.setattr(changes, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(changes, "_PAUSE", 0.01)
+    deployment = Refusing()
+    deployment.refuses = False
+
+    async def facts():
+        return {}
+
+    following = Changes(deployment, facts, lambda port, sandbox_id: {})
+    page = following.add("")
+    told: list[str] = []
+    try:
+        await following.state(page)
+        following.note_listed({"brief"})
+
+        await async_until(lambda: told.append(page.take()) or '"brief"' in "".join(told))
+
+        lists = deployment.lists
+        await async_until(lambda: deployment.lists > lists + 2)
+        told.append(page.take())
+        assert "".join(told).count("event: ended") == 1
+    finally:
+        await following.aclose()

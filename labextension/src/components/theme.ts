@@ -20,8 +20,15 @@ export type ThemeRole = keyof typeof SOURCES;
 /** The colours of lines that stand for several sandboxes, in this order. */
 export const SERIES_ROLES: readonly ThemeRole[] = ['cpu', 'disk', 'memory', 'fourth', 'limit', 'fifth'];
 
+/** Where the operating system sets the colours, what is drawn on a canvas follows it, too. */
+const FORCED: Readonly<Partial<Record<ThemeRole, string>>> = { muted: 'CanvasText', grid: 'GrayText' };
+
 /** Returns the current value of a role on `node`. */
 export function themeValue(node: HTMLElement, role: ThemeRole): string {
+  const forced = FORCED[role];
+  if (forced !== undefined && window.matchMedia('(forced-colors: active)').matches) {
+    return forced;
+  }
   const [lab, code, fallback] = SOURCES[role];
   const style = getComputedStyle(node);
   return style.getPropertyValue(lab).trim() || style.getPropertyValue(code).trim() || fallback;

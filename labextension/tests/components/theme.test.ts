@@ -16,6 +16,14 @@ describe('the theme of the page', () => {
     expect(themeValue(document.body, 'background')).toBe('#111111');
   });
 
+  it('is that of the operating system on a canvas, where that sets the colours', () => {
+    document.body.style.setProperty('--jp-ui-font-color2', '#333333');
+    expect(themeValue(document.body, 'muted')).toBe('#333333');
+    const media = vi.spyOn(window, 'matchMedia').mockReturnValue({ matches: true } as MediaQueryList);
+    expect(themeValue(document.body, 'muted')).toBe('CanvasText');
+    media.mockRestore();
+  });
+
   it('tells when it changes, until that is no longer wanted', async () => {
     let changes = 0;
     const stop = onThemeChange(() => (changes += 1));

@@ -116,6 +116,7 @@ class Changes:
         self._known: dict[str, Any] = {}
         self._told: dict[str, Any] = {}
         self._problem: object = None
+        self._listed_besides: set[str] = set()
         self._changed: dict[str, set[str]] = {_LISTED: set()}
         self._is_changed = asyncio.Event()
         self._is_changed.set()
@@ -149,6 +150,15 @@ class Changes:
         self._pages.discard(page)
         if not self._pages and self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(LINGER, self._stop)
+
+    def note_listed(self, sandbox_ids: set[str]) -> None:
+        """A page was given a list besides: its end is told of each, known from events or not.
+
+        Otherwise a sandbox that begins and ends between two lists of ours would stay on that page.
+        """
+        if self._pages and not sandbox_ids <= self._known.keys():
+            self._listed_besides |= sandbox_ids - self._known.keys()
+            self._note({_LISTED: []})
 
     async def state(self, page: Page) -> str:
         """The event with all that there is, to which later ones add; waits for the first list."""
@@ -252,12 +262,17 @@ class Changes:
 
     async def _tell_sandboxes(self) -> None:
         """Publish how the list differs from the last one. Raises ``SbxError``."""
-        listed = await self._connection.list_sandboxes() if self._connection.is_awake() else []
+        besides, self._listed_besides = self._listed_besides, set()
+        try:
+            listed = await self._connection.list_sandboxes() if self._connection.is_awake() else []
+        except SbxError:
+            self._listed_besides |= besides
+            raise
         now = {each.sandbox_id: msgspec.to_builtins(each) for each in listed}
         before, self._known = self._known, now
         if not self._is_read.is_set():
             return
-        for sandbox_id in before.keys() - now.keys():
+        for sandbox_id in (before.keys() | besides) - now.keys():
             self._publish("ended", {"sandboxID": sandbox_id})
         for sandbox_id, record in now.items():
             if before.get(sandbox_id) != record:

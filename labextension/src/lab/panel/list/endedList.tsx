@@ -26,7 +26,9 @@ export function EndedList({ ended, commands, dismiss }: IEndedListProps): React.
   };
   return (
     <>
-      <h3 className="sbx-Group">{trans.__('Ended')}</h3>
+      <h3 className="sbx-Group">
+        <span>{trans.__('Ended')}</span>
+      </h3>
       <ul className="sbx-List" aria-label={trans.__('Sandboxes that ended')}>
         {ended.map(each => (
           <li key={each.sandbox.sandboxID} className="sbx-Ended">

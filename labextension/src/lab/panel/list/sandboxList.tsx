@@ -62,7 +62,8 @@ export function SandboxList(props: IListProps): React.JSX.Element {
           <React.Fragment key={title}>
             {title !== '' && (
               <h3 className="sbx-Group" title={title}>
-                {title} <span className="sbx-Panel-count">{items.length}</span>
+                <span>{title}</span>
+                <span className="sbx-Panel-count">{items.length}</span>
               </h3>
             )}
             <ul className="sbx-List" aria-label={title === '' ? trans.__('Sandboxes') : title}>

@@ -44,12 +44,13 @@ export function SearchableList(props: ISearchableListProps): React.JSX.Element {
   const isPossible = isLong && (group !== 'owner' || hasOwners);
   const kernels = { current: notebook.sandboxId, has: (id: string) => sandboxes.hasKernel(id) };
   const groups: readonly IGroup[] = grouped(shown, isPossible ? group : 'none', kernels);
+  const classes = ['sbx-Panel-list', sandboxes.error !== null && 'sbx-mod-stale', isPossible && group === 'owner' && 'sbx-mod-byOwner'];
   const chosen = remaining(selection, shown.map(({ sandboxID }) => sandboxID));
   return (
     <>
       {isLong && <ListControls {...{ search, setSearch, order, setOrder, group, setGroup, hasOwners }} />}
       <div
-        className={sandboxes.error === null ? 'sbx-Panel-list' : 'sbx-Panel-list sbx-mod-stale'}
+        className={classes.filter(Boolean).join(' ')}
         onPointerMove={hold}
         onKeyDown={event => {
           if (event.key === 'Escape' && chosen.ids.size > 0) {
