@@ -1,5 +1,5 @@
 import { trans } from '../components/translation';
-import { messageOf, SandboxError } from '../protocol/errors';
+import { messageOf, SandboxError, sentence } from '../protocol/errors';
 import type { IServerInfo } from '../protocol/sandboxes';
 
 /** An error for people: a title, the message of the server, what to do, a command that helps. */
@@ -12,7 +12,7 @@ export interface IErrorDescription {
 
 /** Describes why the sandboxes could not be listed. */
 export function describeError(reason: unknown, info: IServerInfo | null): IErrorDescription {
-  const message = messageOf(reason);
+  const message = sentence(messageOf(reason));
   const code = reason instanceof SandboxError ? reason.code : 'network';
   const isRemote = info?.url_kind === 'configured';
   if (code === 'network') {

@@ -2,7 +2,7 @@ import * as React from 'react';
 import type { LabIcon } from '@jupyterlab/ui-components';
 
 import { trans } from '../components/translation';
-import { messageOf } from '../protocol/errors';
+import { messageOf, sentence } from '../protocol/errors';
 
 /** A place for rows that are not known yet. */
 export function Loading({ label }: { readonly label: string }): React.JSX.Element {
@@ -47,7 +47,7 @@ export function Failed({ title, error, retry, isRetrying = false }: IFailedProps
   return (
     <div className="sbx-State" role="alert">
       <p className="sbx-State-title">{title}</p>
-      <p className="sbx-State-text">{messageOf(error)}</p>
+      <p className="sbx-State-text">{sentence(messageOf(error))}</p>
       <button type="button" className="sbx-Button" aria-busy={isRetrying} onClick={retry}>
         {isRetrying ? trans.__('Trying…') : trans.__('Try again')}
       </button>

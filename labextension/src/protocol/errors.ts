@@ -40,3 +40,9 @@ export function isFinal(error: SandboxError): boolean {
 export function messageOf(reason: unknown): string {
   return reason instanceof Error && reason.message !== '' ? reason.message : String(reason);
 }
+
+/** A message as a sentence of its own: with a capital, unless it begins with a name, and with an end. */
+export function sentence(text: string): string {
+  const begun = text.replace(/^[a-z]+(?=[ ,])/, word => word.charAt(0).toUpperCase() + word.slice(1));
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { errorFrom, isFinal, messageOf, SandboxError } from '../../src/protocol/errors';
+import { errorFrom, isFinal, messageOf, SandboxError, sentence } from '../../src/protocol/errors';
 
 describe('errors', () => {
   it('carry the code and the words of the server', () => {
@@ -14,6 +14,15 @@ describe('errors', () => {
   it('are final when the same request would fail again', () => {
     expect(isFinal(new SandboxError('unauthenticated', ''))).toBe(true);
     expect(isFinal(new SandboxError('unavailable', ''))).toBe(false);
+  });
+
+  it('are sentences where they stand alone, but names keep their letters', () => {
+    expect(['the key is refused', 'It broke.', 'i0abc does not exist', 'work-1 is gone'].map(sentence)).toEqual([
+      'The key is refused.',
+      'It broke.',
+      'i0abc does not exist.',
+      'work-1 is gone.'
+    ]);
   });
 
   it('are shown by their message', () => {

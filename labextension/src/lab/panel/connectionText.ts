@@ -1,6 +1,7 @@
 import { trans } from '../../components/translation';
 import type { IConnection } from '../../protocol/connections';
 import type { IErrorDescription } from '../errorDescription';
+import { sentence } from '../../protocol/errors';
 import type { IServerInfo } from '../../protocol/sandboxes';
 import { visible } from '../../protocol/sandboxes';
 
@@ -40,9 +41,4 @@ export function stateText({ state }: IConnection): string {
     unreachable: trans.__('does not answer'),
     incompatible: trans.__('has an incompatible version')
   }[state];
-}
-
-function sentence(text: string): string {
-  const capital = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
 }

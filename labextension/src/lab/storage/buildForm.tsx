@@ -1,7 +1,7 @@
 import * as React from 'react';
 
 import { trans } from '../../components/translation';
-import { messageOf } from '../../protocol/errors';
+import { messageOf, sentence } from '../../protocol/errors';
 import type { ILogEntry } from '../../protocol/observations';
 import type { IBegunBuild, IBuildProgress } from '../../protocol/storage';
 import { CommandIDs } from '../commandIds';
@@ -169,11 +169,6 @@ function CloseButton({ close }: { readonly close: () => void }): React.JSX.Eleme
       {trans.__('Close')}
     </button>
   );
-}
-
-/** A reason as a sentence of its own. */
-function sentence(reason: string): string {
-  return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${/[.!?…]$/.test(reason) ? '' : '.'}`;
 }
 
 function stateText(name: string, progress: IBuildProgress | null, error: string | null): string {
