@@ -294,7 +294,7 @@ def test_screenshot_of_views_that_ended(
     expect(lab.page.locator(".sbx-Details-body")).to_contain_text("Limits", timeout=20_000)
     server.http.post(f"sandboxes/{sandbox}/pause", json={}).raise_for_status()
     expect(lab.page.locator(".sbx-Details-head")).to_contain_text("paused", timeout=20_000)
-    lab.page.wait_for_timeout(4000)
+    expect(lab.page.get_by_role("button", name="Resume")).to_be_visible()
     shoot(lab, shots, f"paused-{theme}")
     server.kill(sandbox)
     expect(lab.page.locator(".sbx-Details-head")).to_contain_text("has ended", timeout=20_000)

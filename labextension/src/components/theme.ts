@@ -21,7 +21,7 @@ export type ThemeRole = keyof typeof SOURCES;
 export const SERIES_ROLES: readonly ThemeRole[] = ['cpu', 'disk', 'memory', 'fourth', 'limit', 'fifth'];
 
 /** Where the operating system sets the colours, what is drawn on a canvas follows it, too. */
-const FORCED: Readonly<Partial<Record<ThemeRole, string>>> = { muted: 'CanvasText', grid: 'GrayText' };
+const FORCED: Readonly<Partial<Record<ThemeRole, string>>> = { muted: 'CanvasText', grid: 'color-mix(in srgb, CanvasText 30%, transparent)' };
 
 /** Returns the current value of a role on `node`. */
 export function themeValue(node: HTMLElement, role: ThemeRole): string {

@@ -7,6 +7,8 @@ import type { ISandboxTransport } from '../transport';
 
 /** Milliseconds between two readings. */
 const INTERVAL = 2000;
+/** How many times as seldom sandboxes are asked that are not found: ended ones, or paused. */
+const PATIENCE = 10;
 
 /** A sandbox whose metrics are shown, and its name. */
 export interface IMetricsSource {
@@ -61,8 +63,9 @@ export class MetricsView {
 
   private readonly tick = (): void => {
     void this.read().finally(() => {
-      if (this.timer !== null && this.ends.size < this.sources.length) {
-        this.timer = window.setTimeout(this.tick, this.interval);
+      if (this.timer !== null) {
+        const isGone = this.missing.size === this.sources.length;
+        this.timer = window.setTimeout(this.tick, isGone ? PATIENCE * this.interval : this.interval);
       }
     });
   };
@@ -78,13 +81,13 @@ export class MetricsView {
     }
   }
 
-  /** Shows the next reading of a sandbox; returns why there is none. One that has ended is not asked again. */
+  /** Shows the next reading of a sandbox; returns why there is none. */
   private async readOne(at: number): Promise<string | null> {
     const source = this.sources[at];
-    const end = this.ends.get(at);
-    if (source === undefined || end !== undefined) {
-      return end ?? null;
+    if (source === undefined) {
+      return null;
     }
+    this.missing.delete(at);
     try {
       const reading = await source.transport.metrics();
       if (!this.disposed) {
@@ -95,7 +98,7 @@ export class MetricsView {
     } catch (reason) {
       const text = source.name === '' ? messageOf(reason) : `${source.name}: ${messageOf(reason)}`;
       if (reason instanceof SandboxError && reason.code === 'not_found') {
-        this.ends.set(at, text);
+        this.missing.add(at);
       }
       return text;
     }
@@ -104,8 +107,8 @@ export class MetricsView {
   private readonly message: HTMLElement;
   readonly chart: MetricsChart;
   private readonly sources: readonly IMetricsSource[];
-  /** Why the sandboxes that have ended give no readings any more. */
-  private readonly ends = new Map<number, string>();
+  /** The sandboxes that were not found. */
+  private readonly missing = new Set<number>();
   private timer: number | null = null;
   private disposed = false;
 }

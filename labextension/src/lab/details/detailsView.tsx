@@ -9,7 +9,7 @@ import { CommandIDs } from '../commandIds';
 import { metricsIcon } from '../icons';
 import { Clock, ClockContext } from '../panel/list/clock';
 import type { Sandboxes } from '../sandboxes';
-import { IconAction } from '../states';
+import { IconAction, Notice } from '../states';
 import { Tabs } from '../tabs';
 import { ChangesSection } from './changesSection';
 import { LogsSection } from './logsSection';
@@ -38,13 +38,23 @@ export function DetailsView(props: IDetailsProps): React.JSX.Element {
   const last = React.useRef(sandbox);
   last.current = sandbox ?? last.current;
   const hasEnded = sandboxes.items !== null && sandboxes.error === null && sandbox === undefined;
+  // The processes of a paused sandbox cannot be asked.
+  const rests = sandbox?.state === 'paused' && (section === 'processes' || section === 'ports');
+  const isOver = hasEnded || rests;
   const View = SECTION_VIEWS[section];
   return (
     <>
       <Head {...props} sandbox={last.current} hasEnded={hasEnded} />
       <Tabs label={trans.__('Sections')} tabs={SECTIONS} nameOf={sectionLabel} chosen={section} choose={setSection} />
       <div className={`sbx-Details-body${hasEnded ? ' sbx-mod-ended' : ''}`} role="tabpanel" aria-label={sectionLabel(section)}>
-        <View {...props} isActive={props.isActive && !hasEnded} hasEnded={hasEnded} />
+        {rests && (
+          <Notice
+            text={trans.__('The sandbox is paused; this is what was last seen.')}
+            action={trans.__('Resume')}
+            onAction={() => void props.commands.execute(CommandIDs.resume, { sandbox: sandboxId })}
+          />
+        )}
+        <View {...props} isActive={props.isActive && !isOver} hasEnded={isOver} />
       </div>
     </>
   );

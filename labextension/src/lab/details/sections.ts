@@ -23,7 +23,7 @@ export interface ISectionProps {
   readonly setFolder: (folder: string) => void;
   /** Whether it can be seen; nothing is asked otherwise. */
   readonly isActive: boolean;
-  /** Whether the sandbox has ended: nothing more can be read of it, or done with it. */
+  /** Whether the sandbox has ended or rests: nothing more can be read of it, or done with it. */
   readonly hasEnded: boolean;
 }
 

@@ -56,18 +56,19 @@ describe('the metrics of a sandbox', () => {
     expect(message()?.hidden).toBe(true);
   });
 
-  it('does not ask a sandbox again that has ended, and goes on saying so', async () => {
-    const { transport, view: made, message } = view();
+  it('asks seldom for a sandbox that is not found, and goes on when it is found again', async () => {
+    const { transport, view: made, message, values } = view();
     const asked = vi.spyOn(transport, 'metrics').mockRejectedValue(new SandboxError('not_found', 'There is no such sandbox.'));
     made.start();
     await vi.advanceTimersByTimeAsync(10_000);
     expect(asked).toHaveBeenCalledTimes(1);
 
-    made.stop();
-    made.start();
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect(asked).toHaveBeenCalledTimes(1);
     expect(message()?.textContent).toBe('There is no such sandbox.');
+
+    asked.mockResolvedValue(reading(100));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(values()[0]).toBe('12 % of 1 core');
+    expect(message()?.hidden).toBe(true);
   });
 
   it('reads again every two seconds, and not after it was stopped', async () => {
