@@ -139,6 +139,29 @@ def test_the_authority_is_made_once_and_kept_private(tmp_path) -> None:
     assert (tmp_path / "egress-ca.key").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("damaged", ["egress-ca.key", "egress-ca.pem"])
+@pytest.mark.parametrize("content", [None, b"", b"-----BEGIN", "of another"])
+def test_an_authority_that_is_not_whole_is_made_again(
+    tmp_path, damaged: str, content: bytes | str | None
+) -> None:
+    """As an engine leaves it that is killed meanwhile, or a machine that loses its power."""
+    earlier = CertificateAuthority(tmp_path).certificate_pem
+    if content is None:
+        (tmp_path / damaged).unlink()
+    elif isinstance(content, bytes):
+        (tmp_path / damaged).write_bytes(content)
+    else:
+        (tmp_path / "other").mkdir()
+        CertificateAuthority(tmp_path / "other")
+        (tmp_path / "other" / damaged).replace(tmp_path / damaged)
+
+    made = CertificateAuthority(tmp_path)
+
+    assert made.certificate_pem != earlier
+    assert CertificateAuthority(tmp_path).certificate_pem == made.certificate_pem
+    made.context_for("a.example")
+
+
 @pytest.mark.parametrize(
     "head",
     [

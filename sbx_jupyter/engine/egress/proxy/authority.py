@@ -7,18 +7,23 @@ and it certifies only names that such a rule matches.
 from __future__ import annotations
 
 import datetime as dt
-import os
+import logging
 import ssl
 import tempfile
 from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from sbx_jupyter.isolation.private_files import write_private
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+_log = logging.getLogger(__name__)
 
 _LIFETIME: Final = dt.timedelta(days=3650)
 _LEAF_LIFETIME: Final = dt.timedelta(days=30)
@@ -31,14 +36,14 @@ class CertificateAuthority:
     def __init__(self, folder: Path) -> None:
         self._contexts: dict[str, ssl.SSLContext] = {}
         key_file, certificate_file = folder / "egress-ca.key", folder / "egress-ca.pem"
-        if not (key_file.exists() and certificate_file.exists()):
+        try:
+            self._key, self._certificate = _load_authority(key_file, certificate_file)
+        except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+            if key_file.exists():  # the engine or the machine stopped while it was made
+                _log.warning("the certificate authority of the proxy is made again: %s", error)
             _make_authority(key_file, certificate_file)
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise TypeError(f"{key_file} does not hold an elliptic curve key")
-        self._key = key
-        self._certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
-        self._key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+            self._key, self._certificate = _load_authority(key_file, certificate_file)
+        self._key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
     @property
     def certificate_pem(self) -> str:
@@ -77,6 +82,19 @@ class CertificateAuthority:
         return context
 
 
+def _load_authority(
+    key_file: Path, certificate_file: Path
+) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """Raises ``OSError``; ``ValueError``, ``TypeError`` and ``UnsupportedAlgorithm`` for damage."""
+    key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"{key_file} does not hold an elliptic curve key")
+    certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+    if certificate.public_key() != key.public_key():
+        raise ValueError(f"{certificate_file} is of another key than {key_file}")
+    return key, certificate
+
+
 def _make_authority(key_file: Path, certificate_file: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = "sbx-jupyter egress proxy"
@@ -89,8 +107,8 @@ def _make_authority(key_file: Path, certificate_file: Path) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write_private(key_file, _private_pem(key))
-    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(key_file, _private_pem(key))
+    write_private(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _builder(
@@ -129,9 +147,3 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
