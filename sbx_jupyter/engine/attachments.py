@@ -55,6 +55,7 @@ class Attachments:
             real_ids=real_ids,
             size=size,
             check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
+            remains=context.remains,
         )
         await volumes.recover()
         secrets = Secrets(store, folder)

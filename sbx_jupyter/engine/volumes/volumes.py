@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import logging
 import re
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import jwt
 
 from sbx_jupyter.engine.owners import caller, may_use
+from sbx_jupyter.engine.remains import Remains
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
@@ -59,11 +61,14 @@ class Volumes:
         real_ids: bool,
         size: int = 0,
         check_quota: Callable[[str], None] = lambda owner: None,
+        remains: Remains | None = None,
     ) -> None:
         """``size``: what a new volume may hold, in bytes, where the file system can limit it.
 
         ``check_quota`` raises ``ResourceExhaustedError`` if an owner may make no more volumes.
+        ``remains`` takes up again what fails because the helper was killed.
         """
+        self._remains = remains or Remains()
         self._check_quota = check_quota
         self._store = store
         self._stored = stored
@@ -74,7 +79,7 @@ class Volumes:
         self._creating = asyncio.Lock()
         """Held until a new volume is stored: in between, its name would look free."""
         self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
-        self._removals = BackgroundTasks()
+        self._work = BackgroundTasks()
         self._is_closing = threading.Event()
         self._removing = threading.Lock()
 
@@ -89,9 +94,9 @@ class Volumes:
 
     async def aclose(self) -> None:
         """Stop removals that take longer than a second; the next engine does what is left."""
-        await self._removals.drain(_CLOSING_TIMEOUT)
+        await self._work.drain(_CLOSING_TIMEOUT)
         self._is_closing.set()
-        await self._removals.drain()
+        await self._work.drain()
 
     async def create(self, name: str) -> VolumeAndToken:
         """Make a volume.
@@ -103,6 +108,9 @@ class Volumes:
             raise InvalidArgumentError(
                 "Volume name must have only letters, digits, underscores and dashes"
             )
+        return await self._work.complete(self._create_alone(name), "sbx-volume-creation")
+
+    async def _create_alone(self, name: str) -> VolumeAndToken:
         async with self._creating:
             return await self._create(name)
 
@@ -114,15 +122,11 @@ class Volumes:
         row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now(), owner=owner)
         try:
             await asyncio.to_thread(self._stored.make_volume, row.volume_id, self._size)
-        except OSError as error:
-            raise translate(error, "making a volume") from error
-        reached("volume.made")
-        try:
+            reached("volume.made")
             await self._store.commit(Batch().put(row))
-        except SbxError:
-            await asyncio.to_thread(self._stored.retire_volume, row.volume_id)
-            self._remove_in_background()
-            raise
+        except (OSError, SbxError) as error:
+            await self._retire(row.volume_id)
+            raise translate(error, "making a volume") from error
         reached("volume.stored")
         return self._with_token(row)
 
@@ -162,10 +166,25 @@ class Volumes:
         that directory.
         """
         row = self._row(volume_id)
+        await self._work.complete(self._remove(row), "sbx-volume-removal")
+
+    async def _remove(self, row: VolumeRow) -> None:
         await self._store.commit(Batch().remove(VolumeRow, row.volume_id))
         reached("volume.forgotten")
-        await asyncio.to_thread(self._stored.retire_volume, row.volume_id)
+        await self._retire(row.volume_id)
         reached("volume.moved")
+
+    async def _retire(self, volume_id: str) -> None:
+        """Remove a directory that no row names; what fails is taken up again later."""
+        try:
+            await self._retire_once(volume_id)
+        except (OSError, SbxError) as error:
+            _log.warning("the volume %s is not removed yet: %s", volume_id, error)
+            self._remains.add(f"volume {volume_id}", lambda: self._retire_once(volume_id))
+
+    async def _retire_once(self, volume_id: str) -> None:
+        with contextlib.suppress(FileNotFoundError):  # an earlier try came as far
+            await asyncio.to_thread(self._stored.retire_volume, volume_id)
         self._remove_in_background()
 
     def open(self, volume_id: str, token: str) -> AnyVolume:
@@ -244,7 +263,14 @@ class Volumes:
         return VolumeAndToken(volume_id=row.volume_id, name=row.name, token=token)
 
     def _remove_in_background(self) -> None:
-        self._removals.spawn(asyncio.to_thread(self._remove_all), "sbx-volume-removal")
+        self._work.spawn(self._remove_retired(), "sbx-volume-removal")
+
+    async def _remove_retired(self) -> None:
+        try:
+            await asyncio.to_thread(self._remove_all)
+        except SbxError as error:
+            _log.warning("removed volumes are not emptied yet: %s", error)
+            self._remains.add("removed volumes", lambda: asyncio.to_thread(self._remove_all))
 
     def _remove_all(self) -> None:
         with self._removing:

@@ -12,12 +12,20 @@ from pathlib import Path
 import jwt
 import pytest
 
+from sbx_jupyter.engine import remains
+from sbx_jupyter.engine.remains import Remains
 from sbx_jupyter.engine.state.store import Store
 from sbx_jupyter.engine.volumes.volumes import Volumes
-from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnauthenticatedError
+from sbx_jupyter.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.stored.volume_content import Ownership
 from sbx_jupyter.protocol.platform import VolumeMount
+from tests.waiting import async_until
 
 PLAIN = Ownership()
 
@@ -162,3 +170,81 @@ async def test_a_good_mount_gives_its_directory(volumes: Volumes, tmp_path: Path
     assert volumes.mounts([VolumeMount(name="data", path="/mnt/x")]) == (
         (tmp_path / "volumes" / made.volume_id, "/mnt/x"),
     )
+
+
+class KilledTrees(StoredTrees):
+    """Trees of a helper that is killed right before or after one step."""
+
+    step = ""
+    is_done_before = False
+
+    def _do(self, step: str, work: Callable[[], None]) -> None:
+        if step != self.step:
+            return work()
+        self.step = ""
+        if self.is_done_before:
+            work()
+        raise UnavailableError("the helper was killed")
+
+    def make_volume(self, volume_id: str, limit: int = 0) -> None:
+        self._do("make", lambda: super(KilledTrees, self).make_volume(volume_id, limit))
+
+    def retire_volume(self, volume_id: str) -> None:
+        self._do("retire", lambda: super(KilledTrees, self).retire_volume(volume_id))
+
+    def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
+        self._do("remove", lambda: super(KilledTrees, self).remove_retired(volume_id, step))
+
+
+@pytest.mark.parametrize("is_done_before", [False, True])
+@pytest.mark.parametrize("step", ["make", "retire", "remove"])
+async def test_no_directory_stays_when_the_helper_is_killed(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    is_done_before: bool,
+) -> None:
+    monkeypatch.setattr(remains, "_FIRST_DELAY", 0.01)
+    trees, left = KilledTrees(tmp_path), Remains()
+    volumes = Volumes(store, tmp_path, trees, real_ids=False, remains=left)
+    await volumes.recover()
+    trees.is_done_before = is_done_before
+    if step == "make":
+        trees.step = step
+        with pytest.raises(UnavailableError):
+            await volumes.create("data")
+    else:
+        made = await volumes.create("data")
+        trees.step = step
+        await volumes.remove(made.volume_id)
+
+    assert volumes.list() == []
+    folders = (tmp_path / "volumes", tmp_path / "volumes-removed")
+    await async_until(lambda: not trees.step and not any(map(os.listdir, folders)))
+    await left.aclose()
+    await volumes.aclose()
+
+
+async def test_a_caller_that_leaves_leaves_no_directory_behind(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = StoredTrees(tmp_path)
+    volumes = Volumes(store, tmp_path, trees, real_ids=False)
+    await volumes.recover()
+    made = await volumes.create("data")
+    may_retire = threading.Event()
+    retire = trees.retire_volume
+
+    def wait_and_retire(volume_id: str) -> None:
+        may_retire.wait(10)
+        retire(volume_id)
+
+    monkeypatch.setattr(trees, "retire_volume", wait_and_retire)
+    leaving = asyncio.create_task(volumes.remove(made.volume_id))
+    await async_until(lambda: volumes.list() == [])
+    leaving.cancel()
+    may_retire.set()
+
+    await async_until(lambda: not os.listdir(tmp_path / "volumes"))
+    await volumes.aclose()
