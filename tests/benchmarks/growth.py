@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tests.benchmarks.harness import EngineClient
 
-_ROUNDS: Final = 3
 _CREATES: Final = 15
 _PAUSE: Final = 0.1
 _STREAM_BYTES: Final = 8_000_000
@@ -44,6 +43,7 @@ class Curve:
     """Where the curve bends and why: a sentence of the report."""
     in_order: bool = False
     """Whether each size builds on the one before and is measured once."""
+    rounds: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def measure(curve: Curve, engine: EngineClient) -> Costs:
     """Measure each size of a curve; in shuffled order, unless one builds on the other."""
     values: dict[int, list[float]] = {size: [] for size in curve.sizes}
     with curve.open(engine) as cost:
-        for _ in range(1 if curve.in_order else _ROUNDS):
+        for _ in range(1 if curve.in_order else curve.rounds):
             sizes: Sequence[int] = curve.sizes
             if not curve.in_order:
                 sizes = random.sample(curve.sizes, len(curve.sizes))
@@ -241,6 +241,15 @@ _COUNTS: Final = (100, 1_000, 10_000, 100_000)
 
 CURVES: Final = (
     Curve(
+        "Idle sandboxes",
+        "MB for each",
+        1e-6,
+        _SANDBOXES,
+        _memory,
+        "The pages of the agent that it writes to; the first shows what the engine loads then.",
+        in_order=True,
+    ),
+    Curve(
         "Sandboxes that run beside",
         "ms to create one more, to first output",
         1e3,
@@ -250,23 +259,22 @@ CURVES: Final = (
         in_order=True,
     ),
     Curve(
-        "Idle sandboxes",
-        "MB for each",
-        1e-6,
-        _SANDBOXES,
-        _memory,
-        "The first bears the memory that all share.",
-        in_order=True,
-    ),
-    Curve(
         "Streams of 8 MB at once",
         "ms for each",
         1e3,
         (1, 10, 50, 100),
         _streams,
-        "One engine process serves all streams, so that their time adds up.",
+        "One alone waits for its program to start; beside others, the engine works meanwhile. One"
+        " process serves all, so that their time adds up.",
     ),
-    Curve("MB of an upload", "ms for each", 1e3, _SIZES, _uploads, "Below 10 MB, the request."),
+    Curve(
+        "MB of an upload",
+        "ms for each",
+        1e3,
+        _SIZES,
+        _uploads,
+        "Below 10 MB, the request and the nameless file that the content is collected in.",
+    ),
     Curve("MB of a download", "ms for each", 1e3, _SIZES, _downloads, "Below 10 MB, the request."),
     Curve(
         "MB in a snapshot, one file",
@@ -283,6 +291,7 @@ CURVES: Final = (
         _COUNTS,
         _snapshots_of_many,
         "Below 1,000 files, the pause of the sandbox and the record.",
+        rounds=1,
     ),
     Curve(
         "Files in a listing",
@@ -291,5 +300,6 @@ CURVES: Final = (
         _COUNTS,
         _listings,
         "Below 1,000 files, the request; above, linear.",
+        rounds=2,
     ),
 )

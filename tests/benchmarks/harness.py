@@ -133,6 +133,10 @@ class EngineClient:
             self._threads.connection = RawConnection(self.url)
         return self._threads.connection
 
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        self._connection.close()
+
     def platform(self, method: str, path: str, message: Any = None) -> Any:
         """Send a request to the platform API; raises ``RuntimeError`` for an error status."""
         body = b"" if message is None else json.dumps(message).encode()
