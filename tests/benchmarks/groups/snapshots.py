@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FILES: Final = 1000
 FILE_SIZE: Final = 1_000_000
-"""Not smaller: to remove 10,000 files took 11 to 25 s on a disk that is mounted with ``discard``."""
+"""Not smaller: 10,000 files took 11 to 25 s to remove on a disk mounted with ``discard``."""
 FORKS: Final = 20
 COPY: Final = "cp and sync"
 _SETTLE: Final = 0.3
