@@ -58,8 +58,9 @@ class ReadingsWidget(SandboxWidget):
 
     async def _still_rows(self) -> tuple[list[tuple[str, str]], int]:
         reading = await self._sandbox.metrics()
+        cores = "1 core" if reading.cpu_count == 1 else f"{reading.cpu_count} cores"
         rows = [
-            ("Processor", f"{reading.cpu_used_pct:.0f} % of {reading.cpu_count * 100} %"),
+            ("Processor", f"{reading.cpu_used_pct:.0f} % of {cores}"),
             ("Memory", f"{size_text(reading.mem_used)} of {size_text(reading.mem_total)}"),
             ("Disk", f"{size_text(reading.disk_used)} of {size_text(reading.disk_total)}"),
         ]

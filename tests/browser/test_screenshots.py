@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import nbformat
 import pytest
 from playwright.sync_api import expect
 
@@ -326,3 +327,52 @@ def test_screenshot_of_high_contrast(
     shoot(lab, shots, f"contrast-details-{contrast}")
     lab.page.emulate_media(forced_colors="none", color_scheme="light")
     lab.use_theme("Light")
+
+
+VIEW = """
+from sbx_jupyter import Sandbox, SandboxView
+sandbox = Sandbox.connect("{sandbox}")
+display(SandboxView(sandbox))
+"""
+
+
+@pytest.mark.usefixtures("no_sandboxes")
+def test_screenshot_of_what_the_documentation_shows(
+    lab: Lab, server: JupyterServer, theme: str, shots: Path
+):
+    names = ("workbench", "data-cleaning", "nightly-build", "base-1")
+    made = {name: server.create(name) for name in names}
+    lab.execute("sbx:refresh")
+    expect(lab.rows.locator(".sbx-Row-chart")).to_have_count(4, timeout=60_000)
+    server.http.post(f"sandboxes/{made['nightly-build']}/pause", json={}).raise_for_status()
+    expect(lab.row("nightly-build")).to_contain_text("paused")
+    lab.row("data-cleaning").hover()
+    lab.page.wait_for_timeout(400)
+    area = {"x": 0, "y": 0, "width": 640, "height": 420}
+    lab.page.screenshot(path=shots / f"panel-{theme}.png", clip=area)  # pyright: ignore[reportArgumentType] - a literal
+
+    server.write(made["workbench"], "/home/user/analysis.py", b"import math\n\nprint(math.tau)\n")
+    cell = nbformat.v4.new_code_cell(VIEW.format(sandbox=made["workbench"]))
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, server.root / f"analysis-{theme}.ipynb")
+    lab.page.evaluate("jupyterapp.shell.collapseLeft()")
+    lab.execute("docmanager:open", path=f"analysis-{theme}.ipynb")
+    lab.wait_until(
+        "() => jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+        timeout=60_000,
+    )
+    run_first_cell(lab)
+    lab.page.get_by_role("treeitem", name="analysis.py", exact=True).click()
+    lab.page.locator(".sbx-FileEditor").wait_for()
+    expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
+    lab.page.wait_for_timeout(6000)
+    shoot(lab, shots, f"view-{theme}")
+    lab.execute("docmanager:save")
+    server.end_kernels()
+    lab.reload()
+    lab.execute("docmanager:open", path=f"analysis-{theme}.ipynb")
+    expect(lab.page.locator(".sbx-Still")).to_contain_text("workbench", timeout=30_000)
+    shoot(lab, shots, f"still-{theme}")
+    for sandbox_id in made.values():
+        server.kill(sandbox_id)
