@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import msgspec
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
@@ -21,9 +21,12 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.protocol import connect
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from sbx_jupyter.server.audit import AuditLog
     from sbx_jupyter.server.deployments.connection import Connection
     from sbx_jupyter.server.deployments.connections import Connections
+    from sbx_jupyter.server.description.operations import Answer, Parameter
 
 T = TypeVar("T")
 
@@ -95,6 +98,12 @@ class SandboxRoute(APIHandler):
     """Base of the JSON routes; answers an ``SbxError`` raised in a verb with its code and text."""
 
     auth_resource = RESOURCE
+
+    # What the verbs take and give, for the description of the routes.
+    bodies: ClassVar[Mapping[str, Any]] = {}
+    queries: ClassVar[Mapping[str, Sequence[Parameter]]] = {}
+    answers: ClassVar[Mapping[str, Answer | tuple[Answer, ...]]] = {}
+    actions: ClassVar[Mapping[str, str]] = {}
 
     @property
     def connections(self) -> Connections:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NotRequired, TypedDict
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 from tornado.iostream import StreamClosedError
 
+from sbx_jupyter.protocol.platform import ListedSandbox
 from sbx_jupyter.server.deployments.changes import Changes
-from sbx_jupyter.server.kernels.routes import kernel_places
-from sbx_jupyter.server.processes import show_port
-from sbx_jupyter.server.sandboxes import describe_server
-from sbx_jupyter.server.streams import ALIVE, HEARTBEAT, EventStream
+from sbx_jupyter.server.description.operations import Failure, events
+from sbx_jupyter.server.kernels.routes import KernelPlace, kernel_places
+from sbx_jupyter.server.processes import ShownPort, show_port
+from sbx_jupyter.server.sandboxes import ServerInfo, describe_server
+from sbx_jupyter.server.streams import ALIVE, HEARTBEAT, LAST_EVENT, EventStream
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.deployments.changes import Page
@@ -25,6 +27,24 @@ LONGEST: Final = 3600.0
 _RETRY_MS: Final = 2000
 
 
+class ServerState(TypedDict):
+    """Everything that a page shows; ``problem`` if the list could not be read."""
+
+    sandboxes: list[ListedSandbox]
+    kernels: list[KernelPlace]
+    info: ServerInfo
+    problem: NotRequired[Failure]
+
+
+class ChangedItems(TypedDict, total=False):
+    """What to read again: ids, and names of secrets."""
+
+    templates: list[str]
+    snapshots: list[str]
+    volumes: list[str]
+    secrets: list[str]
+
+
 class EventsHandler(EventStream):
     """Follows the sandboxes of a connection by server-sent events.
 
@@ -34,6 +54,20 @@ class EventsHandler(EventStream):
     (of one sandbox), ``problem`` (``null`` once it is over) and ``changed``, which names what to
     read again: ids of ``templates``, ``snapshots``, ``volumes`` and names of ``secrets``.
     """
+
+    queries: ClassVar = {"get": (LAST_EVENT,)}
+    answers: ClassVar = {
+        "get": events(
+            state=ServerState,
+            sandbox=ListedSandbox,
+            ended={"sandboxID": str},
+            kernels=list[KernelPlace],
+            info=ServerInfo,
+            ports={"sandboxID": str, "ports": list[ShownPort]},
+            changed=ChangedItems,
+            problem=Failure | None,
+        )
+    }
 
     _page: Page | None = None
 

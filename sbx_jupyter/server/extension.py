@@ -353,7 +353,7 @@ class SbxExtension(ExtensionApp):
     def description(self) -> dict[str, Any]:
         """The description of the routes by OpenAPI."""
         from sbx_jupyter import __version__
-        from sbx_jupyter.server.description import describe
+        from sbx_jupyter.server.description.openapi import describe
 
         return describe(HANDLERS, __version__)
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.protocol.diff import Diff
+from sbx_jupyter.protocol.platform import SandboxLogEntry
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import DOWNLOAD, NEEDED_PATH, Answer, Parameter
 
 MAX_LOG: Final = 1000
+
+_SINCE: Final = Parameter("since", "A snapshot to compare with; default: the template.")
 
 
 class LogsHandler(SandboxRoute):
     """The newest ``limit`` entries of a sandbox's log (default and most: 1000), oldest first."""
+
+    queries: ClassVar = {"get": (Parameter("limit", "The most entries to give.", int),)}
+    answers: ClassVar = {"get": Answer({"logs": list[SandboxLogEntry]})}
 
     _track_activity = False
 
@@ -40,6 +48,9 @@ class LogsHandler(SandboxRoute):
 class DiffHandler(SandboxRoute):
     """What a sandbox changed since its template, or since the snapshot in ``since``."""
 
+    queries: ClassVar = {"get": (_SINCE,)}
+    answers: ClassVar = {"get": Answer(Diff)}
+
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
@@ -53,6 +64,9 @@ class DiffHandler(SandboxRoute):
 
 class EarlierFileHandler(SandboxRoute):
     """The content of ``path`` before the sandbox changed or deleted it, at most 1 MiB."""
+
+    queries: ClassVar = {"get": (NEEDED_PATH, _SINCE)}
+    answers: ClassVar = {"get": DOWNLOAD}
 
     @web.authenticated
     @authorized

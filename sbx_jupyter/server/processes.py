@@ -11,17 +11,42 @@ from tornado import web
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.errors import NotFoundError, UnimplementedError
 from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.protocol.processes import ListeningPort, SandboxProcess
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import EMPTY, Answer, sparse
+from sbx_jupyter.server.ports.access import PortMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbx_jupyter.protocol.processes import ListeningPort, SandboxProcess
     from sbx_jupyter.protocol.runtime import ProcessInfo
 
 SIGNAL_TIMEOUT: Final = 10.0
 
 Signal = Literal["TERM", "KILL", "INT", "HUP", "QUIT", "STOP", "CONT", "USR1", "USR2"]
+
+
+ShownProcess = sparse(
+    SandboxProcess,
+    "ShownProcess",
+    keep=("pid",),
+    started=bool,
+    tag=str | msgspec.UnsetType | None,
+    cmd=str | msgspec.UnsetType,
+    cwd=str | msgspec.UnsetType | None,
+)
+
+
+class ShownPort(ListeningPort, kw_only=True, frozen=True):
+    """A port on which a program listens; ``url`` is a path of this server."""
+
+    url: str
+
+
+class PortList(PortMode):
+    """The ports of a sandbox, and where their pages are."""
+
+    ports: list[ShownPort]
 
 
 class SignalBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -36,6 +61,8 @@ class ProcessesHandler(SandboxRoute):
     ``started`` marks those that clients started, with ``tag``, ``cmd`` and ``cwd``. Where the
     deployment tells of no others, only these are listed, without ``memoryBytes`` and the rest.
     """
+
+    answers: ClassVar = {"get": Answer({"processes": list[ShownProcess]})}
 
     _track_activity = False
 
@@ -61,6 +88,7 @@ class SignalHandler(SandboxRoute):
     """Sends a signal to any process of a sandbox."""
 
     bodies: ClassVar = {"post": SignalBody}
+    answers: ClassVar = {"post": EMPTY}
     actions: ClassVar = {"post": "execute"}
 
     @web.authenticated
@@ -83,6 +111,8 @@ class PortsHandler(SandboxRoute):
     ``mode`` says how pages are kept apart: below a ``path``, or at a ``host`` name for each port.
     """
 
+    answers: ClassVar = {"get": Answer(PortList)}
+
     _track_activity = False
 
     @web.authenticated
@@ -92,13 +122,15 @@ class PortsHandler(SandboxRoute):
         self.connection.require("ports")
         found = await self.connection.call(lambda platform: platform.ports(sandbox_id))
         shown = [show_port(each, sandbox_id, self.base_url) for each in found]
-        self.answer({"ports": shown, **self.settings["sbx_jupyter"].ports.describe()})
+        mode: PortMode = self.settings["sbx_jupyter"].ports.describe()
+        answer: PortList = {"ports": shown, **mode}
+        self.answer(answer)
 
 
-def show_port(port: ListeningPort, sandbox_id: str, base_url: str) -> dict[str, Any]:
+def show_port(port: ListeningPort, sandbox_id: str, base_url: str) -> ShownPort:
     """A port for a front end; ``url`` is below this server."""
     url = f"{base_url}sbx/port/{sandbox_id}/{port.port}/"
-    return {**msgspec.to_builtins(port), "url": url}
+    return ShownPort(**msgspec.structs.asdict(port), url=url)
 
 
 def _started(process: ProcessInfo) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sbx_jupyter.server.copies.handler import CopiesHandler
-from sbx_jupyter.server.description import DescriptionHandler
+from sbx_jupyter.server.description.openapi import DescriptionHandler
 from sbx_jupyter.server.events import EventsHandler
 from sbx_jupyter.server.files.archive import ArchiveHandler
 from sbx_jupyter.server.files.compose import ComposeHandler
@@ -30,6 +30,7 @@ from sbx_jupyter.server.storage.attachments import (
     VolumeHandler,
     VolumesHandler,
 )
+from sbx_jupyter.server.storage.builds import BuildHandler, BuildLogHandler
 from sbx_jupyter.server.storage.snapshots import (
     ForkHandler,
     OperationHandler,
@@ -37,8 +38,6 @@ from sbx_jupyter.server.storage.snapshots import (
     SnapshotHandler,
 )
 from sbx_jupyter.server.storage.templates import (
-    BuildHandler,
-    BuildLogHandler,
     SnapshotsHandler,
     TemplateHandler,
     TemplatesHandler,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
@@ -10,30 +10,56 @@ from tornado import web
 from sbx_jupyter.client.api.transport import raise_for_status
 from sbx_jupyter.errors import ResourceExhaustedError, UnimplementedError
 from sbx_jupyter.protocol.connect import UNARY_CONTENT_TYPE
+from sbx_jupyter.protocol.runtime import (
+    Empty,
+    EntryResponse,
+    ListDirRequest,
+    ListDirResponse,
+    ListProcessesResponse,
+    MoveRequest,
+    PathRequest,
+    Reading,
+    SendSignalRequest,
+)
 from sbx_jupyter.server.answers import MAX_JSON_BODY, SandboxRoute, require
+from sbx_jupyter.server.description.operations import Answer
 
 if TYPE_CHECKING:
     import httpx
 
     from sbx_jupyter.client.api.runtime import RuntimeClient
 
+
+class Method(NamedTuple):
+    """A call of the runtime API: what the user needs permission for, its request and answer."""
+
+    action: str
+    request: type[object]
+    answer: type[object]
+
+
 METHODS: Final = {
-    "filesystem.Filesystem/Stat": "read",
-    "filesystem.Filesystem/ListDir": "read",
-    "filesystem.Filesystem/MakeDir": "write",
-    "filesystem.Filesystem/Move": "write",
-    "filesystem.Filesystem/Remove": "write",
-    "process.Process/List": "read",
-    "process.Process/SendSignal": "execute",
+    "filesystem.Filesystem/Stat": Method("read", PathRequest, EntryResponse),
+    "filesystem.Filesystem/ListDir": Method("read", ListDirRequest, ListDirResponse),
+    "filesystem.Filesystem/MakeDir": Method("write", PathRequest, EntryResponse),
+    "filesystem.Filesystem/Move": Method("write", MoveRequest, EntryResponse),
+    "filesystem.Filesystem/Remove": Method("write", PathRequest, Empty),
+    "process.Process/List": Method("read", Empty, ListProcessesResponse),
+    "process.Process/SendSignal": Method("execute", SendSignalRequest, Empty),
 }
-"""The methods that front ends may call, each with the action that the user needs permission for.
+"""The methods that front ends may call.
 
 Streaming and stateful methods have their own routes.
 """
 
 
 class RpcHandler(SandboxRoute):
-    """``POST rpc/{service}/{method}``: the body and the answer are the runtime API's JSON."""
+    """``POST rpc/{service}/{method}``: the body and the answer are the runtime API's JSON.
+
+    Deployments other than the bundled engine may write 64-bit numbers as text.
+    """
+
+    methods: ClassVar = METHODS
 
     @web.authenticated
     # jupyter_server annotates only the form without arguments.
@@ -42,7 +68,7 @@ class RpcHandler(SandboxRoute):
         call = f"{service}/{method}"
         if call not in METHODS:
             raise UnimplementedError(f"{call} is not offered here")
-        await require(self, METHODS[call])
+        await require(self, METHODS[call].action)
         body = self.request.body or b"{}"
         if len(body) > MAX_JSON_BODY:
             raise ResourceExhaustedError(f"the body is larger than {MAX_JSON_BODY} bytes")
@@ -53,6 +79,8 @@ class RpcHandler(SandboxRoute):
 
 class MetricsHandler(SandboxRoute):
     """The live reading of one sandbox."""
+
+    answers: ClassVar = {"get": Answer(Reading)}
 
     _track_activity = False
 

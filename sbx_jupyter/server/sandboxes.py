@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.platform import OnTimeout, VolumeMount  # noqa: TC001 - msgspec reads it
+from sbx_jupyter.protocol.platform import ListedSandbox, OnTimeout, SandboxMetric, VolumeMount
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.deployments import sandbox_calls
-from sbx_jupyter.server.kernels.routes import kernel_places, within
+from sbx_jupyter.server.deployments.connection_state import ConnectionInfo, EngineInfo
+from sbx_jupyter.server.deployments.connections import ConnectionList
+from sbx_jupyter.server.description.operations import EMPTY, Answer, Parameter
+from sbx_jupyter.server.kernels.routes import KernelPlace, kernel_places, within
+from sbx_jupyter.server.ports.access import PortMode  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from sbx_jupyter.server.deployments.connection import Connection
@@ -57,9 +61,18 @@ class ConnectBody(msgspec.Struct, kw_only=True, frozen=True):
     timeout: int | None = None
 
 
+class ServerInfo(EngineInfo):
+    """The extension, the connection in use with its engine, and the names of all connections."""
+
+    version: str
+    connection: ConnectionInfo
+    connections: list[str]
+    ports: PortMode
+
+
 def describe_server(
     ports: PortAccess, connections: Connections, connection: Connection
-) -> dict[str, Any]:
+) -> ServerInfo:
     """The extension, one of its connections and the engine of that; waits for nothing."""
     from sbx_jupyter import __version__
 
@@ -74,6 +87,8 @@ def describe_server(
 
 class InfoHandler(SandboxRoute):
     """Describes the extension and the state of its engine; never waits for the engine."""
+
+    answers: ClassVar = {"get": Answer(ServerInfo)}
 
     _track_activity = False
 
@@ -91,6 +106,7 @@ class ConnectionsHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"patch": DefaultBody}
+    answers: ClassVar = {"get": Answer(ConnectionList), "patch": Answer(ConnectionList)}
 
     _track_activity = False
 
@@ -113,6 +129,10 @@ class SandboxesHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"post": CreateBody}
+    answers: ClassVar = {
+        "get": Answer({"sandboxes": list[ListedSandbox], "kernels": list[KernelPlace]}),
+        "post": Answer(ListedSandbox, 201),
+    }
 
     @web.authenticated
     @authorized
@@ -148,6 +168,11 @@ class SandboxHandler(SandboxRoute):
     """Describes, renames or ends a sandbox."""
 
     bodies: ClassVar = {"patch": NameBody}
+    answers: ClassVar = {
+        "get": Answer(ListedSandbox),
+        "patch": Answer(ListedSandbox),
+        "delete": EMPTY,
+    }
 
     @web.authenticated
     @authorized
@@ -171,6 +196,7 @@ class TimeoutHandler(SandboxRoute):
     """Sets the end of a sandbox to ``timeout`` seconds from now."""
 
     bodies: ClassVar = {"post": TimeoutBody}
+    answers: ClassVar = {"post": EMPTY}
 
     @web.authenticated
     @authorized
@@ -183,6 +209,8 @@ class TimeoutHandler(SandboxRoute):
 class PauseHandler(SandboxRoute):
     """Pauses a running sandbox."""
 
+    answers: ClassVar = {"post": EMPTY}
+
     @web.authenticated
     @authorized
     async def post(self, sandbox_id: str) -> None:
@@ -194,6 +222,7 @@ class ConnectHandler(SandboxRoute):
     """Resumes a paused sandbox, or extends the time of a running one."""
 
     bodies: ClassVar = {"post": ConnectBody}
+    answers: ClassVar = {"post": Answer(ListedSandbox)}
 
     @web.authenticated
     @authorized
@@ -204,6 +233,14 @@ class ConnectHandler(SandboxRoute):
 
 class MetricsHistoryHandler(SandboxRoute):
     """Answers the recorded readings of a sandbox, oldest first."""
+
+    answers: ClassVar = {"get": Answer(list[SandboxMetric])}
+    queries: ClassVar = {
+        "get": (
+            Parameter("start", "No readings before this time, in unix seconds.", int),
+            Parameter("end", "No readings after this time, in unix seconds.", int),
+        )
+    }
 
     _track_activity = False
 

@@ -7,11 +7,16 @@ from typing import Final
 import msgspec
 
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import Parameter
 
 HEARTBEAT: Final = 15.0
 """Seconds between two signs of life, by which both sides notice that the other has gone."""
 
 ALIVE: Final = ": alive\n\n"
+
+LAST_EVENT: Final = Parameter(
+    "Last-Event-ID", "The id of the last event that the client has got.", place="header"
+)
 
 
 class EventStream(SandboxRoute):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from sbx_jupyter.errors import InvalidArgumentError
 
@@ -16,6 +16,20 @@ MAX_NAMES: Final = 1024
 MAX_NAME: Final = 64
 
 
+class Viewer(TypedDict):
+    """Who looks at a terminal, by the name that others are shown."""
+
+    user: str
+    readOnly: bool
+
+
+class TerminalShown(TypedDict):
+    """What a server knows of a terminal: its name, empty for none, and who looks at it."""
+
+    name: str
+    viewers: list[Viewer]
+
+
 @dataclass(eq=False, slots=True)
 class View:
     """One open socket of a terminal."""
@@ -24,7 +38,7 @@ class View:
     """The name of the user as others are shown it."""
 
     is_read_only: bool
-    tell: Callable[[dict[str, Any]], None]
+    tell: Callable[[TerminalShown], None]
     """Called with ``describe`` whenever that changes."""
 
 
@@ -40,8 +54,8 @@ class TerminalViews:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int], _Terminal] = OrderedDict()
 
-    def describe(self, sandbox_id: str, pid: int) -> dict[str, Any]:
-        """``{"name", "viewers": [{"user", "readOnly"}]}`` of a terminal."""
+    def describe(self, sandbox_id: str, pid: int) -> TerminalShown:
+        """The name and the views of a terminal."""
         known = self._known.get((sandbox_id, pid), _Terminal())
         return {
             "name": known.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import msgspec
 from jupyter_server._tz import utcnow
@@ -20,15 +20,15 @@ from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput, Ptys
 from sbx_jupyter.client.processes.terminal_link import TerminalInput, run_terminal_link
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import EMPTY, SOCKET, Answer, Parameter
 from sbx_jupyter.server.running_commands import foreground_program
 from sbx_jupyter.server.sockets import SandboxSocket
-from sbx_jupyter.server.terminal_views import TerminalViews, View
+from sbx_jupyter.server.terminal_views import TerminalShown, TerminalViews, View
 
 if TYPE_CHECKING:
     from jupyter_server.base.handlers import JupyterHandler
 
     from sbx_jupyter.client.api.runtime import RuntimeClient
-    from sbx_jupyter.protocol.runtime import ProcessInfo
 
 TAG: Final = "jupyter-terminal"
 """Tag of the processes that are terminals of any Jupyter server."""
@@ -59,6 +59,28 @@ class TerminalNameBody(msgspec.Struct, kw_only=True, frozen=True):
     name: str
 
 
+class ListedTerminal(TerminalShown):
+    """A live terminal; ``link`` opens it for other users who may use the sandbox."""
+
+    pid: int
+    cmd: str
+    tag: str | None
+    link: str
+
+
+class NamedTerminal(TerminalShown):
+    """A terminal after it was named."""
+
+    pid: int
+
+
+class TerminalState(NamedTerminal):
+    """A terminal; ``running`` is its foreground program, ``""`` at the prompt, else ``null``."""
+
+    running: str | None
+    link: str
+
+
 class TerminalsHandler(SandboxRoute):
     """Lists the running terminals that Jupyter servers started in a sandbox.
 
@@ -66,27 +88,37 @@ class TerminalsHandler(SandboxRoute):
     other users open it who may use the sandbox.
     """
 
+    answers: ClassVar = {"get": Answer(list[ListedTerminal])}
+
     @web.authenticated
     @authorized
     async def get(self, sandbox_id: str) -> None:
         runtime = await self.connection.runtime(sandbox_id)
         running = await Commands(runtime).list()
         views = views_of(self)
-        self.answer(
-            [
-                _listed(process)
-                | views.describe(sandbox_id, process.pid)
-                | {"link": _link(self.base_url, sandbox_id, process.pid)}
-                for process in running
-                if process.tag == TAG
-            ]
-        )
+        shown: list[ListedTerminal] = [
+            {
+                "pid": process.pid,
+                "cmd": " ".join([process.config.cmd, *process.config.args]),
+                "tag": process.tag,
+                "link": _link(self.base_url, sandbox_id, process.pid),
+                **views.describe(sandbox_id, process.pid),
+            }
+            for process in running
+            if process.tag == TAG
+        ]
+        self.answer(shown)
 
 
 class TerminalHandler(SandboxRoute):
     """``terminals/{pid}``: describes, names or ends a terminal."""
 
     bodies: ClassVar = {"patch": TerminalNameBody}
+    answers: ClassVar = {
+        "get": Answer(TerminalState),
+        "patch": Answer(NamedTerminal),
+        "delete": EMPTY,
+    }
 
     @web.authenticated
     @authorized
@@ -101,7 +133,8 @@ class TerminalHandler(SandboxRoute):
         running = await foreground_program(Files(runtime), shell)
         shown = views_of(self).describe(sandbox_id, shell)
         link = _link(self.base_url, sandbox_id, shell)
-        self.answer({"pid": shell, "running": running, **shown, "link": link})
+        answer: TerminalState = {"pid": shell, "running": running, **shown, "link": link}
+        self.answer(answer)
 
     @web.authenticated
     @authorized
@@ -110,7 +143,8 @@ class TerminalHandler(SandboxRoute):
         name = self.decode_body(TerminalNameBody).name
         shell = await find_terminal(Commands(await self.connection.runtime(sandbox_id)), int(pid))
         views_of(self).rename(sandbox_id, shell, name)
-        self.answer({"pid": shell, **views_of(self).describe(sandbox_id, shell)})
+        answer: NamedTerminal = {"pid": shell, **views_of(self).describe(sandbox_id, shell)}
+        self.answer(answer)
 
     @web.authenticated
     @authorized
@@ -142,10 +176,22 @@ class TerminalSocket(SandboxSocket):
     shell starts.
     """
 
+    answers: ClassVar = {"get": SOCKET}
+    queries: ClassVar = {
+        "get": (
+            Parameter("cols", "The number of columns.", int),
+            Parameter("rows", "The number of rows.", int),
+            Parameter("pid", "A running terminal; default: a new one.", int),
+            Parameter("since", "The number of the first byte of its output to send.", int),
+            Parameter("cwd", "The directory in which a new shell starts."),
+            Parameter("readOnly", "Whether to ignore keys.", Literal["true", "1", "false"]),
+        )
+    }
+
     def initialize(self) -> None:
         self._input = TerminalInput()
         self._telling: asyncio.Task[None] | None = None
-        self._news: dict[str, Any] | None = None
+        self._news: TerminalShown | None = None
         self._next = 0
         self._sent = 0
         self._acknowledged: int | None = None
@@ -193,7 +239,7 @@ class TerminalSocket(SandboxSocket):
             self._telling.cancel()
         super().on_close()
 
-    def _tell(self, shown: dict[str, Any]) -> None:
+    def _tell(self, shown: TerminalShown) -> None:
         """Send name and viewers; of several changes, a slow browser gets the last."""
         self._news = shown
         if self._telling is None or self._telling.done():
@@ -262,8 +308,3 @@ def views_of(handler: JupyterHandler) -> TerminalViews:
 def _link(base_url: str, sandbox_id: str, pid: int) -> str:
     """Where JupyterLab opens a terminal; the sockets behind it check who may."""
     return f"{base_url}lab?sbx-terminal={sandbox_id}:{pid}"
-
-
-def _listed(process: ProcessInfo) -> dict[str, object]:
-    command = " ".join([process.config.cmd, *process.config.args])
-    return {"pid": process.pid, "cmd": command, "tag": process.tag}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.protocol.platform import SandboxMetric
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import Answer, Parameter
 
 MAX_SANDBOXES: Final = 100
 
@@ -19,6 +21,9 @@ class UsageHandler(SandboxRoute):
 
     Sandboxes without one, and those that do not exist, are left out.
     """
+
+    queries: ClassVar = {"get": (Parameter("sandboxes", "Their ids, separated by commas."),)}
+    answers: ClassVar = {"get": Answer({"readings": dict[str, SandboxMetric]})}
 
     _track_activity = False
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sbx_jupyter.protocol.messages import encode
 from sbx_jupyter.protocol.runtime import WatchDirRequest, WatchDirResponse
+from sbx_jupyter.server.description.operations import PATH, SOCKET, Flag, Parameter
 from sbx_jupyter.server.sockets import SandboxSocket
 
 
 class WatchSocket(SandboxSocket):
     """Sends the text frame ``{"start": {}}`` when the watch has started, then one per event."""
+
+    answers: ClassVar = {"get": SOCKET}
+    queries: ClassVar = {
+        "get": (PATH, Parameter("recursive", "Whether to watch what is below, too.", Flag))
+    }
 
     @property
     def action(self) -> str:

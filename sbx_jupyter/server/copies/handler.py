@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypedDict
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -15,6 +15,7 @@ from sbx_jupyter.server.answers import audit_of, require
 from sbx_jupyter.server.copies.copying import EXISTING, Copy, Job
 from sbx_jupyter.server.copies.notebook_files import NotebookPlace
 from sbx_jupyter.server.copies.places import SandboxPlace
+from sbx_jupyter.server.description.operations import events
 from sbx_jupyter.server.streams import EventStream, event
 
 if TYPE_CHECKING:
@@ -43,7 +44,33 @@ class CopyBody(msgspec.Struct, kw_only=True, frozen=True):
     jobs: list[CopyJob]
     source_sandbox: str | None = msgspec.field(default=None, name="sourceSandboxID")
     target_sandbox: str | None = msgspec.field(default=None, name="targetSandboxID")
-    existing: str = "fail"
+    existing: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(EXISTING)})] = "fail"
+
+
+class CopyProgress(TypedDict):
+    """How far a copy is."""
+
+    files: int
+    allFiles: int
+    bytes: int
+    allBytes: int
+
+
+class CopyFailure(TypedDict):
+    """What was not copied, and why."""
+
+    name: str
+    message: str
+
+
+class CopyEnd(TypedDict):
+    """What a copy has done; ``failureCount`` counts also failures that are not named."""
+
+    copied: int
+    skipped: list[str]
+    links: int
+    failures: list[CopyFailure]
+    failureCount: int
 
 
 class CopiesHandler(EventStream):
@@ -54,6 +81,7 @@ class CopiesHandler(EventStream):
     """
 
     bodies: ClassVar = {"post": CopyBody}
+    answers: ClassVar = {"post": events(progress=CopyProgress, end=CopyEnd)}
     _track_activity = True
     _open = 0
     _work: asyncio.Task[None] | None = None
@@ -113,7 +141,7 @@ class CopiesHandler(EventStream):
             await asyncio.gather(work, return_exceptions=True)
 
 
-def _progress(progress: Progress) -> dict[str, Any]:
+def _progress(progress: Progress) -> CopyProgress:
     return {
         "files": progress.files,
         "allFiles": progress.all_files,
@@ -122,7 +150,7 @@ def _progress(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _end(progress: Progress) -> dict[str, Any]:
+def _end(progress: Progress) -> CopyEnd:
     return {
         "copied": progress.copied,
         "skipped": progress.skipped,

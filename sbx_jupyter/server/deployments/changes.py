@@ -94,7 +94,7 @@ class Changes:
         self,
         connection: Followed,
         facts: Facts,
-        show_port: Callable[[ListeningPort, str], dict[str, Any]],
+        show_port: Callable[[ListeningPort, str], object],
     ) -> None:
         """``facts`` gives what the server itself knows: ``info`` and ``kernels``.
 

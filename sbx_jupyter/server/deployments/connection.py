@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.connection.named_connections import NamedConnection
     from sbx_jupyter.protocol.platform import ListedSandbox
     from sbx_jupyter.server.deployments.changes import Changes
+    from sbx_jupyter.server.deployments.connection_state import (
+        ConnectionInfo,
+        ConnectionState,
+        EngineInfo,
+        EngineState,
+    )
     from sbx_jupyter.server.deployments.local_engine import LocalEngine
     from sbx_jupyter.server.deployments.session_key import SessionKey
 
@@ -97,7 +103,7 @@ class Connection:
         self.changes: Changes | None = None
         """Tells pages what changes; ``None`` until one asks."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ConnectionInfo:
         """The entry of this connection in the answers of the server; does not wait.
 
         Begins to ask a remote deployment what it can do if that is not known, or if it did not
@@ -117,9 +123,9 @@ class Connection:
             "missing": {} if capabilities is None else dict(capabilities.missing),
         }
 
-    def describe_engine(self) -> dict[str, Any]:
+    def describe_engine(self) -> EngineInfo:
         """The parts of ``GET sbx/api/info`` on the engine and its isolation; does not wait."""
-        engine: dict[str, str] = {"state": "remote"}
+        engine: EngineState = {"state": "remote"}
         if self._engine is not None:
             engine = {"state": self._engine.state}
             if self._engine.failure is not None:
@@ -303,7 +309,7 @@ class Connection:
             # Read the error: asyncio would log it as never retrieved if no request waits any more.
             task.exception()
 
-    def _judge(self) -> tuple[str, str | None]:
+    def _judge(self) -> tuple[ConnectionState, str | None]:
         """The state of the connection, and what there is to say about it."""
         from sbx_jupyter import __version__
 
@@ -311,7 +317,7 @@ class Connection:
         if engine is not None and engine.state != "running":
             if engine.failure is not None:
                 return "unreachable", engine.failure.message
-            return engine.state, None
+            return ("starting" if engine.state == "starting" else "stopped"), None
         if self._problem is not None:
             return state_after(self._problem), self._problem.message
         if self.capabilities is None:

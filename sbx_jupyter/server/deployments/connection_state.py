@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 from sbx_jupyter.client.connection.named_connections import LEGACY
 from sbx_jupyter.errors import PermissionDeniedError, UnauthenticatedError, see
@@ -14,7 +14,80 @@ if TYPE_CHECKING:
     from sbx_jupyter.errors import SbxError
 
 
-def state_after(problem: SbxError) -> str:
+ConnectionState = Literal[
+    "stopped", "starting", "ready", "unauthorized", "unreachable", "incompatible"
+]
+
+
+class ConnectionInfo(TypedDict):
+    """A deployment under the name that the configuration gives it.
+
+    ``message`` says what is wrong, if something is, and ``remedy`` what the user can do about it;
+    ``missing`` has what the deployment cannot do, with the reasons.
+    """
+
+    name: str
+    kind: Literal["local", "remote"]
+    host: str | None
+    state: ConnectionState
+    message: str | None
+    remedy: str | None
+    engineVersion: str | None
+    missing: dict[str, str]
+
+
+class MissingPart(TypedDict):
+    """A missing part that would make the isolation stronger, and the command that adds it."""
+
+    what: str
+    remedy: str
+    page: NotRequired[str]
+
+
+class Isolation(TypedDict, total=False):
+    """How an engine isolates sandboxes, as it reports it; newer engines may say more.
+
+    ``tier`` is ``namespaces``, ``landlock`` or ``none``, ``best_tier`` the strongest that the
+    machine supports. ``users`` is ``root-mapped``, ``subordinate`` or ``virtual``; ``ids`` is
+    ``own`` if each sandbox has host ids of its own, else ``shared``. ``served_by`` says who serves
+    clients: ``separate`` (a user that root became), ``root`` or ``user``. ``limits`` says for each
+    resource what holds sandboxes to it, ``limit_words`` whether it is limited, watched or not
+    limited, ``amounts`` how much each limit allows. ``network`` is ``proxy``, ``full``, ``none`` or
+    ``host``; with ``loopback``, sandboxes of the tier ``landlock`` have ports of their own.
+    """
+
+    tier: str | None
+    best_tier: str | None
+    users: str
+    ids: str
+    served_by: str | None
+    limits: dict[str, str]
+    limit_words: dict[str, str]
+    amounts: dict[str, float]
+    freezer: str
+    reflink: bool
+    missing: list[MissingPart]
+    network: str | None
+    loopback: bool
+
+
+class EngineState(TypedDict):
+    """The bundled engine, ``remote`` for another deployment; ``message`` if it has failed."""
+
+    state: Literal["stopped", "starting", "running", "failed", "remote"]
+    message: NotRequired[str]
+
+
+class EngineInfo(TypedDict):
+    """The engine of a connection and its isolation; ``host`` is that of a configured deployment."""
+
+    engine: EngineState
+    isolation: Isolation | None
+    url_kind: Literal["bundled", "configured"]
+    host: str | None
+
+
+def state_after(problem: SbxError) -> ConnectionState:
     """The state of a connection whose deployment could not be asked what it can do."""
     refused = isinstance(problem, UnauthenticatedError | PermissionDeniedError)
     return "unauthorized" if refused else "unreachable"
@@ -45,7 +118,7 @@ def remedy_for(named: NamedConnection, state: str) -> str | None:
     }.get(state)
 
 
-def isolation_of(described: Mapping[str, Any]) -> dict[str, Any]:
+def isolation_of(described: Mapping[str, Any]) -> Isolation:
     """The isolation report of an engine, with the tier in use and the configured limits.
 
     ``tier`` may be weaker than ``best_tier`` by the engine's settings. ``amounts`` are the limits;
@@ -54,10 +127,13 @@ def isolation_of(described: Mapping[str, Any]) -> dict[str, Any]:
     report = dict(described.get("isolation") or {})
     best = report.get("tier")
     tier = described.get("tier", best)
-    return {
-        **report,
-        "tier": tier,
-        "best_tier": best,
-        "network": described.get("network"),
-        "amounts": described.get("limits") or {},
-    }
+    return cast(
+        "Isolation",
+        {
+            **report,
+            "tier": tier,
+            "best_tier": best,
+            "network": described.get("network"),
+            "amounts": described.get("limits") or {},
+        },
+    )

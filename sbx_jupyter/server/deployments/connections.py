@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError
+from sbx_jupyter.server.deployments.connection_state import (
+    ConnectionInfo,  # noqa: TC001 - msgspec reads it
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbx_jupyter.server.deployments.connection import Connection
+
+
+class ConnectionList(TypedDict):
+    """Every connection, and the name of the one in use."""
+
+    default: str
+    connections: list[ConnectionInfo]
 
 
 class Connections:
@@ -69,7 +79,7 @@ class Connections:
         if self._on_default is not None:
             self._on_default(self.default)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ConnectionList:
         """The answer of ``GET sbx/api/connections``; waits for no deployment."""
         return {
             "default": self._default,

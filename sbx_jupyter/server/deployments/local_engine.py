@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from sbx_jupyter.client.connection import bundled
@@ -45,8 +45,8 @@ class LocalEngine:
         self._finding = threading.Lock()
         self._found: ConnectionFile | None = None
         self._failed_at = 0.0
-        self.state = "stopped"
-        """``stopped``, ``starting``, ``running`` or ``failed``, as it was when last looked for."""
+        self.state: Literal["stopped", "starting", "running", "failed"] = "stopped"
+        """As it was when last looked for."""
         self.failure: SbxError | None = None
         """Why the last start failed, or why none can succeed on this system."""
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
@@ -21,6 +21,7 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol.runtime import DIRECTORY, FILE
 from sbx_jupyter.server.answers import SandboxRoute, logged
+from sbx_jupyter.server.description.operations import DOWNLOAD, PATH, Parameter
 from sbx_jupyter.server.files.content import announce_download
 from sbx_jupyter.server.files.entries import read_entries
 from sbx_jupyter.server.files.packing import Member, create_packer, safe_name
@@ -125,6 +126,11 @@ class ArchiveHandler(SandboxRoute):
     All names are below one folder. Links, devices and files that cannot be read are left out, and
     named in ``LEFT-OUT.txt``. When a file changes while it is read, the connection is cut.
     """
+
+    queries: ClassVar = {
+        "get": (PATH, Parameter("format", "Default: zip.", Literal["zip", "tar", "tar.gz"]))
+    }
+    answers: ClassVar = {"get": DOWNLOAD}
 
     _open = 0
 

@@ -12,8 +12,9 @@ from sbx_jupyter.client.api.transport import raise_for_status
 from sbx_jupyter.client.files.files import Files
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.protocol.connect import UNARY_CONTENT_TYPE
-from sbx_jupyter.protocol.runtime import ComposeRequest
+from sbx_jupyter.protocol.runtime import ComposeRequest, WrittenFile
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import Answer
 
 if TYPE_CHECKING:
     from sbx_jupyter.client.api.runtime import RuntimeClient
@@ -37,6 +38,7 @@ class ComposeHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"post": ComposeBody}
+    answers: ClassVar = {"post": Answer(WrittenFile)}
 
     @web.authenticated
     @authorized

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from jupyter_server.auth.decorator import authorized
@@ -13,7 +13,9 @@ from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
 from sbx_jupyter.errors import InvalidArgumentError, OutOfRangeError, SbxError, UnavailableError
+from sbx_jupyter.protocol.runtime import WrittenFile
 from sbx_jupyter.server.answers import SandboxRoute, logged, require
+from sbx_jupyter.server.description.operations import NEEDED_PATH, PARTIAL_DOWNLOAD, Answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -240,6 +242,10 @@ def announce_download(handler: SandboxRoute, name: str) -> None:
 
 class FilesHandler(StreamedFile):
     """``GET`` and ``POST`` of one file; ``path`` is that of the runtime API."""
+
+    bodies: ClassVar = {"post": bytes}
+    queries: ClassVar = {"get": (NEEDED_PATH,), "post": (NEEDED_PATH,)}
+    answers: ClassVar = {"get": PARTIAL_DOWNLOAD, "post": Answer(list[WrittenFile])}
 
     async def place(self) -> Place:
         path = self.path_in_query()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.protocol.runtime import DIRECTORY
+from sbx_jupyter.protocol.runtime import DIRECTORY, EntryInfo
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import PATH, Answer, Flag, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbx_jupyter.protocol.runtime import EntryInfo
     from sbx_jupyter.server.files.snapshots import ListingSnapshots
 
 MAX_PAGE: Final = 2000
@@ -95,6 +95,19 @@ class ListingHandler(SandboxRoute):
     name), ``hidden=false`` to leave out names that begin with a dot. Pages after the first go on
     with the listing of the first, if that was read within the last seconds.
     """
+
+    queries: ClassVar = {
+        "get": (
+            PATH,
+            Parameter("offset", "The number of entries to leave out.", int),
+            Parameter("limit", "The most entries to give.", int),
+            Parameter("sort", "What to sort by.", Literal["name", "size", "modified", "type"]),
+            Parameter("order", "Ascending or descending.", Literal["asc", "desc"]),
+            Parameter("filter", "A part of the names, in any case."),
+            Parameter("hidden", "Whether to list names that begin with a dot.", Flag),
+        )
+    }
+    answers: ClassVar = {"get": Answer({"entries": list[EntryInfo], "total": int, "matching": int})}
 
     _track_activity = False
 

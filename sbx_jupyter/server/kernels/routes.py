@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import msgspec
 from jupyter_client.kernelspec import NoSuchKernel
@@ -15,6 +15,7 @@ from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableE
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.deployments import sandbox_calls
+from sbx_jupyter.server.description.operations import EMPTY, Answer
 from sbx_jupyter.server.kernels.variants import is_sandboxed
 
 if TYPE_CHECKING:
@@ -49,7 +50,14 @@ class SizeBody(msgspec.Struct, kw_only=True, frozen=True):
     keep_files: bool = msgspec.field(name="keepFiles", default=True)
 
 
-async def kernel_places(manager: Any) -> list[dict[str, str]]:
+class KernelPlace(TypedDict):
+    """A kernel of this server, and the sandbox that it runs in."""
+
+    kernelID: str
+    sandboxID: str
+
+
+async def kernel_places(manager: Any) -> list[KernelPlace]:
     """Which kernel of a kernel manager runs in which sandbox."""
     return [
         {"kernelID": kernel_id, "sandboxID": sandbox_id}
@@ -58,9 +66,7 @@ async def kernel_places(manager: Any) -> list[dict[str, str]]:
     ]
 
 
-def within(
-    places: list[dict[str, str]], sandboxes: Iterable[ListedSandbox]
-) -> list[dict[str, str]]:
+def within(places: list[KernelPlace], sandboxes: Iterable[ListedSandbox]) -> list[KernelPlace]:
     """Those that are in one of these sandboxes: of others a user is not told."""
     known = {each.sandbox_id for each in sandboxes}
     return [each for each in places if each["sandboxID"] in known]
@@ -83,6 +89,10 @@ class KernelsHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"post": StartBody}
+    answers: ClassVar = {
+        "get": Answer({"kernels": list[KernelPlace]}),
+        "post": Answer({"kernelID": str}, 201),
+    }
 
     _track_activity = False
 
@@ -157,6 +167,7 @@ class DrawingHandler(KernelRoute):
     """``POST kernels/{id}/drawing``: lets a page draw what a kernel sends, for some time."""
 
     bodies: ClassVar = {"post": DrawingBody}
+    answers: ClassVar = {"post": EMPTY}
 
     _track_activity = False
 
@@ -176,6 +187,7 @@ class KernelSandboxHandler(KernelRoute):
     """
 
     bodies: ClassVar = {"post": SizeBody}
+    answers: ClassVar = {"post": Answer({"sandboxID": str, "filesKept": bool}, 201)}
 
     @web.authenticated
     @authorized

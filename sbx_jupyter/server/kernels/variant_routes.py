@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import msgspec
 from jupyter_client.kernelspec import NoSuchKernel
@@ -12,6 +12,7 @@ from tornado import web
 
 from sbx_jupyter.errors import FailedPreconditionError, NotFoundError, PermissionDeniedError
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import Answer
 from sbx_jupyter.server.kernels.variants import find_variant, install_variant
 
 if TYPE_CHECKING:
@@ -24,6 +25,18 @@ class VariantBody(msgspec.Struct, kw_only=True, frozen=True):
     shown: list[str] = []
 
 
+class KernelVariant(TypedDict):
+    """How kernels of a specification run in sandboxes: ``kernel`` is the one with which they do.
+
+    ``isThere``: whether it is installed; ``shown``: directories of the server's machine that their
+    sandboxes see read-only.
+    """
+
+    kernel: str
+    isThere: bool
+    shown: list[str]
+
+
 class VariantHandler(SandboxRoute):
     """``GET``: ``{"kernel", "isThere", "shown"}``, the sandboxed variant of a specification.
 
@@ -32,6 +45,7 @@ class VariantHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"post": VariantBody}
+    answers: ClassVar = {"get": Answer(KernelVariant), "post": Answer(KernelVariant, 201)}
 
     _track_activity = False
 
@@ -64,5 +78,5 @@ class VariantHandler(SandboxRoute):
             raise NotFoundError(f"there is no kernel '{name}'") from None
 
 
-def _described(variant: Variant) -> dict[str, Any]:
+def _described(variant: Variant) -> KernelVariant:
     return {"kernel": variant.name, "isThere": variant.is_there, "shown": list(variant.shown)}

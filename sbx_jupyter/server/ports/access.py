@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 from sbx_jupyter.server.ports.entries import Entries
 from sbx_jupyter.server.ports.grants import Grants
@@ -10,8 +10,14 @@ from sbx_jupyter.server.ports.hosts import PortHosts
 from sbx_jupyter.server.ports.tunnels import Tunnels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from logging import Logger
+
+
+class PortMode(TypedDict):
+    """Where pages of ports are: below a path, or at host names of the pattern ``hosts``."""
+
+    mode: Literal["path", "host"]
+    hosts: NotRequired[str]
 
 
 class PortAccess:
@@ -39,7 +45,7 @@ class PortAccess:
         )
         return None
 
-    def describe(self) -> Mapping[str, str]:
+    def describe(self) -> PortMode:
         """What front ends say about addresses of ports: the mode, ``host`` or ``path``."""
         if self.hosts is None:
             return {"mode": "path"}

@@ -9,8 +9,13 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from sbx_jupyter.errors import NotFoundError, UnimplementedError
+from sbx_jupyter.protocol.catalogue import VolumeDetail
+from sbx_jupyter.protocol.secrets import Secret
 from sbx_jupyter.protocol.volumes import Volume
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import EMPTY, Answer, Flag, Parameter, sparse
+
+StoredVolume = sparse(VolumeDetail, "StoredVolume", keep=("volume_id", "name"))
 
 
 class VolumeBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -45,6 +50,11 @@ class VolumesHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"post": VolumeBody}
+    queries: ClassVar = {"get": (Parameter("sizes", "Whether to measure them.", Flag),)}
+    answers: ClassVar = {
+        "get": Answer({"volumes": list[StoredVolume]}),
+        "post": Answer(Volume, 201),
+    }
 
     _track_activity = False
 
@@ -75,6 +85,8 @@ class VolumesHandler(SandboxRoute):
 class VolumeHandler(SandboxRoute):
     """Removes a volume with its files."""
 
+    answers: ClassVar = {"delete": EMPTY}
+
     @web.authenticated
     @authorized
     async def delete(self, volume_id: str) -> None:
@@ -87,6 +99,10 @@ class SecretsHandler(SandboxRoute):
     """Lists the secrets without their values; ``POST`` stores one."""
 
     bodies: ClassVar = {"post": SecretBody}
+    answers: ClassVar = {
+        "get": Answer({"secrets": list[Secret]}),
+        "post": Answer(Secret, 201),
+    }
 
     _track_activity = False
 
@@ -112,6 +128,7 @@ class SecretHandler(SandboxRoute):
     """Gives a secret a new value, or removes it."""
 
     bodies: ClassVar = {"post": SecretValueBody}
+    answers: ClassVar = {"post": Answer(Secret), "delete": EMPTY}
 
     @web.authenticated
     @authorized

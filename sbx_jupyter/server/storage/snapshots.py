@@ -10,8 +10,11 @@ from tornado import web
 
 from sbx_jupyter.errors import NotFoundError, UnavailableError, UnimplementedError
 from sbx_jupyter.protocol.access import parse_sandbox_id
+from sbx_jupyter.protocol.disk import SandboxOperation
+from sbx_jupyter.protocol.platform import ListedSandbox, SnapshotInfo
 from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.deployments import sandbox_calls
+from sbx_jupyter.server.description.operations import EMPTY, Answer
 
 
 class SnapshotBody(msgspec.Struct, kw_only=True, frozen=True):
@@ -29,6 +32,7 @@ class SnapshotHandler(SandboxRoute):
     """Makes a snapshot of a running sandbox's files, from which others can be created."""
 
     bodies: ClassVar = {"post": SnapshotBody}
+    answers: ClassVar = {"post": Answer(SnapshotInfo, 201)}
 
     @web.authenticated
     @authorized
@@ -46,6 +50,7 @@ class ForkHandler(SandboxRoute):
     """Starts a sandbox with a copy of a running one's files; names it if the deployment can."""
 
     bodies: ClassVar = {"post": ForkBody}
+    answers: ClassVar = {"post": Answer(ListedSandbox, 201)}
 
     @web.authenticated
     @authorized
@@ -72,6 +77,8 @@ class ForkHandler(SandboxRoute):
 class OperationsHandler(SandboxRoute):
     """Lists the long operations on a sandbox; empty if the deployment has no such route."""
 
+    answers: ClassVar = {"get": Answer({"operations": list[SandboxOperation]})}
+
     _track_activity = False
 
     @web.authenticated
@@ -87,6 +94,8 @@ class OperationsHandler(SandboxRoute):
 
 class OperationHandler(SandboxRoute):
     """``DELETE operations/{id}``: cancels it; the request that waits for it gets an error."""
+
+    answers: ClassVar = {"delete": EMPTY}
 
     @web.authenticated
     @authorized

@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypedDict
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
 from tornado import web
-from tornado.iostream import StreamClosedError
 
 from sbx_jupyter.client.templates.build_context import BuildContext
-from sbx_jupyter.client.templates.templates import TemplateClient
 from sbx_jupyter.errors import (
     NotFoundError,
-    SbxError,
     UnimplementedError,
 )
-from sbx_jupyter.protocol import connect
+from sbx_jupyter.protocol.catalogue import TemplateDetail
 from sbx_jupyter.protocol.dockerfile.steps import parse_dockerfile
-from sbx_jupyter.protocol.templates import BuildStart, TemplateRequest
+from sbx_jupyter.protocol.templates import (
+    BuildStart,
+    BuildStatus,
+    TemplateRequest,
+    TemplateWithBuilds,
+)
 from sbx_jupyter.server.answers import SandboxRoute
-from sbx_jupyter.server.streams import ALIVE, HEARTBEAT, EventStream, event
+from sbx_jupyter.server.description.operations import (
+    EMPTY,
+    Answer,
+    Flag,
+    Parameter,
+    sparse,
+)
+from sbx_jupyter.server.storage.builds import client_of
 
 if TYPE_CHECKING:
     from sbx_jupyter.client.api.platform import PlatformClient
-    from sbx_jupyter.protocol.catalogue import TemplateDetail
-    from sbx_jupyter.protocol.templates import BuildInfo
     from sbx_jupyter.server.deployments.connection import Connection
 
 MAX_SNAPSHOTS: Final = 200
 """The list has the newest snapshots only; the others can still be used by name."""
 
-LONGEST_WAIT: Final = 30
-"""Seconds that a request for more of a log may wait for it."""
+StoredTemplate = sparse(
+    TemplateDetail,
+    "StoredTemplate",
+    keep=("template_id", "names"),
+    kind=Literal["template", "snapshot"],
+    build_status=BuildStatus | msgspec.UnsetType | None,
+    isStock=bool | msgspec.UnsetType,
+)
 
-_LOOK_EVERY: Final = 0.3
-_ENDED: Final = ("ready", "error")
+_SIZES: Final = Parameter("sizes", "Whether to measure their disk use.", Flag)
+
+
+class BegunBuild(TypedDict):
+    """A build that has begun; ``leftOut`` names instructions that have no effect here."""
+
+    templateID: str
+    buildID: str
+    names: list[str]
+    leftOut: list[str]
 
 
 class BuildBody(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
@@ -68,6 +88,11 @@ class TemplatesHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"post": BuildBody}
+    queries: ClassVar = {"get": (_SIZES,)}
+    answers: ClassVar = {
+        "get": Answer({"templates": list[StoredTemplate]}),
+        "post": Answer(BegunBuild, 202),
+    }
 
     @property
     def _track_activity(self) -> bool:
@@ -93,7 +118,7 @@ class TemplatesHandler(SandboxRoute):
         request = TemplateRequest(
             name=body.name, cpu_count=body.cpu_count, memory_mb=body.memory_mb
         )
-        client = await _client(self.connection)
+        client = await client_of(self.connection)
         with tempfile.TemporaryDirectory(prefix="sbx-no-context-") as empty:
             found = parse_dockerfile(body.dockerfile, body.build_args, BuildContext(Path(empty)))
             start = BuildStart(
@@ -106,7 +131,7 @@ class TemplatesHandler(SandboxRoute):
             )
             context = BuildContext(Path(empty), inline=found.inline)
             begun = await client.begin(request, start, context)
-        answer = {
+        answer: BegunBuild = {
             "templateID": begun.template_id,
             "buildID": begun.build_id,
             "names": begun.names,
@@ -117,6 +142,9 @@ class TemplatesHandler(SandboxRoute):
 
 class SnapshotsHandler(SandboxRoute):
     """Lists the snapshots, newest first, as ``templates`` does."""
+
+    queries: ClassVar = {"get": (_SIZES,)}
+    answers: ClassVar = {"get": Answer({"snapshots": list[StoredTemplate]})}
 
     _track_activity = False
 
@@ -136,6 +164,14 @@ class TemplateHandler(SandboxRoute):
     """
 
     bodies: ClassVar = {"patch": TemplateNameBody}
+    queries: ClassVar = {
+        "delete": (Parameter("dependants", "Whether to end its sandboxes before.", Flag),)
+    }
+    answers: ClassVar = {
+        "get": Answer(TemplateWithBuilds),
+        "patch": Answer(TemplateDetail),
+        "delete": EMPTY,
+    }
 
     @property
     def _track_activity(self) -> bool:
@@ -182,95 +218,6 @@ class TemplateHandler(SandboxRoute):
             for sandbox_id in found.sandboxes:
                 self.connection.forget_tokens(sandbox_id)
                 await platform.kill(sandbox_id)
-
-
-class BuildHandler(SandboxRoute):
-    """The status of a build and its log from ``offset`` on; ``DELETE`` cancels it.
-
-    Answers ``{"status", "logs", "next", "reason"}``; ``next`` is the offset of the next request,
-    ``reason`` why the build failed. With ``wait`` (seconds, at most 30) the answer waits for more.
-    """
-
-    _track_activity = False
-
-    @web.authenticated
-    @authorized
-    async def get(self, template_id: str, build_id: str) -> None:
-        offset = self.query_number("offset", 0, 1 << 40)
-        end = asyncio.get_running_loop().time() + self.query_number("wait", 0, LONGEST_WAIT)
-        client = await _client(self.connection)
-        while True:
-            info = await client.build_status(template_id, build_id, offset)
-            is_over = info.status in _ENDED or asyncio.get_running_loop().time() >= end
-            if info.log_entries or is_over:
-                break
-            await asyncio.sleep(_LOOK_EVERY)
-        self.answer(
-            {
-                "status": info.status,
-                "logs": info.log_entries,
-                "next": offset + len(info.log_entries),
-                "reason": _reason(info),
-            }
-        )
-
-    @web.authenticated
-    @authorized
-    async def delete(self, template_id: str, build_id: str) -> None:
-        self.connection.require("catalogue")
-        client = await _client(self.connection)
-        if not await client.cancel_build(template_id, build_id):
-            raise NotFoundError(f"there is no build {build_id} of {template_id}")
-        self.answer_empty()
-
-
-class BuildLogHandler(EventStream):
-    """Follows the log of a build by server-sent events.
-
-    The event ``log`` for each entry, whose id is how many there were; at the end ``end`` with
-    ``{"status", "reason"}``, or ``problem`` when the log cannot be read any more.
-    """
-
-    @web.authenticated
-    @authorized
-    async def get(self, template_id: str, build_id: str) -> None:
-        last = self.last_event
-        offset = int(last) if last.isascii() and last.isdigit() and len(last) < 12 else 0
-        client = await _client(self.connection)
-        info = await client.build_status(template_id, build_id, offset)  # before the headers
-        try:
-            await self.begin()
-            quiet = 0.0
-            while not self.is_gone:
-                for entry in info.log_entries:
-                    offset += 1
-                    await self.send(event("log", entry, str(offset)))
-                if info.status in _ENDED and not info.log_entries:
-                    record = {"status": info.status, "reason": _reason(info)}
-                    await self.send(event("end", record, str(offset)))
-                    return
-                quiet = 0.0 if info.log_entries else quiet + _LOOK_EVERY
-                if quiet >= HEARTBEAT:
-                    await self.send(ALIVE)
-                    quiet = 0.0
-                if not info.log_entries:
-                    await asyncio.sleep(_LOOK_EVERY)
-                info = await client.build_status(template_id, build_id, offset)
-        except SbxError as error:
-            await self.send(event("problem", connect.error_to_json(error), str(offset)))
-        except StreamClosedError:
-            return
-
-
-async def _client(connection: Connection) -> TemplateClient:
-    transport = await connection.transport()
-    return TemplateClient(transport.config, transport)
-
-
-def _reason(info: BuildInfo) -> dict[str, Any] | None:
-    if isinstance(info.reason, msgspec.UnsetType):
-        return None
-    return {"message": info.reason.message, "step": info.reason.step}
 
 
 def _wants_sizes(handler: SandboxRoute) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -13,6 +13,13 @@ from sbx_jupyter.client.api.transport import raise_for_status
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.volumes import VolumeEntry
 from sbx_jupyter.server.answers import SandboxRoute
+from sbx_jupyter.server.description.operations import (
+    EMPTY,
+    NEEDED_PATH,
+    PARTIAL_DOWNLOAD,
+    PATH,
+    Answer,
+)
 from sbx_jupyter.server.files.content import Place, StreamedFile
 
 if TYPE_CHECKING:
@@ -40,6 +47,12 @@ async def content_place(connection: Connection, volume_id: str, route: str, path
 
 class VolumeDirHandler(SandboxRoute):
     """Lists a directory of a volume, at most 5000 entries; ``POST`` makes one."""
+
+    queries: ClassVar = {"get": (PATH,), "post": (PATH,)}
+    answers: ClassVar = {
+        "get": Answer({"entries": list[VolumeEntry], "total": int}),
+        "post": Answer(VolumeEntry, 201),
+    }
 
     @property
     def _track_activity(self) -> bool:
@@ -72,6 +85,10 @@ class VolumeDirHandler(SandboxRoute):
 
 class VolumeFileHandler(StreamedFile):
     """Reads a file of a volume; ``POST`` writes one, ``DELETE`` removes a file or directory."""
+
+    bodies: ClassVar = {"post": bytes}
+    queries: ClassVar = dict.fromkeys(("get", "post", "delete"), (NEEDED_PATH,))
+    answers: ClassVar = {"get": PARTIAL_DOWNLOAD, "post": Answer(VolumeEntry), "delete": EMPTY}
 
     async def place(self) -> Place:
         path = self.path_in_query()

@@ -1,0 +1,1 @@
+"""The description of the routes by OpenAPI, made from what the handlers declare."""
