@@ -32,7 +32,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-tiers check lint format bench screenshots moving-picture docs docs-links build clean
+.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-tiers check lint format api bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -157,6 +157,10 @@ lint: | $(TOOLS)
 format: | $(TOOLS)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+## Renew the front end's types of the server's routes, after a change of what these take or answer.
+api: $(VENV)/.test
+	cd labextension && PATH="$(abspath $(BIN)):$$PATH" sh -c "jlpm install && jlpm api"
 
 ## Compare the engine with other ways to do the same, measured in turns in one run, and write
 ## docs/performance.md: about 2 minutes on a quiet machine. Installs packages to compare with in .peers,

@@ -12,7 +12,13 @@ from sbx_jupyter.protocol.access import parse_sandbox_id
 from sbx_jupyter.protocol.diff import Diff
 from sbx_jupyter.protocol.platform import SandboxLogEntry
 from sbx_jupyter.server.answers import SandboxRoute
-from sbx_jupyter.server.description.operations import DOWNLOAD, NEEDED_PATH, Answer, Parameter
+from sbx_jupyter.server.description.operations import (
+    DOWNLOAD,
+    NEEDED_PATH,
+    OCTETS,
+    Answer,
+    Parameter,
+)
 
 MAX_LOG: Final = 1000
 
@@ -78,8 +84,7 @@ class EarlierFileHandler(SandboxRoute):
         content = await self.connection.call(
             lambda platform: platform.earlier_file(sandbox_id, path, since=since)
         )
-        self.set_header("Content-Type", "application/octet-stream")
         # Whatever the file is, a browser that opens this address runs none of it.
         self.set_header("Content-Disposition", "attachment")
         self.set_header("X-Content-Type-Options", "nosniff")
-        await self.finish(content)
+        await self.finish(content, set_content_type=OCTETS)

@@ -48,6 +48,7 @@ from pytest_jupyter.pytest_tornasync import (  # noqa: F401
 from tornado.httpclient import HTTPClientError
 
 from tests.engine_process import engine_process
+from tests.server import conformity as described
 
 
 @pytest_asyncio.fixture
@@ -77,6 +78,17 @@ def jp_server_config(extension_settings, monkeypatch):
         },
         "SbxExtension": extension_settings,
     }
+
+
+@pytest.fixture(autouse=True)
+def conformity():
+    """Fails a test in which a route of this process does what the description does not say."""
+    noted = described.Conformity()
+    # Not by the test's own patches, whose order of removal other tests rely on.
+    with pytest.MonkeyPatch.context() as patch:
+        described.watch(patch.setattr, noted)
+        yield noted
+    assert noted.problems == []
 
 
 @pytest.fixture

@@ -26,11 +26,6 @@ export async function checkResponse(response: Response): Promise<Response> {
   throw errorFrom(body, `The server answered ${response.status} ${response.statusText}.`.replace(' .', '.'));
 }
 
-/** Parses the JSON body of a successful response; throws the error in the body of any other. */
-export async function readJson<T>(response: Response): Promise<T> {
-  return (await (await checkResponse(response)).json()) as T;
-}
-
 /** The body of a successful response; `null` if it has more than `most` bytes, of which no more are read. */
 export async function bytesAtMost(response: Response, most: number): Promise<Uint8Array | null> {
   const reader = (await checkResponse(response)).body?.getReader();

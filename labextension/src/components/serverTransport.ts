@@ -1,10 +1,11 @@
 import { SandboxError } from '../protocol/errors';
-import type { IEntryInfo, IFilesystemEvent, IReading, ISandboxMetric } from '../protocol/runtime';
+import type { IEntryInfo, IFilesystemEvent, IReading } from '../protocol/runtime';
 import { toReading } from '../protocol/runtime';
 import type { ITerminalRequest } from '../protocol/terminal';
 import { trans } from './translation';
 import type { IJupyterServer } from './jupyterServer';
-import { bytesAtMost, checkResponse, readJson } from './responses';
+import { bytesAtMost } from './responses';
+import { SandboxApi } from './sandboxApi';
 import { openTerminalSocket } from './terminals/terminalSocket';
 import { stateFrom } from './sandboxState';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from './transport';
@@ -26,13 +27,15 @@ export interface IEntryPage {
 /** Reaches a sandbox through the routes of the Jupyter server, independent of any kernel. */
 export class ServerTransport implements ISandboxTransport {
   constructor(
-    private readonly server: IJupyterServer,
+    server: IJupyterServer,
     private readonly sandboxId: string
-  ) {}
+  ) {
+    this.api = new SandboxApi(server);
+  }
 
   async list(path: string): Promise<readonly IEntryInfo[]> {
-    const body = await this.call<{ entries?: IEntryInfo[] }>('ListDir', { path, depth: 1 });
-    return body.entries ?? [];
+    const body = { path, depth: 1 };
+    return (await this.api.post('/sandboxes/{sandbox_id}/rpc/filesystem.Filesystem/ListDir', { path: this.path, body })).entries ?? [];
   }
 
   /** Lists up to `limit` entries whose name holds `filter`, sorted by the server: folders first, by name. */
@@ -40,7 +43,7 @@ export class ServerTransport implements ISandboxTransport {
     const entries: IEntryInfo[] = [];
     for (;;) {
       const query = { path, filter, offset: entries.length, limit: Math.min(limit - entries.length, PAGE) };
-      const page = await readJson<IEntryPage>(await this.server.request(this.parts('listing'), {}, query));
+      const page = await this.api.get('/sandboxes/{sandbox_id}/listing', { path: this.path, query });
       entries.push(...page.entries);
       if (page.entries.length === 0 || entries.length >= Math.min(limit, page.matching)) {
         return { ...page, entries };
@@ -49,36 +52,30 @@ export class ServerTransport implements ISandboxTransport {
   }
 
   async stat(path: string): Promise<IEntryInfo> {
-    return (await this.call<{ entry: IEntryInfo }>('Stat', { path })).entry;
+    return (await this.api.post('/sandboxes/{sandbox_id}/rpc/filesystem.Filesystem/Stat', { path: this.path, body: { path } })).entry;
   }
 
   async read(path: string): Promise<Uint8Array> {
-    const response = await checkResponse(await this.server.request(this.parts('files'), {}, { path }));
-    return new Uint8Array(await response.arrayBuffer());
+    return new Uint8Array(await (await this.file(path)).arrayBuffer());
   }
 
   /** Like `read`; `null` if the file has more than `most` bytes, whatever it had when it was listed. */
   async readAtMost(path: string, most: number): Promise<Uint8Array | null> {
-    return bytesAtMost(await this.server.request(this.parts('files'), {}, { path }), most);
+    return bytesAtMost(await this.file(path), most);
   }
 
   /** Like `read`, for contents that the browser may keep on its disk. */
   async readBlob(path: string, signal: AbortSignal): Promise<Blob> {
-    return (await checkResponse(await this.server.request(this.parts('files'), { signal }, { path }))).blob();
+    return (await this.file(path, signal)).blob();
   }
 
   async write(path: string, bytes: Uint8Array): Promise<void> {
-    const init = {
-      method: 'POST',
-      body: new Uint8Array(bytes),
-      headers: { 'Content-Type': 'application/octet-stream' }
-    };
-    await checkResponse(await this.server.request(this.parts('files'), init, { path }));
+    await this.api.send('/sandboxes/{sandbox_id}/files', { path: this.path, query: { path } }, new Uint8Array(bytes));
   }
 
   async upload(path: string, file: Blob, options: IUploadOptions): Promise<void> {
     const send = async (to: string, piece: Blob, piecewise: IUploadOptions) => {
-      await this.server.upload(this.parts('files'), { path: to }, piece, piecewise);
+      await this.api.upload('/sandboxes/{sandbox_id}/files', { path: this.path, query: { path: to } }, piece, piecewise);
     };
     if (!(file instanceof File) || file.size <= WHOLE_UPLOAD) {
       await send(path, file, options);
@@ -95,53 +92,46 @@ export class ServerTransport implements ISandboxTransport {
 
   /** Joins files of the sandbox to one and removes them. */
   private async compose(sources: readonly string[], destination: string, size: number): Promise<void> {
-    const init = {
-      method: 'POST',
-      body: JSON.stringify({ sources, destination, size }),
-      headers: { 'Content-Type': 'application/json' }
-    };
-    await checkResponse(await this.server.request(this.parts('files', 'compose'), init));
+    await this.api.post('/sandboxes/{sandbox_id}/files/compose', { path: this.path, body: { sources, destination, size } });
   }
 
   async makeDir(path: string): Promise<void> {
-    await this.call('MakeDir', { path });
+    await this.api.post('/sandboxes/{sandbox_id}/rpc/filesystem.Filesystem/MakeDir', { path: this.path, body: { path } });
   }
 
   async move(source: string, destination: string): Promise<void> {
-    await this.call('Move', { source, destination });
+    await this.api.post('/sandboxes/{sandbox_id}/rpc/filesystem.Filesystem/Move', { path: this.path, body: { source, destination } });
   }
 
   async remove(path: string): Promise<void> {
-    await this.call('Remove', { path });
+    await this.api.post('/sandboxes/{sandbox_id}/rpc/filesystem.Filesystem/Remove', { path: this.path, body: { path } });
   }
 
   /** The URL for downloading a file. */
   fileUrl(path: string): string {
-    return this.server.url(this.parts('files'), { path });
+    return this.api.url('/sandboxes/{sandbox_id}/files', { path: this.path, query: { path } });
   }
 
   /** The URL for downloading a folder as a zip. */
   archiveUrl(path: string): string {
-    return this.server.url(this.parts('archive'), { path });
+    return this.api.url('/sandboxes/{sandbox_id}/archive', { path: this.path, query: { path } });
   }
 
   async metrics(): Promise<IReading> {
-    return readJson(await this.server.request(this.parts('metrics')));
+    return this.api.get('/sandboxes/{sandbox_id}/metrics', { path: this.path });
   }
 
   async state(): Promise<SandboxState> {
-    return stateFrom(async () => (await readJson<{ state: SandboxState }>(await this.server.request(this.parts()))).state);
+    return stateFrom(async () => (await this.api.get('/sandboxes/{sandbox_id}', { path: this.path })).state);
   }
 
   /** The stored readings between two Unix times, oldest first. */
   async history(start: number, end: number): Promise<IReading[]> {
-    const parts = this.parts('metrics', 'history');
-    const response = await this.server.request(parts, {}, { start, end });
-    return (await readJson<ISandboxMetric[]>(response)).map(toReading);
+    return (await this.api.get('/sandboxes/{sandbox_id}/metrics/history', { path: this.path, query: { start, end } })).map(toReading);
   }
 
   watch(path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose {
-    const socket = this.server.openSocket(this.parts('watch'), { path });
+    const socket = this.api.socket('/sandboxes/{sandbox_id}/watch', { path: this.path, query: { path } });
     socket.addEventListener('message', event => {
       const frame = JSON.parse(String(event.data)) as Partial<IFilesystemEvent>;
       if (frame.name !== undefined && frame.type !== undefined) {
@@ -162,7 +152,7 @@ export class ServerTransport implements ISandboxTransport {
   }
 
   openTerminal(request: ITerminalRequest, listener: ITerminalListener): ITerminalChannel {
-    const socket = this.server.openSocket(this.parts('terminal'), { ...request });
+    const socket = this.api.socket('/sandboxes/{sandbox_id}/terminal', { path: this.path, query: { ...request } });
     return openTerminalSocket(socket, listener);
   }
 
@@ -170,20 +160,16 @@ export class ServerTransport implements ISandboxTransport {
     // Callers close the sockets they opened.
   }
 
-  private async call<T>(method: string, body: object): Promise<T> {
-    const init = {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: { 'Content-Type': 'application/json' }
-    };
-    const parts = this.parts('rpc', 'filesystem.Filesystem', method);
-    return readJson<T>(await this.server.request(parts, init));
+  private file(path: string, signal?: AbortSignal): Promise<Response> {
+    return this.api.response('get', '/sandboxes/{sandbox_id}/files', { path: this.path, query: { path }, signal });
   }
 
-  private parts(...rest: string[]): string[] {
+  private get path(): { readonly sandbox_id: string } {
     if (this.sandboxId === '') {
       throw new SandboxError('invalid_argument', trans.__('No sandbox is chosen.'));
     }
-    return ['sandboxes', this.sandboxId, ...rest];
+    return { sandbox_id: this.sandboxId };
   }
+
+  private readonly api: SandboxApi;
 }

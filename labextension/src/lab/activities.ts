@@ -1,5 +1,4 @@
-import type { IJupyterServer } from '../components/jupyterServer';
-import { readJson } from '../components/responses';
+import type { SandboxApi } from '../components/sandboxApi';
 import type { IOperation } from '../protocol/sandboxes';
 
 /** Milliseconds between two requests for the progress of an operation. */
@@ -31,7 +30,7 @@ const OPERATION_KINDS: Readonly<Partial<Record<ActivityKind, string>>> = {
 /** The requests that are changing sandboxes now: at most one for each sandbox is shown. */
 export class Activities {
   constructor(
-    private readonly server: IJupyterServer,
+    private readonly api: SandboxApi,
     private readonly changed: () => void
   ) {}
 
@@ -55,10 +54,8 @@ export class Activities {
 
   /** Updates the progress of an activity; not every deployment reports it. */
   private async follow(sandboxId: string, operationKind: string): Promise<void> {
-    const answer = await this.server
-      .request(['sandboxes', sandboxId, 'operations'])
-      .then(response => readJson<{ operations: IOperation[] }>(response))
-      .catch(() => null);
+    const path = { sandbox_id: sandboxId };
+    const answer = await this.api.get('/sandboxes/{sandbox_id}/operations', { path }).catch(() => null);
     if (answer === null) {
       return;
     }

@@ -12,17 +12,21 @@ import { notebookPlugin } from './notebooks/notebookPlugin';
 import { runInSandboxPlugin } from './notebooks/runInSandboxPlugin';
 import { outputTrustPlugin } from './notebooks/trust/outputTrustPlugin';
 import { onboardingPlugin } from './onboarding/onboardingPlugin';
-import { panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
+import { apiPlugin, panelPlugin, sandboxesPlugin } from './panel/panelPlugin';
 import { runningPlugin } from './panel/runningPlugin';
 import { storagePlugin } from './storage/storagePlugin';
 import { terminalsPlugin } from './terminals/terminalsPlugin';
 import { untrustedFilesPlugin } from './notebooks/trust/untrustedFilesPlugin';
 import { widgetsPlugin } from './widgets/widgetsPlugin';
 
-export { ISandboxes } from './tokens';
+export type { AnswerOf, EventOf, OptionsOf, RouteOf, SandboxApi } from '../components/sandboxApi';
+export type * from '../protocol/api';
+export { SandboxError } from '../protocol/errors';
+export { ISandboxApi, ISandboxes } from './tokens';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   sandboxesPlugin,
+  apiPlugin,
   currentNotebookPlugin,
   panelPlugin,
   onboardingPlugin,

@@ -3,7 +3,9 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { IJupyterServer } from '../components/jupyterServer';
-import { checkResponse, readJson } from '../components/responses';
+import type { AnswerOf } from '../components/sandboxApi';
+import { SandboxApi } from '../components/sandboxApi';
+import type { ServerState } from '../protocol/api';
 import { ServerTransport } from '../components/serverTransport';
 import type {
   IKernelPlace,
@@ -23,21 +25,12 @@ import type { ActivityKind, IActivity } from './activities';
 import { Activities } from './activities';
 import type { IErrorDescription } from './errorDescription';
 import { describeError } from './errorDescription';
-import type { IServerEvent } from './serverEvents';
+import type { ServerEvent } from './serverEvents';
 import { ServerEvents } from './serverEvents';
 
-const JSON_BODY = { 'Content-Type': 'application/json' };
 const DEFAULT_INTERVAL = 5000;
 /** The longest delay between two polls while the server does not answer, in milliseconds. */
 const MAX_INTERVAL = 60_000;
-
-/** The state of everything, as the route `events` sends it first. */
-interface IServerState {
-  readonly sandboxes: readonly ISandbox[];
-  readonly kernels: readonly IKernelPlace[];
-  readonly info: IServerInfo;
-  readonly problem?: unknown;
-}
 
 /**
  * The model of the sandboxes of this server; lists them and changes them.
@@ -46,6 +39,7 @@ interface IServerState {
  */
 export class Sandboxes {
   constructor(readonly server: IJupyterServer) {
+    this.api = new SandboxApi(server);
     this.poll = new Poll({
       auto: false,
       name: 'sbx-jupyter:sandboxes',
@@ -53,9 +47,12 @@ export class Sandboxes {
       frequency: { interval: DEFAULT_INTERVAL, backoff: true, max: MAX_INTERVAL },
       standby: () => (this.watchers === 0 || this.events.isLive ? true : 'when-hidden')
     });
-    this.activities = new Activities(server, () => { this.changedSignal.emit(); });
-    this.events = new ServerEvents(server, event => { this.take(event); });
+    this.activities = new Activities(this.api, () => { this.changedSignal.emit(); });
+    this.events = new ServerEvents(this.api, event => { this.take(event); });
   }
+
+  /** The routes of the server. */
+  readonly api: SandboxApi;
 
   /** Emitted after the list, the server's information or an activity changed. */
   get changed(): ISignal<this, void> {
@@ -66,7 +63,7 @@ export class Sandboxes {
    * Emitted for the events `ports` and `changed` of the server, which name what to read again: the
    * ports of a sandbox; templates, snapshots, volumes, secrets.
    */
-  get told(): ISignal<this, IServerEvent> {
+  get told(): ISignal<this, ServerEvent> {
     return this.toldSignal;
   }
 
@@ -149,7 +146,7 @@ export class Sandboxes {
     this.creations += 1;
     this.changedSignal.emit();
     try {
-      const sandbox = await readJson<ISandbox>(await this.post(['sandboxes'], request));
+      const sandbox = await this.api.post('/sandboxes', { body: request });
       this.changes += 1;
       this.known = [sandbox, ...(this.known ?? []).filter(item => item.sandboxID !== sandbox.sandboxID)];
       return sandbox;
@@ -162,36 +159,35 @@ export class Sandboxes {
 
   kill(sandboxId: string): Promise<void> {
     return this.during(sandboxId, 'killing', async () => {
-      await checkResponse(await this.server.request(['sandboxes', sandboxId], { method: 'DELETE' }));
+      await this.api.delete('/sandboxes/{sandbox_id}', { path: { sandbox_id: sandboxId } });
       this.known = this.known?.filter(item => item.sandboxID !== sandboxId) ?? null;
     });
   }
 
   pause(sandboxId: string): Promise<void> {
     return this.during(sandboxId, 'pausing', async () => {
-      await checkResponse(await this.post(['sandboxes', sandboxId, 'pause'], {}));
+      await this.api.post('/sandboxes/{sandbox_id}/pause', { path: { sandbox_id: sandboxId } });
     });
   }
 
   resume(sandboxId: string, timeout?: number): Promise<void> {
     const body = timeout === undefined ? {} : { timeout };
     return this.during(sandboxId, 'resuming', async () => {
-      await checkResponse(await this.post(['sandboxes', sandboxId, 'connect'], body));
+      await this.api.post('/sandboxes/{sandbox_id}/connect', { path: { sandbox_id: sandboxId }, body });
     });
   }
 
   /** Sets the timeout of the sandbox, in seconds from now. */
   setTimeout(sandboxId: string, timeout: number): Promise<void> {
     return this.during(sandboxId, 'extending', async () => {
-      await checkResponse(await this.post(['sandboxes', sandboxId, 'timeout'], { timeout }));
+      await this.api.post('/sandboxes/{sandbox_id}/timeout', { path: { sandbox_id: sandboxId }, body: { timeout } });
     });
   }
 
   /** Renames the sandbox; an empty name removes it. */
   rename(sandboxId: string, name: string): Promise<void> {
     return this.during(sandboxId, 'renaming', async () => {
-      const init = { method: 'PATCH', body: JSON.stringify({ name }), headers: JSON_BODY };
-      const renamed = await readJson<ISandbox>(await this.server.request(['sandboxes', sandboxId], init));
+      const renamed = await this.api.patch('/sandboxes/{sandbox_id}', { path: { sandbox_id: sandboxId }, body: { name } });
       this.known = this.known?.map(item => (item.sandboxID === sandboxId ? renamed : item)) ?? null;
     });
   }
@@ -199,75 +195,71 @@ export class Sandboxes {
   /** Takes a snapshot, from which sandboxes can be created. */
   snapshot(sandboxId: string, name?: string): Promise<ISnapshot> {
     const body = name === undefined ? {} : { name };
-    return this.during(sandboxId, 'snapshotting', async () =>
-      readJson<ISnapshot>(await this.post(['sandboxes', sandboxId, 'snapshots'], body))
+    return this.during(sandboxId, 'snapshotting', () =>
+      this.api.post('/sandboxes/{sandbox_id}/snapshots', { path: { sandbox_id: sandboxId }, body })
     );
   }
 
   /** Starts a copy of the sandbox. */
   fork(sandboxId: string, name: string, timeout: number): Promise<ISandbox> {
-    return this.during(sandboxId, 'forking', async () =>
-      readJson<ISandbox>(await this.post(['sandboxes', sandboxId, 'fork'], { name, timeout }))
+    return this.during(sandboxId, 'forking', () =>
+      this.api.post('/sandboxes/{sandbox_id}/fork', { path: { sandbox_id: sandboxId }, body: { name, timeout } })
     );
   }
 
   /** Starts a kernel in a sandbox for a notebook there; returns the kernel's id. */
   async startKernel(sandbox: string, kernel: string, path: string): Promise<string> {
-    return (await readJson<{ kernelID: string }>(await this.post(['kernels'], { sandbox, kernel, path }))).kernelID;
+    return (await this.api.post('/kernels', { body: { sandbox, kernel, path } })).kernelID;
   }
 
   /** Lets the page with a mark draw what a kernel sends, for some seconds from now; 0 ends it. */
   async letDraw(kernelId: string, mark: string, seconds: number): Promise<void> {
-    await checkResponse(await this.post(['kernels', kernelId, 'drawing'], { mark, seconds }));
+    await this.api.post('/kernels/{kernel_id}/drawing', { path: { kernel_id: kernelId }, body: { mark, seconds } });
   }
 
   /** Makes another sandbox for a kernel, which it gets at its next restart; says whether the files are in it. */
   async replaceSandbox(kernelId: string, size: ISandboxSize): Promise<boolean> {
-    const made = await this.post(['kernels', kernelId, 'sandbox'], size);
-    return (await readJson<{ filesKept: boolean }>(made)).filesKept;
+    return (await this.api.post('/kernels/{kernel_id}/sandbox', { path: { kernel_id: kernelId }, body: size })).filesKept;
   }
 
   /** Cancels an operation; the request that started it fails. */
   async cancel(sandboxId: string, operationId: string): Promise<void> {
-    const parts = ['sandboxes', sandboxId, 'operations', operationId];
-    await checkResponse(await this.server.request(parts, { method: 'DELETE' }));
+    const path = { sandbox_id: sandboxId, operation_id: operationId };
+    await this.api.delete('/sandboxes/{sandbox_id}/operations/{operation_id}', { path });
   }
 
   /** Lists the templates and snapshots. */
   async templates(): Promise<readonly ITemplate[]> {
-    const answer = await this.server.request(['templates']);
-    return (await readJson<{ templates: ITemplate[] }>(answer)).templates;
+    return (await this.api.get('/templates')).templates;
   }
 
   /** Lists the volumes. */
   async volumes(): Promise<readonly IVolume[]> {
-    return (await readJson<{ volumes: IVolume[] }>(await this.server.request(['volumes']))).volumes;
+    return (await this.api.get('/volumes')).volumes;
   }
 
   async removeTemplate(templateId: string): Promise<void> {
-    await checkResponse(await this.server.request(['templates', templateId], { method: 'DELETE' }));
+    await this.api.delete('/templates/{template_id}', { path: { template_id: templateId } });
   }
 
   /** Reads what runs in a terminal. */
-  async terminal(sandboxId: string, pid: number): Promise<ITerminalState> {
-    return readJson(await this.server.request(['sandboxes', sandboxId, 'terminals', String(pid)]));
+  terminal(sandboxId: string, pid: number): Promise<ITerminalState> {
+    return this.api.get('/sandboxes/{sandbox_id}/terminals/{pid}', { path: terminalPath(sandboxId, pid) });
   }
 
   /** Names a terminal for all who look at it; an empty name removes the name. */
   async nameTerminal(sandboxId: string, pid: number, name: string): Promise<void> {
-    const parts = ['sandboxes', sandboxId, 'terminals', String(pid)];
-    const init = { method: 'PATCH', body: JSON.stringify({ name }), headers: JSON_BODY };
-    await checkResponse(await this.server.request(parts, init));
+    const path = terminalPath(sandboxId, pid);
+    await this.api.patch('/sandboxes/{sandbox_id}/terminals/{pid}', { path, body: { name } });
   }
 
   /** Ends a terminal and what runs in it. */
   async endTerminal(sandboxId: string, pid: number): Promise<void> {
-    const parts = ['sandboxes', sandboxId, 'terminals', String(pid)];
-    await checkResponse(await this.server.request(parts, { method: 'DELETE' }));
+    await this.api.delete('/sandboxes/{sandbox_id}/terminals/{pid}', { path: terminalPath(sandboxId, pid) });
   }
 
-  async terminals(sandboxId: string): Promise<readonly ITerminalInfo[]> {
-    return readJson(await this.server.request(['sandboxes', sandboxId, 'terminals']));
+  terminals(sandboxId: string): Promise<readonly ITerminalInfo[]> {
+    return this.api.get('/sandboxes/{sandbox_id}/terminals', { path: { sandbox_id: sandboxId } });
   }
 
   dispose(): void {
@@ -288,15 +280,15 @@ export class Sandboxes {
     const changes = this.changes;
     try {
       const [list, info] = await Promise.all([
-        this.server.request(['sandboxes']),
-        this.server.request(['info'])
+        this.api.response('get', '/sandboxes'),
+        this.api.get('/info').catch(() => this.serverInfo)
       ]);
-      this.serverInfo = info.ok ? await readJson<IServerInfo>(info) : this.serverInfo;
+      this.serverInfo = info;
       const date = Date.parse(list.headers.get('Date') ?? '');
       // The header has whole seconds, so smaller differences are ignored.
       const skew = date - Date.now();
       this.skew = Math.abs(skew) > 2000 ? skew : 0;
-      const { sandboxes, kernels } = await readJson<{ sandboxes: ISandbox[]; kernels?: IKernelPlace[] }>(list);
+      const { sandboxes, kernels } = (await list.json()) as AnswerOf<'/sandboxes', 'get'>;
       this.kernels = kernels ?? [];
       if (changes === this.changes) {
         this.show(sandboxes);
@@ -311,23 +303,23 @@ export class Sandboxes {
   }
 
   /** Takes over what the server tells. */
-  private take(event: IServerEvent): void {
+  private take(event: ServerEvent): void {
     this.changes += 1;
     switch (event.name) {
       case 'state':
-        this.takeState(event.data as IServerState);
+        this.takeState(event.data);
         break;
       case 'sandbox':
-        this.show([event.data as ISandbox, ...this.without((event.data as ISandbox).sandboxID)]);
+        this.show([event.data, ...this.without(event.data.sandboxID)]);
         break;
       case 'ended':
-        this.show(this.without((event.data as { sandboxID: string }).sandboxID));
+        this.show(this.without(event.data.sandboxID));
         break;
       case 'kernels':
-        this.kernels = event.data as readonly IKernelPlace[];
+        this.kernels = event.data;
         break;
       case 'info':
-        this.serverInfo = event.data as IServerInfo;
+        this.serverInfo = event.data;
         break;
       case 'problem':
         this.failure = event.data === null ? null : errorFrom(event.data, '');
@@ -339,7 +331,7 @@ export class Sandboxes {
     this.changedSignal.emit();
   }
 
-  private takeState(state: IServerState): void {
+  private takeState(state: ServerState): void {
     // With a problem the list is what was known before, which may be nothing.
     if (state.problem === undefined) {
       this.show(state.sandboxes);
@@ -359,14 +351,6 @@ export class Sandboxes {
     this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
   }
 
-  private post(parts: readonly string[], body: object): Promise<Response> {
-    return this.server.request(parts, {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: JSON_BODY
-    });
-  }
-
   private async during<T>(sandboxId: string, kind: ActivityKind, work: () => Promise<T>): Promise<T> {
     try {
       const result = await this.activities.during(sandboxId, kind, work);
@@ -381,7 +365,7 @@ export class Sandboxes {
   private readonly poll: Poll;
   private readonly events: ServerEvents;
   private readonly activities: Activities;
-  private readonly toldSignal = new Signal<this, IServerEvent>(this);
+  private readonly toldSignal = new Signal<this, ServerEvent>(this);
   private readonly changedSignal = new Signal<this, void>(this);
   private known: readonly ISandbox[] | null = null;
   private kernels: readonly IKernelPlace[] = [];
@@ -394,3 +378,5 @@ export class Sandboxes {
   private watchers = 0;
   private skew = 0;
 }
+
+const terminalPath = (sandboxId: string, pid: number) => ({ sandbox_id: sandboxId, pid: String(pid) });

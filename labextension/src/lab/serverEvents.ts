@@ -1,6 +1,4 @@
-import type { IStreamEvent } from '../components/eventStream';
-import { readEvents } from '../components/eventStream';
-import type { IJupyterServer } from '../components/jupyterServer';
+import type { EventOf, SandboxApi } from '../components/sandboxApi';
 
 /** The shortest and the longest pause before the next try, in milliseconds. */
 const RETRY = 2000;
@@ -10,10 +8,7 @@ const MAX_RETRY = 60_000;
 const SILENCE = 45_000;
 
 /** One event of the route `events`. */
-export interface IServerEvent {
-  readonly name: string;
-  readonly data: unknown;
-}
+export type ServerEvent = EventOf<'/events', 'get'>;
 
 /**
  * Follows the server-sent events of the server, and connects again when the connection breaks.
@@ -23,8 +18,8 @@ export interface IServerEvent {
  */
 export class ServerEvents {
   constructor(
-    private readonly server: IJupyterServer,
-    private readonly onEvent: (event: IServerEvent) => void
+    private readonly api: SandboxApi,
+    private readonly onEvent: (event: ServerEvent) => void
   ) {
     document.addEventListener('visibilitychange', this.onVisibility);
   }
@@ -84,12 +79,11 @@ export class ServerEvents {
     let timer = window.setTimeout(abort, SILENCE);
     try {
       const headers = this.lastId === '' ? undefined : { 'Last-Event-ID': this.lastId };
-      const response = await this.server.request(['events'], { headers, signal: broken.signal });
       const onBytes = () => {
         window.clearTimeout(timer);
         timer = window.setTimeout(abort, SILENCE);
       };
-      for await (const event of readEvents(response, onBytes)) {
+      for await (const event of this.api.events('get', '/events', { headers, signal: broken.signal }, onBytes)) {
         if (connection.signal.aborted) {
           return;
         }
@@ -102,10 +96,10 @@ export class ServerEvents {
     }
   }
 
-  private take({ id, name, data }: IStreamEvent): void {
+  private take({ id, ...event }: ServerEvent & { readonly id: string | null }): void {
     this.lastId = id ?? this.lastId;
     this.live = true;
-    this.onEvent({ name, data });
+    this.onEvent(event);
   }
 
   private connection: AbortController | null = null;

@@ -1,5 +1,6 @@
 import { Token } from '@lumino/coreutils';
 
+import type { SandboxApi } from '../components/sandboxApi';
 import type { CurrentNotebook } from './notebooks/currentNotebook';
 import type { SandboxCommands } from './panel/commands';
 import type { Sandboxes } from './sandboxes';
@@ -8,6 +9,12 @@ import type { Sandboxes } from './sandboxes';
 export const ISandboxes = new Token<Sandboxes>(
   'sbx-jupyter:ISandboxes',
   'The sandboxes of this Jupyter server: list, create, pause, kill, and how they are isolated.'
+);
+
+/** The routes of this server, typed, for other extensions. */
+export const ISandboxApi = new Token<SandboxApi>(
+  'sbx-jupyter:ISandboxApi',
+  'The routes of this Jupyter server about sandboxes, with the types of what each takes and answers.'
 );
 
 /** Resolves the sandbox of a command; the other plugins register their commands with it. */

@@ -1,54 +1,19 @@
 /** The records of `sbx/api` that look into one sandbox: its log, processes, ports and changes. */
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+import type { BuildLogEntry, Change, Diff, PortList, SandboxLogEntry, ShownProcess } from './api';
 
-/** One entry of a sandbox's log. */
-export interface ILogEntry {
-  /** RFC 3339. */
-  readonly timestamp: string;
-  readonly message: string;
-  readonly level: LogLevel;
-  readonly fields?: Readonly<Record<string, string>>;
-}
+/** One entry of the log of a sandbox or a build. */
+export type ILogEntry = BuildLogEntry & Partial<Pick<SandboxLogEntry, 'fields'>>;
+
+export type LogLevel = ILogEntry['level'];
 
 /** A path that differs from the template or a snapshot. */
-export interface IChange {
-  readonly path: string;
-  readonly change: 'added' | 'changed' | 'deleted';
-  readonly type: 'file' | 'directory' | 'symlink' | 'other';
-  /** In bytes, of files. */
-  readonly size: number;
-}
+export type IChange = Change;
 
-export interface IDiff {
-  readonly changes: readonly IChange[];
-  /** Whether there are more changes than are listed. */
-  readonly truncated: boolean;
-}
+export type IDiff = Diff;
 
 /** One process of a sandbox, as the kernel shows it. */
-export interface IProcess {
-  /** Its id inside the sandbox. */
-  readonly pid: number;
-  /** Its parent's id inside; none for a process whose parent is outside. */
-  readonly parent?: number | null;
-  readonly name?: string;
-  /** Of a process that a client started: the program, and in `args` its arguments without it. */
-  readonly cmd?: string;
-  readonly args?: readonly string[];
-  /** One letter of proc(5), such as `R`, `S`, `T` or `Z`. */
-  readonly state?: string;
-  /** Of one processor. */
-  readonly cpuPct?: number;
-  readonly memoryBytes?: number;
-  readonly threads?: number;
-  readonly ageSeconds?: number;
-}
+export type IProcess = ShownProcess;
 
-/** A TCP port on which a program of a sandbox listens. */
-export interface IListeningPort {
-  readonly port: number;
-  readonly address: string;
-  readonly program?: string | null;
-  readonly pid?: number | null;
-}
+/** The ports of a sandbox, and how their pages are kept apart from Jupyter. */
+export type IPorts = PortList;

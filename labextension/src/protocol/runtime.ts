@@ -1,20 +1,12 @@
 /** The records of the runtime API in the browser: entries, events, readings. */
 
-export type EntryType = 'FILE_TYPE_FILE' | 'FILE_TYPE_DIRECTORY' | 'FILE_TYPE_UNSPECIFIED';
+import type { EntryInfo, Reading, SandboxMetric } from './api';
 
-/** One file, directory or link. 64-bit numbers are text in this JSON form. */
-export interface IEntryInfo {
-  readonly name: string;
-  readonly type?: EntryType;
-  readonly path: string;
+/** One file, directory or link; kernels and other deployments write 64-bit numbers as text. */
+export type IEntryInfo = Omit<EntryInfo, 'type' | 'size'> & {
+  readonly type?: string;
   readonly size?: string | number;
-  readonly mode?: number;
-  readonly permissions?: string;
-  readonly owner?: string;
-  readonly group?: string;
-  readonly modifiedTime?: string;
-  readonly symlinkTarget?: string;
-}
+};
 
 export function isDirectory(entry: IEntryInfo): boolean {
   return entry.type === 'FILE_TYPE_DIRECTORY';
@@ -34,31 +26,14 @@ export interface IFilesystemEvent {
   readonly type: string;
 }
 
-/** One set of metrics; sizes in bytes. */
-export interface IReading {
-  /** Unix seconds. */
-  readonly ts: number;
-  readonly cpu_count: number;
-  /** 100 is one core. */
-  readonly cpu_used_pct: number;
-  readonly mem_used: number;
-  readonly mem_total: number;
-  readonly mem_cache: number;
-  readonly disk_used: number;
-  readonly disk_total: number;
-}
+/** One set of metrics as views draw it; sizes in bytes, `ts` in unix seconds, 100 % CPU is one core. */
+export type IReading = Pick<
+  Reading,
+  'ts' | 'cpu_count' | 'cpu_used_pct' | 'mem_used' | 'mem_total' | 'mem_cache' | 'disk_used' | 'disk_total'
+>;
 
 /** One stored reading of the platform API. */
-export interface ISandboxMetric {
-  readonly timestampUnix: number;
-  readonly cpuCount: number;
-  readonly cpuUsedPct: number;
-  readonly memUsed: number;
-  readonly memTotal: number;
-  readonly memCache: number;
-  readonly diskUsed: number;
-  readonly diskTotal: number;
-}
+export type ISandboxMetric = SandboxMetric;
 
 export function toReading(metric: ISandboxMetric): IReading {
   return {

@@ -1,5 +1,7 @@
 /** The text frames of the terminal WebSocket; binary frames are terminal input and output. */
 
+import type { NamedTerminal } from './api';
+
 export interface ITerminalStarted {
   readonly pid: number;
   /** The sequence number of the first byte that follows. */
@@ -12,10 +14,7 @@ export interface ITerminalExit {
 }
 
 /** What a server knows of a terminal: its name, empty for none, and who looks at it. */
-export interface ITerminalShown {
-  readonly name: string;
-  readonly viewers: readonly { readonly user: string; readonly readOnly: boolean }[];
-}
+export type ITerminalShown = Pick<NamedTerminal, 'name' | 'viewers'>;
 
 export type ServerFrame =
   | ITerminalStarted

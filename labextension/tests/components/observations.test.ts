@@ -33,7 +33,7 @@ describe('a log', () => {
 });
 
 describe('the tree of changes', () => {
-  const change = (path: string, kind: IChange['change'] = 'added'): IChange => ({ path, change: kind, type: 'file', size: 1 });
+  const change = (path: string, kind: IChange['change'] = 'added'): IChange => ({ path, change: kind, type: 'file', size: 1, changed_us: 0 });
 
   it('is limited to a directory', () => {
     const all = [change('/srv'), change('/srv/a'), change('/srv2/b')];
@@ -100,7 +100,7 @@ describe('the change of a file', () => {
 });
 
 describe('the tree of processes', () => {
-  const process = (pid: number, parent: number | null, values: Partial<IProcess> = {}): IProcess => ({ pid, parent, ...values });
+  const process = (pid: number, parent: number | null, values: Partial<IProcess> = {}): IProcess => ({ pid, parent, started: false, ...values });
   const shape = (processes: IProcess[], order: 'pid' | 'cpu' | 'memory' = 'pid') =>
     processTree(processes, order).map(({ process: { pid }, depth }) => [pid, depth]);
 

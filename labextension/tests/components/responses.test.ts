@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { answered, bytesAtMost, checkResponse, readJson } from '../../src/components/responses';
+import { answered, bytesAtMost, checkResponse } from '../../src/components/responses';
 
 describe('responses of the server', () => {
   it('throws the sentence of the server', async () => {
@@ -11,10 +11,6 @@ describe('responses of the server', () => {
   it('says the status of an answer that is no JSON', async () => {
     const response = new Response('<html>', { status: 502, statusText: 'Bad Gateway' });
     await expect(checkResponse(response)).rejects.toThrow('The server answered 502 Bad Gateway.');
-  });
-
-  it('gives the JSON of a success', async () => {
-    expect(await readJson(new Response('{"a": 1}'))).toEqual({ a: 1 });
   });
 
   it('says that the server does not answer, whatever words the browser has for that', async () => {

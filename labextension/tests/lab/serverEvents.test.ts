@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Sandboxes } from '../../src/lab/sandboxes';
-import type { IServerEvent } from '../../src/lab/serverEvents';
+import type { ServerEvent } from '../../src/lab/serverEvents';
 import type { ISandbox } from '../../src/protocol/sandboxes';
 import { FakeServer } from '../fakeServer';
 
@@ -104,7 +104,7 @@ describe('the events of a server', () => {
 
   it('say what other panels are to read again', async () => {
     const { server, sandboxes } = await following();
-    const told: IServerEvent[] = [];
+    const told: ServerEvent[] = [];
     sandboxes.told.connect((_, event) => told.push(event));
     await server.tell('changed', { volumes: ['v1'] }, 'a-1');
     expect(told).toEqual([{ name: 'changed', data: { volumes: ['v1'] } }]);

@@ -16,7 +16,8 @@ describe('records of the runtime API', () => {
   });
 
   it('turn a stored reading into the form of a live one', () => {
-    const stored = { timestampUnix: 1, cpuCount: 2, cpuUsedPct: 3, memUsed: 4, memTotal: 5, memCache: 6, diskUsed: 7, diskTotal: 8 };
+    const timestamp = '1970-01-01T00:00:01Z';
+    const stored = { timestamp, timestampUnix: 1, cpuCount: 2, cpuUsedPct: 3, memUsed: 4, memTotal: 5, memCache: 6, diskUsed: 7, diskTotal: 8 };
     expect(toReading(stored)).toEqual({
       ts: 1,
       cpu_count: 2,

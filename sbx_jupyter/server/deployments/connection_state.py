@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Required, TypedDict, cast
 
 from sbx_jupyter.client.connection.named_connections import LEGACY
 from sbx_jupyter.errors import PermissionDeniedError, UnauthenticatedError, see
@@ -56,11 +56,11 @@ class Isolation(TypedDict, total=False):
     ``host``; with ``loopback``, sandboxes of the tier ``landlock`` have ports of their own.
     """
 
-    tier: str | None
-    best_tier: str | None
+    tier: Required[str]
+    best_tier: str
     users: str
     ids: str
-    served_by: str | None
+    served_by: str
     limits: dict[str, str]
     limit_words: dict[str, str]
     amounts: dict[str, float]

@@ -72,7 +72,7 @@ class DescriptionHandler(SandboxRoute):
 
 def operations_of(routes: Sequence[tuple[str, type[Any]]]) -> list[Operation]:
     """The operations of ``routes``; sockets are described by their handshake."""
-    return [found for pattern, kind in routes for found in _of(_path(pattern), kind)]
+    return [found for pattern, kind in routes for found in _of(path_of(pattern), kind)]
 
 
 def describe(routes: Sequence[tuple[str, type[Any]]], version: str) -> dict[str, Any]:
@@ -129,7 +129,8 @@ def _sentence(text: str) -> str:
     return f"{joined.split('. ')[0].rstrip('.')}."
 
 
-def _path(pattern: str) -> str:
+def path_of(pattern: str) -> str:
+    """The path of a route, without the prefix of all and with its parameters in braces."""
     return _GROUP.sub(r"{\g<name>}", pattern.removeprefix(_PREFIX)).replace("\\", "")
 
 

@@ -5,6 +5,7 @@ import { formatBytes } from '../../components/format';
 import { basename } from '../../components/files/paths';
 import { trans } from '../../components/translation';
 import { isAbort } from '../../components/files/upload';
+import type { CopyBody } from '../../protocol/api';
 import { messageOf } from '../../protocol/errors';
 import { displayName } from '../../protocol/sandboxes';
 import { notifyError } from '../notifications';
@@ -17,7 +18,7 @@ import type { ICopyFailure, ICopyJob, ICopyOptions, ICopyProgress } from './copy
 import { checkedName, planCopy, runCopy } from './copyTree';
 import type { ICopyEntry, ICopyPlace } from './places';
 import { ContentsPlace, SandboxPlace } from './places';
-import type { ICopyResult, IServerCopy } from './serverCopy';
+import type { CopyResult } from './serverCopy';
 import { copyOnServer } from './serverCopy';
 
 /** Milliseconds before a copy is shown. */
@@ -58,7 +59,7 @@ export class Copies {
       }
       const options = { signal: shown.signal, onProgress };
       const { failures, links } = this.isOnServer(paths[0] ?? '') && this.isOnServer(directory)
-        ? await copyOnServer(this.sandboxes.server, this.onServer(paths[0] ?? '', directory, jobs), options)
+        ? await copyOnServer(this.sandboxes.api, this.onServer(paths[0] ?? '', directory, jobs), options)
         : await copyInPage(sourcePlace, targetPlace, jobs, options);
       this.tell(jobs.map(({ entry }) => entry.name), directory, failures, links);
     } catch (reason) {
@@ -76,7 +77,7 @@ export class Copies {
     return addressOf(path).sandboxId !== null || SERVER_DRIVES.includes(this.contents.driveName(path));
   }
 
-  private onServer(from: string, directory: string, jobs: readonly ICopyJob[]): IServerCopy {
+  private onServer(from: string, directory: string, jobs: readonly ICopyJob[]): CopyBody {
     const [source, target] = [addressOf(from).sandboxId, addressOf(directory).sandboxId];
     const local = (sandboxId: string | null, path: string) => (sandboxId === null ? this.contents.localPath(path) : path);
     return {
@@ -121,7 +122,7 @@ export class Copies {
 }
 
 /** Carries the bytes through the page, for files that the server does not have. */
-async function copyInPage(source: ICopyPlace, target: ICopyPlace, jobs: readonly ICopyJob[], options: ICopyOptions): Promise<ICopyResult> {
+async function copyInPage(source: ICopyPlace, target: ICopyPlace, jobs: readonly ICopyJob[], options: ICopyOptions): Promise<CopyResult> {
   const plan = await planCopy(source, jobs, options.signal);
   return { failures: await runCopy(source, target, plan, options), links: plan.links.length };
 }

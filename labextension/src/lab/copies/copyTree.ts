@@ -1,5 +1,6 @@
 import { trans } from '../../components/translation';
 import { isAbort } from '../../components/files/upload';
+import type { CopyFailure, CopyProgress } from '../../protocol/api';
 import { messageOf, SandboxError } from '../../protocol/errors';
 import type { ICopyEntry, ICopyPlace } from './places';
 
@@ -25,18 +26,10 @@ export interface ICopyPlan {
   readonly links: readonly string[];
 }
 
-export interface ICopyProgress {
-  readonly files: number;
-  readonly allFiles: number;
-  readonly bytes: number;
-  readonly allBytes: number;
-}
+export type ICopyProgress = CopyProgress;
 
 /** A file that was not copied, and why. */
-export interface ICopyFailure {
-  readonly name: string;
-  readonly message: string;
-}
+export type ICopyFailure = CopyFailure;
 
 export interface ICopyOptions {
   readonly signal: AbortSignal;

@@ -4,7 +4,6 @@ import * as React from 'react';
 import type { IChangeNode } from '../../components/files/changeTree';
 import { changesIn, changeTree, directoriesOf, visibleNodes } from '../../components/files/changeTree';
 import { formatBytes } from '../../components/format';
-import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { IChange, IDiff } from '../../protocol/observations';
@@ -25,13 +24,13 @@ const MANY = 200;
 
 /** What the sandbox changed since its template or a snapshot, as a tree, and the change of one file. */
 export function ChangesSection(props: ISectionProps): React.JSX.Element {
-  const { server, sandboxes, sandboxId, isActive, folder, setFolder } = props;
+  const { api, sandboxes, sandboxId, isActive, folder, setFolder } = props;
   const [since, setSince] = React.useState('');
   const [chosen, choose] = React.useState<IChange | null>(null);
-  const read = React.useCallback(async () => {
+  const read = React.useCallback(() => {
     const query = since === '' ? {} : { since };
-    return readJson<IDiff>(await server.request(['sandboxes', sandboxId, 'diff'], {}, query));
-  }, [server, sandboxId, since]);
+    return api.get('/sandboxes/{sandbox_id}/diff', { path: { sandbox_id: sandboxId }, query });
+  }, [api, sandboxId, since]);
   const { value, error, isRefreshing, refresh } = usePolled(read, 0, isActive);
   const shown = React.useMemo(() => (value === null ? null : { ...value, changes: changesIn(value.changes, folder) }), [value, folder]);
   const snapshots = useSnapshots(sandboxes, isActive);

@@ -83,7 +83,7 @@ export class DetailsWidget extends ReactWidget {
     return (
       <React.Suspense fallback={<Loading label={trans.__('Loading the details')} />}>
         <DetailsView
-          server={this.sandboxes.server}
+          api={this.sandboxes.api}
           sandboxes={this.sandboxes}
           commands={this.commands}
           sandboxId={this.sandboxId}

@@ -76,15 +76,15 @@ function kindText({ type, change }: IChange): string {
 /** The result of a comparison: the lines, or why there are none. */
 type Compared = { readonly lines: readonly ILine[] } | { readonly reason: string };
 
-function Content({ server, sandboxes, sandboxId, change, since, isActive, hasEnded }: IFileChangeProps): React.JSX.Element {
+function Content({ api, sandboxes, sandboxId, change, since, isActive, hasEnded }: IFileChangeProps): React.JSX.Element {
   const { path, size, change: kind } = change;
   const isLarge = size > MAX_TEXT;
   const read = React.useCallback(async (): Promise<Compared> => {
     const nothing = new Uint8Array();
     const after = kind === 'deleted' ? nothing : await sandboxes.transport(sandboxId).readAtMost(path, MAX_TEXT);
-    const before = kind === 'added' ? nothing : await readBefore(server, sandboxId, path, since);
+    const before = kind === 'added' ? nothing : await readBefore(api, sandboxId, path, since);
     return compare(before, after);
-  }, [server, sandboxes, sandboxId, path, since, kind]);
+  }, [api, sandboxes, sandboxId, path, since, kind]);
   const { value, error, isRefreshing, refresh } = usePolled(read, 0, isActive && !isLarge);
   if (isLarge) {
     return <Nothing title={trans.__('The file has %1', formatBytes(size))} text={tooLarge()} />;
@@ -103,9 +103,10 @@ function Content({ server, sandboxes, sandboxId, change, since, isActive, hasEnd
 
 const tooLarge = () => trans.__('Files up to %1 are compared here. Download it, or take it home.', formatBytes(MAX_TEXT));
 
-async function readBefore(server: ISectionProps['server'], sandboxId: string, path: string, since: string): Promise<Uint8Array | null> {
+async function readBefore(api: ISectionProps['api'], sandboxId: string, path: string, since: string): Promise<Uint8Array | null> {
   const query = since === '' ? { path } : { path, since };
-  return bytesAtMost(await server.request(['sandboxes', sandboxId, 'diff', 'before'], {}, query), MAX_TEXT);
+  const answer = await api.response('get', '/sandboxes/{sandbox_id}/diff/before', { path: { sandbox_id: sandboxId }, query });
+  return bytesAtMost(answer, MAX_TEXT);
 }
 
 /** Compares two texts; `null` stands for one that is too large. */

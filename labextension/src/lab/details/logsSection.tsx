@@ -3,7 +3,6 @@ import { copyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { entriesText, entryTime, fieldsText, LEVELS, matchingEntries } from '../../components/logText';
-import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { ILogEntry, LogLevel } from '../../protocol/observations';
@@ -27,10 +26,10 @@ const LEVEL_LABELS: Readonly<Record<LogLevel, () => string>> = {
 };
 
 /** The newest 1000 entries of the log, followed while its end is in view. */
-export function LogsSection({ server, sandboxId, isActive, hasEnded }: ISectionProps): React.JSX.Element {
+export function LogsSection({ api, sandboxId, isActive, hasEnded }: ISectionProps): React.JSX.Element {
   const read = React.useCallback(
-    async () => (await readJson<{ logs: ILogEntry[] }>(await server.request(['sandboxes', sandboxId, 'logs']))).logs,
-    [server, sandboxId]
+    async () => (await api.get('/sandboxes/{sandbox_id}/logs', { path: { sandbox_id: sandboxId } })).logs,
+    [api, sandboxId]
   );
   const { value, error, isRefreshing, refresh } = usePolled(read, INTERVAL, isActive);
   const [search, setSearch] = React.useState('');

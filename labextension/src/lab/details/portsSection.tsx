@@ -2,10 +2,9 @@ import { Clipboard, Notification } from '@jupyterlab/apputils';
 import { launchIcon, linkIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
-import type { IListeningPort } from '../../protocol/observations';
+import type { IPorts } from '../../protocol/observations';
 import { visible } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { isMissing, usePolled } from '../polled';
@@ -17,13 +16,6 @@ import type { ISectionProps } from './sections';
 /** Milliseconds between two readings. */
 const INTERVAL = 3000;
 
-/** The ports of a sandbox, and how their pages are kept apart from Jupyter. */
-interface IPorts {
-  readonly ports: readonly IListeningPort[];
-  readonly mode?: 'path' | 'host';
-  readonly hosts?: string;
-}
-
 function modeText({ mode, hosts }: IPorts): string {
   return mode === 'host'
     ? trans.__('Pages open at a host name for each port (%1), where programs work as they are.', hosts ?? '')
@@ -33,11 +25,8 @@ function modeText({ mode, hosts }: IPorts): string {
 }
 
 /** The ports on which programs listen, each with the ways to open it. */
-export function PortsSection({ server, sandboxId, commands, isActive, hasEnded }: ISectionProps): React.JSX.Element {
-  const read = React.useCallback(async () => {
-    const answer = await server.request(['sandboxes', sandboxId, 'ports']);
-    return readJson<IPorts>(answer);
-  }, [server, sandboxId]);
+export function PortsSection({ api, sandboxes, sandboxId, commands, isActive, hasEnded }: ISectionProps): React.JSX.Element {
+  const read = React.useCallback(() => api.get('/sandboxes/{sandbox_id}/ports', { path: { sandbox_id: sandboxId } }), [api, sandboxId]);
   const { value, error, isRefreshing, refresh } = usePolled(read, INTERVAL, isActive);
   if (value === null) {
     return hasEnded ? (
@@ -48,7 +37,7 @@ export function PortsSection({ server, sandboxId, commands, isActive, hasEnded }
       <Failed title={isMissing(error) ? trans.__('This deployment does not list ports') : trans.__('The ports could not be read')} error={error} retry={refresh} isRetrying={isRefreshing} />
     );
   }
-  const url = (port: number) => new URL(portUrl(server, sandboxId, port), window.location.href).href;
+  const url = (port: number) => new URL(portUrl(sandboxes.server, sandboxId, port), window.location.href).href;
   const copy = (port: number) => {
     Clipboard.copyToSystem(url(port));
     Notification.success(trans.__('The link to port %1 is copied. It opens for people who may use this server.', port), { autoClose: 4000 });

@@ -2,7 +2,7 @@ import * as React from 'react';
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 
 import { formatAge, formatBytes } from '../../components/format';
-import { checkResponse, readJson } from '../../components/responses';
+import type { SandboxApi } from '../../components/sandboxApi';
 import type { ProcessOrder } from '../../components/processTree';
 import { commandLine, processTree } from '../../components/processTree';
 import { trans } from '../../components/translation';
@@ -25,11 +25,11 @@ const ROW_HEIGHT = 28;
 type Signal = 'TERM' | 'KILL';
 
 /** The processes as a tree, with what each uses; two signals can be sent. */
-export function ProcessesSection({ server, sandboxes, sandboxId, isActive, hasEnded }: ISectionProps): React.JSX.Element {
-  const read = React.useCallback(async () => {
-    const answer = await server.request(['sandboxes', sandboxId, 'processes']);
-    return (await readJson<{ processes: IProcess[] }>(answer)).processes;
-  }, [server, sandboxId]);
+export function ProcessesSection({ api, sandboxes, sandboxId, isActive, hasEnded }: ISectionProps): React.JSX.Element {
+  const read = React.useCallback(
+    async () => (await api.get('/sandboxes/{sandbox_id}/processes', { path: { sandbox_id: sandboxId } })).processes,
+    [api, sandboxId]
+  );
   const { value, error, isRefreshing, refresh } = usePolled(read, INTERVAL, isActive);
   const [order, setOrder] = React.useState<ProcessOrder>('pid');
   const rows = React.useMemo(() => processTree(value ?? [], order), [value, order]);
@@ -48,7 +48,7 @@ export function ProcessesSection({ server, sandboxes, sandboxId, isActive, hasEn
   const send = async (process: IProcess, signal: Signal) => {
     if (await confirmSignal(process, signal)) {
       try {
-        await signalProcess(server, sandboxId, process.pid, signal);
+        await signalProcess(api, sandboxId, process.pid, signal);
         Notification.success(trans.__('The signal was sent to process %1.', process.pid), { autoClose: 3000 });
       } catch (reason) {
         notifyError(trans.__('The signal could not be sent. %1', messageOf(reason)));
@@ -127,7 +127,7 @@ function ProcessTable({ rows, send }: ITableProps): React.JSX.Element {
           }
         }}
         row={index => {
-          const { process, depth } = rows[index] ?? { process: { pid: 0 }, depth: 1 };
+          const { process, depth } = rows[index] ?? { process: { pid: 0, started: false }, depth: 1 };
           return (
             <ProcessLine
               key={process.pid}
@@ -218,11 +218,7 @@ async function confirmSignal(process: IProcess, signal: Signal): Promise<boolean
 
 const shortened = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}…` : text);
 
-async function signalProcess(server: ISectionProps['server'], sandboxId: string, pid: number, signal: Signal): Promise<void> {
-  const init = {
-    method: 'POST',
-    body: JSON.stringify({ signal }),
-    headers: { 'Content-Type': 'application/json' }
-  };
-  await checkResponse(await server.request(['sandboxes', sandboxId, 'processes', String(pid), 'signal'], init));
+async function signalProcess(api: SandboxApi, sandboxId: string, pid: number, signal: Signal): Promise<void> {
+  const path = { sandbox_id: sandboxId, pid: String(pid) };
+  await api.post('/sandboxes/{sandbox_id}/processes/{pid}/signal', { path, body: { signal } });
 }

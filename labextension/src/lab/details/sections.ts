@@ -1,6 +1,6 @@
 import type { CommandRegistry } from '@lumino/commands';
 
-import type { IJupyterServer } from '../../components/jupyterServer';
+import type { SandboxApi } from '../../components/sandboxApi';
 import { trans } from '../../components/translation';
 import type { Sandboxes } from '../sandboxes';
 
@@ -13,7 +13,7 @@ export type TakeHome = (sandboxId: string, path: string) => Promise<void>;
 
 /** What a section needs to know. */
 export interface ISectionProps {
-  readonly server: IJupyterServer;
+  readonly api: SandboxApi;
   readonly sandboxes: Sandboxes;
   readonly commands: CommandRegistry;
   readonly sandboxId: string;

@@ -233,7 +233,7 @@ export class SandboxDrive implements Contents.IDrive {
       jobs: [{ source: from.path, target: to.path }],
       existing: 'fail'
     } as const;
-    const { failures } = await copyOnServer(this.sandboxes.server, copy, { signal });
+    const { failures } = await copyOnServer(this.sandboxes.api, copy, { signal });
     const [failure] = failures;
     if (failure !== undefined) {
       throw new SandboxError('unknown', trans.__('%1 was not copied. %2', failure.name, failure.message));

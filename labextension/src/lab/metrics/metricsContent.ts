@@ -6,9 +6,7 @@ import { metricsCsv } from '../../components/metrics/metricsCsv';
 import type { IMarker } from '../../components/metrics/metricsMarkers';
 import { markersOf } from '../../components/metrics/metricsMarkers';
 import { MetricsView } from '../../components/metrics/metricsView';
-import { readJson } from '../../components/responses';
 import { trans } from '../../components/translation';
-import type { ILogEntry } from '../../protocol/observations';
 import type { ISandbox } from '../../protocol/sandboxes';
 import { shortTemplate, templateName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
@@ -161,8 +159,8 @@ export class MetricsContent {
       return;
     }
     try {
-      const answer = await this.sandboxes.server.request(['sandboxes', only.sandboxId, 'logs']);
-      this.logged = markersOf((await readJson<{ logs: ILogEntry[] }>(answer)).logs);
+      const { logs } = await this.sandboxes.api.get('/sandboxes/{sandbox_id}/logs', { path: { sandbox_id: only.sandboxId } });
+      this.logged = markersOf(logs);
       this.mark();
     } catch {
       // Charts are worth something without markers; not every deployment has logs.

@@ -6,12 +6,12 @@ import { Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
+import type { KernelVariant } from '../../protocol/api';
 import { CommandIDs } from '../commandIds';
 import { describeError } from '../errorDescription';
 import { notifyError } from '../notifications';
 import type { Sandboxes } from '../sandboxes';
 import { ISandboxes } from '../tokens';
-import type { IKernelVariant } from './kernelVariants';
 import { findVariant, installVariant } from './kernelVariants';
 import { runsInSandbox } from './sandboxedKernels';
 
@@ -46,10 +46,10 @@ export const runInSandboxPlugin: JupyterFrontEndPlugin<void> = {
           return;
         }
         try {
-          const variant = await findVariant(sandboxes.server, kernel);
+          const variant = await findVariant(sandboxes.api, kernel);
           const label = kernelspecs.specs?.kernelspecs[kernel]?.display_name ?? kernel;
           if (await ask(session, label, variant)) {
-            const name = await installVariant(sandboxes.server, kernel, variant.shown);
+            const name = await installVariant(sandboxes.api, kernel, variant.shown);
             await kernelspecs.refreshSpecs();
             await session.changeKernel({ name });
           }
@@ -64,7 +64,7 @@ export const runInSandboxPlugin: JupyterFrontEndPlugin<void> = {
 };
 
 /** Says what changes, and names each folder of the machine that the sandbox will see. */
-async function ask(session: ISessionContext, label: string, variant: IKernelVariant): Promise<boolean> {
+async function ask(session: ISessionContext, label: string, variant: KernelVariant): Promise<boolean> {
   const shows = variant.shown.length > 0;
   const isNew = shows && !variant.isThere;
   const body = new Widget();

@@ -1,6 +1,5 @@
 import * as React from 'react';
 
-import { checkResponse } from '../../components/responses';
 import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import { notifyError } from '../notifications';
@@ -73,11 +72,6 @@ export function ConnectionTrouble({ sandboxes }: IConnectionProps): React.JSX.El
 
 /** Makes a connection the default of the server until it ends, and lists its sandboxes. */
 async function use(sandboxes: Sandboxes, name: string): Promise<void> {
-  const init = {
-    method: 'PATCH',
-    body: JSON.stringify({ default: name }),
-    headers: { 'Content-Type': 'application/json' }
-  };
-  await checkResponse(await sandboxes.server.request(['connections'], init));
+  await sandboxes.api.patch('/connections', { body: { default: name } });
   await sandboxes.refresh();
 }

@@ -5,6 +5,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import type { SandboxApi } from '../../components/sandboxApi';
 import { setTranslation, trans } from '../../components/translation';
 import { SandboxCommands } from './commands';
 import { addSnapshotCommands } from './snapshotCommands';
@@ -17,7 +18,7 @@ import { Usage } from './list/usage';
 import { Sandboxes } from '../sandboxes';
 import { Settings } from '../settings';
 import { CommandIDs } from '../commandIds';
-import { ICurrentNotebook, ISandboxes, ISandboxCommands } from '../tokens';
+import { ICurrentNotebook, ISandboxApi, ISandboxes, ISandboxCommands } from '../tokens';
 
 /** Provides the sandboxes of this server to the other plugins. */
 export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
@@ -31,6 +32,15 @@ export const sandboxesPlugin: JupyterFrontEndPlugin<Sandboxes> = {
     setTranslation((translator ?? nullTranslator).load('sbx_jupyter'));
     return new Sandboxes(new LabServer(app.serviceManager.serverSettings));
   }
+};
+
+/** Provides the typed routes of this server to other extensions. */
+export const apiPlugin: JupyterFrontEndPlugin<SandboxApi> = {
+  id: 'sbx-jupyter:api',
+  description: 'Calls the routes of this server about sandboxes.',
+  requires: [ISandboxes],
+  provides: ISandboxApi,
+  activate: (_: JupyterFrontEnd, sandboxes: Sandboxes) => sandboxes.api
 };
 
 /** The panel, its commands and its settings. */

@@ -1,73 +1,74 @@
-import { checkResponse, readJson } from '../../components/responses';
-import type { IBegunBuild, IBuild, IBuildProgress, ISecret, IStoredTemplate, IVolume } from '../../protocol/storage';
 import type { IJupyterServer } from '../../components/jupyterServer';
+import { SandboxApi } from '../../components/sandboxApi';
+import type { IBegunBuild, IBuild, IBuildProgress, ISecret, IStoredTemplate, IVolume } from '../../protocol/storage';
 
 /** Seconds that a request for more of a build's log waits for it. */
 const WAIT = 20;
+const SIZES = { sizes: 'true' } as const;
 
 /** The requests on what outlives sandboxes; each throws the error that the server answers with. */
 export class StorageRequests {
-  constructor(private readonly server: IJupyterServer) {}
+  constructor(server: IJupyterServer) {
+    this.api = new SandboxApi(server);
+  }
 
   /** With their sizes, which the engine may have to measure first. */
   async templates(): Promise<readonly IStoredTemplate[]> {
-    const answer = await this.server.request(['templates'], {}, { sizes: 'true' });
-    return (await readJson<{ templates: IStoredTemplate[] }>(answer)).templates;
+    return (await this.api.get('/templates', { query: SIZES })).templates;
   }
 
   async renameTemplate(id: string, name: string): Promise<void> {
-    await this.send('PATCH', ['templates', id], { name });
+    await this.api.patch('/templates/{template_id}', { path: { template_id: id }, body: { name } });
   }
 
   /** `dependants`: ends the sandboxes that were made from it, before. */
   async removeTemplate(id: string, dependants: boolean): Promise<void> {
-    await checkResponse(await this.server.request(['templates', id], { method: 'DELETE' }, dependants ? { dependants: 'true' } : {}));
+    const query = dependants ? ({ dependants: 'true' } as const) : {};
+    await this.api.delete('/templates/{template_id}', { path: { template_id: id }, query });
   }
 
-  async build(name: string, dockerfile: string): Promise<IBegunBuild> {
-    return readJson(await this.send('POST', ['templates'], { name, dockerfile }));
+  build(name: string, dockerfile: string): Promise<IBegunBuild> {
+    return this.api.post('/templates', { body: { name, dockerfile } });
   }
 
-  async buildProgress({ templateID, buildID }: IBegunBuild, offset: number, signal: AbortSignal): Promise<IBuildProgress> {
-    const parts = ['templates', templateID, 'builds', buildID];
-    return readJson(await this.server.request(parts, { signal }, { offset, wait: WAIT }));
+  buildProgress(build: IBuild, offset: number, signal: AbortSignal): Promise<IBuildProgress> {
+    const query = { offset, wait: WAIT };
+    return this.api.get('/templates/{template_id}/builds/{build_id}', { path: pathOf(build), query, signal });
   }
 
-  async cancelBuild({ templateID, buildID }: IBuild): Promise<void> {
-    await checkResponse(await this.server.request(['templates', templateID, 'builds', buildID], { method: 'DELETE' }));
+  async cancelBuild(build: IBuild): Promise<void> {
+    await this.api.delete('/templates/{template_id}/builds/{build_id}', { path: pathOf(build) });
   }
 
   async volumes(): Promise<readonly IVolume[]> {
-    const answer = await this.server.request(['volumes'], {}, { sizes: 'true' });
-    return (await readJson<{ volumes: IVolume[] }>(answer)).volumes;
+    return (await this.api.get('/volumes', { query: SIZES })).volumes;
   }
 
   async createVolume(name: string): Promise<void> {
-    await this.send('POST', ['volumes'], { name });
+    await this.api.post('/volumes', { body: { name } });
   }
 
   async removeVolume(id: string): Promise<void> {
-    await checkResponse(await this.server.request(['volumes', id], { method: 'DELETE' }));
+    await this.api.delete('/volumes/{volume_id}', { path: { volume_id: id } });
   }
 
   async secrets(): Promise<readonly ISecret[]> {
-    return (await readJson<{ secrets: ISecret[] }>(await this.server.request(['secrets']))).secrets;
+    return (await this.api.get('/secrets')).secrets;
   }
 
   async createSecret(name: string, value: string): Promise<void> {
-    await this.send('POST', ['secrets'], { name, value });
+    await this.api.post('/secrets', { body: { name, value } });
   }
 
   async updateSecret(name: string, value: string): Promise<void> {
-    await this.send('POST', ['secrets', name], { value });
+    await this.api.post('/secrets/{name}', { path: { name }, body: { value } });
   }
 
   async removeSecret(name: string): Promise<void> {
-    await checkResponse(await this.server.request(['secrets', name], { method: 'DELETE' }));
+    await this.api.delete('/secrets/{name}', { path: { name } });
   }
 
-  private async send(method: string, parts: readonly string[], body: object): Promise<Response> {
-    const init = { method, body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
-    return checkResponse(await this.server.request(parts, init));
-  }
+  private readonly api: SandboxApi;
 }
+
+const pathOf = ({ templateID, buildID }: IBuild) => ({ template_id: templateID, build_id: buildID });

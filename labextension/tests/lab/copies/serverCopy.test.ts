@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
+import { SandboxApi } from '../../../src/components/sandboxApi';
 import { copyOnServer } from '../../../src/lab/copies/serverCopy';
 import type { ICopyProgress } from '../../../src/lab/copies/copyTree';
 import { FakeServer } from '../../fakeServer';
@@ -15,7 +16,7 @@ function streamed(...events: [string, object][]): Response {
 function run(answer: Response, seen: ICopyProgress[] = []) {
   const server = new FakeServer();
   server.answer = answer;
-  return copyOnServer(server, copy, { signal: new AbortController().signal, onProgress: each => seen.push(each) });
+  return copyOnServer(new SandboxApi(server), copy, { signal: new AbortController().signal, onProgress: each => seen.push(each) });
 }
 
 describe('a copy by the server', () => {

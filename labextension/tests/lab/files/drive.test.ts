@@ -1,6 +1,7 @@
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { describe, expect, it } from 'vitest';
 
+import { SandboxApi } from '../../../src/components/sandboxApi';
 import { freeName, SandboxDrive } from '../../../src/lab/files/drive';
 import type { Sandboxes } from '../../../src/lab/sandboxes';
 import { FakeServer } from '../../fakeServer';
@@ -15,7 +16,7 @@ function drive() {
     ])
   );
   const server = new FakeServer();
-  const sandboxes = { items: [], refresh: () => Promise.resolve(), transport: () => transport, server };
+  const sandboxes = { items: [], refresh: () => Promise.resolve(), transport: () => transport, server, api: new SandboxApi(server) };
   const made = new SandboxDrive(
     sandboxes as unknown as Sandboxes,
     {} as ServerConnection.ISettings,

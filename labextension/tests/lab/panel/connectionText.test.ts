@@ -14,7 +14,16 @@ const LOCAL: IConnection = {
   engineVersion: '1',
   missing: {}
 };
-const INFO: IServerInfo = { version: '1', engine: { state: 'running' }, isolation: null };
+const INFO: IServerInfo = {
+  version: '1',
+  engine: { state: 'running' },
+  isolation: null,
+  url_kind: 'bundled',
+  host: null,
+  connection: LOCAL,
+  connections: [],
+  ports: { mode: 'path' }
+};
 
 describe('the switch of connections', () => {
   it('is shown where there is a choice', () => {

@@ -7,19 +7,9 @@ import { NOTHING, picked, remaining } from '../../../src/lab/panel/list/selectio
 import { KEPT, Usage } from '../../../src/lab/panel/list/usage';
 import { Sandboxes } from '../../../src/lab/sandboxes';
 import type { ISandbox } from '../../../src/protocol/sandboxes';
+import { fakeSandbox as sandbox } from '../../fakeRecords';
 import { FakeServer } from '../../fakeServer';
 
-const sandbox = (id: string, values: Partial<ISandbox> = {}): ISandbox => ({
-  sandboxID: id,
-  templateID: 't1',
-  alias: 'base',
-  state: 'running',
-  startedAt: '2026-01-01T00:00:00Z',
-  endAt: '2026-01-01T01:00:00Z',
-  cpuCount: 1,
-  memoryMB: 512,
-  ...values
-});
 const ids = (items: readonly ISandbox[]) => items.map(({ sandboxID }) => sandboxID);
 
 describe('the rows', () => {

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { TerminalLists } from '../../../src/lab/terminals/terminalLists';
 import type { ITerminalInfo } from '../../../src/protocol/sandboxes';
 
-const terminal = (pid: number): ITerminalInfo => ({ pid });
+const terminal = (pid: number): ITerminalInfo => ({ pid, cmd: 'sh', tag: null, name: '', viewers: [], link: '' });
 
 describe('the terminals of many sandboxes', () => {
   it('asks six sandboxes at a time', async () => {

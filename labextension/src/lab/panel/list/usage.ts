@@ -2,8 +2,7 @@ import { Poll } from '@lumino/polling';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { readJson } from '../../../components/responses';
-import type { IReading, ISandboxMetric } from '../../../protocol/runtime';
+import type { IReading } from '../../../protocol/runtime';
 import { toReading } from '../../../protocol/runtime';
 import type { ISandbox } from '../../../protocol/sandboxes';
 import type { Sandboxes } from '../../sandboxes';
@@ -61,8 +60,7 @@ export class Usage {
     const latest = new Map<string, IReading>();
     for (let at = 0; at < running.length; at += MAX_IDS) {
       const query = { sandboxes: running.slice(at, at + MAX_IDS).map(idOf).join(',') };
-      const answer = await this.sandboxes.server.request(['metrics'], {}, query);
-      const { readings } = await readJson<{ readings: Record<string, ISandboxMetric> }>(answer);
+      const { readings } = await this.sandboxes.api.get('/metrics', { query });
       Object.entries(readings).forEach(([id, metric]) => latest.set(id, toReading(metric)));
     }
     this.add(latest);

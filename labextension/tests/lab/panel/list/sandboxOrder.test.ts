@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest';
 
 import { freeSandboxName, grouped, matching, sorted, withFirst } from '../../../../src/lab/panel/list/sandboxOrder';
 import type { ISandbox } from '../../../../src/protocol/sandboxes';
+import { fakeSandbox } from '../../../fakeRecords';
 
 function sandbox(name: string, startedAt: string, endAt: string, state: ISandbox['state'] = 'running'): ISandbox {
-  return { sandboxID: `i${name}`, templateID: 't1', alias: 'base', startedAt, endAt, state, metadata: { name }, cpuCount: 1, memoryMB: 512 };
+  return fakeSandbox(`i${name}`, { startedAt, endAt, state, metadata: { name } });
 }
 
 const items = [
