@@ -85,8 +85,17 @@ async def test_every_route_answers_as_described(sandbox, api, conformity):
     await ask("POST", f"{rpc}/Move", body=move)
     await ask("POST", f"{rpc}/Stat", body={"path": "/home/user/d/moved"})
     await ask("POST", f"{rpc}/ListDir", body={"path": "/home/user/d", "depth": 1})
-    order = {"sort": "size", "order": "desc", "filter": "m", "hidden": "false"}
-    await ask("GET", f"{here}/listing", path="/home/user/d", offset=0, limit=9, **order)
+    await ask(
+        "GET",
+        f"{here}/listing",
+        path="/home/user/d",
+        offset=0,
+        limit=9,
+        sort="size",
+        order="desc",
+        filter="m",
+        hidden="false",
+    )
     await ask("GET", f"{here}/archive", path="/home/user/d", format="tar")
     await ask("POST", f"{rpc}/Remove", body={"path": "/home/user/d"})
     await ask("POST", f"{here}/files", body=b"mine", path="/etc/hostname")

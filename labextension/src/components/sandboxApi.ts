@@ -111,7 +111,7 @@ export class SandboxApi {
     return this.server.url(segments(route, path), query);
   }
 
-  /** Opens a socket; the kernel of the sandbox goes on when it closes. */
+  /** Opens the WebSocket of a route. */
   socket<P extends RouteOf<'get'>>(route: P, ...[options]: Arguments<P, 'get'>): WebSocket {
     const { path, query }: IOptions = options ?? {};
     return this.server.openSocket(segments(route, path), query);
@@ -123,7 +123,8 @@ export class SandboxApi {
   }
 
   private request(verb: Verb, route: string, { path, query, headers, body, signal }: IOptions = {}): Promise<Response> {
-    const init: RequestInit = { method: verb.toUpperCase(), headers, signal };
+    // What is not given must not replace what the connection's settings have.
+    const init: RequestInit = { method: verb.toUpperCase(), ...(headers && { headers }), ...(signal && { signal }) };
     if (body !== undefined) {
       init.headers = { 'Content-Type': 'application/json', ...headers };
       init.body = JSON.stringify(body);
