@@ -3,22 +3,13 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { MetricsContent } from '../../../src/lab/metrics/metricsContent';
 import { limitsText } from '../../../src/lab/limitsText';
-import type { ISandbox } from '../../../src/protocol/sandboxes';
 import { installCanvas } from '../../fakeCanvas';
+import { fakeSandbox } from '../../fakeRecords';
 import { FakeServer } from '../../fakeServer';
 import { FakeTransport } from '../../fakeTransport';
 import { button } from '../../userEvents';
 
-const SANDBOX: ISandbox = {
-  sandboxID: 'a',
-  templateID: 't1',
-  alias: 'local/base',
-  state: 'running',
-  startedAt: '2026-01-01T00:00:00Z',
-  endAt: '2026-01-01T00:10:00Z',
-  cpuCount: 2,
-  memoryMB: 512
-};
+const SANDBOX = fakeSandbox('a', { alias: 'local/base', endAt: '2026-01-01T00:10:00Z', cpuCount: 2 });
 
 function content() {
   const state = { items: [SANDBOX], now: Date.parse('2026-01-01T00:00:30Z') };
