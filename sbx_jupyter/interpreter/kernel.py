@@ -153,18 +153,23 @@ class Kernel:
 
     async def _handshake(self) -> None:
         """Ask until the kernel answers and its output has reached us: it may bind after we ask."""
-        wait = _FIRST_PROBE
+        reply_wait = output_wait = _FIRST_PROBE
         while True:
             self._listening_to = None
             message_id = self._client.kernel_info()
             self._listening_to = message_id
+            try:
+                await self._reply(message_id, reply_wait)
+            except TimeoutError:
+                # Without a bound: on a busy machine, each reply could come after the longest wait.
+                reply_wait *= 2
+                continue
             with contextlib.suppress(TimeoutError):
-                await self._reply(message_id, wait)
                 # The subscription is alive when the status of that very request arrives.
-                async with asyncio.timeout(wait):
+                async with asyncio.timeout(output_wait):
                     await self.receive()
                 return
-            wait = min(wait * 2, 1.0)
+            output_wait *= 2
 
     async def _reply(self, message_id: str, timeout: float) -> Message:
         replied: asyncio.Future[Message] = asyncio.get_running_loop().create_future()

@@ -78,3 +78,41 @@ async def test_events_end_when_a_kernel_has_replied_and_says_nothing_more(
     assert isinstance(said_last["timestamp"], str)
     with pytest.raises(StopAsyncIteration):
         await anext(said)
+
+
+class _Asked:
+    """A client that counts what it is asked to send."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def kernel_info(self) -> str:
+        self.count += 1
+        return str(self.count)
+
+
+async def test_a_kernel_that_answers_later_than_any_wait_so_far_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On a busy machine; each wait that ends too early asks again, and its answer is too late."""
+    waits: list[float] = []
+    kernel = Kernel(tmp_path, cast("AsyncKernelClient", _Asked()))
+
+    async def reply(_: str, timeout: float) -> dict[str, Any]:
+        waits.append(timeout)
+        await asyncio.sleep(0)
+        if timeout < 3:
+            raise TimeoutError
+        return {}
+
+    async def receive() -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr(kernel, "_reply", reply)
+    monkeypatch.setattr(kernel, "receive", receive)
+
+    async with asyncio.timeout(10):
+        await kernel._handshake()
+
+    assert waits == sorted(waits)
+    assert waits[-1] >= 3
