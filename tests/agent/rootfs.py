@@ -68,10 +68,15 @@ def launch(root: Path, listener: socket.socket, setup: dict[str, Any]) -> int:
     return pid
 
 
+def agents_of(pid: int) -> list[int]:
+    """The pid of the agent that ``launch`` started, from the one that it gave; none if it ended."""
+    return [int(agent) for agent in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def kill(pid: int) -> None:
     """Kill the agent that ``launch`` started, and with it all that runs in its namespaces."""
-    for agent in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        os.kill(int(agent), signal.SIGKILL)
+    for agent in agents_of(pid):
+        os.kill(agent, signal.SIGKILL)
     os.waitpid(pid, 0)
 
 

@@ -15,6 +15,7 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.agent.files import files
 from sbx_jupyter.agent.loop import Agent
 from sbx_jupyter.agent.outbox import Outbox
+from tests.agent import rootfs
 from tests.agent.conftest import Engine, Sandbox
 from tests.waiting import until
 
@@ -68,8 +69,9 @@ def test_what_an_engine_asked_for_is_finished_without_it(sandbox: Sandbox, size:
     write(engine, "/root/file", b"earlier" * 100)
     path = sandbox.root / "root/file"
     fd = draft(engine, "/root/file", b"x" * size)
-    os.kill(sandbox.pid, signal.SIGSTOP)
-    until(lambda: state_of(sandbox.pid) == "T")
+    (agent,) = rootfs.agents_of(sandbox.pid)
+    os.kill(agent, signal.SIGSTOP)
+    until(lambda: state_of(agent) == "T")
     try:
         request = {"id": 99, "op": "create", "path": "/root/file", "user": "root", "size": size}
         wire.send(engine.sock, request, [fd])
@@ -77,7 +79,7 @@ def test_what_an_engine_asked_for_is_finished_without_it(sandbox: Sandbox, size:
         os.close(fd)
         assert path.read_bytes() == b"earlier" * 100
     finally:
-        os.kill(sandbox.pid, signal.SIGCONT)
+        os.kill(agent, signal.SIGCONT)
 
     until(lambda: path.read_bytes() == b"x" * size)
     assert sandbox.connect().call("stat", path="/root/file")["entry"]["size"] == size
