@@ -87,7 +87,9 @@ class Kernel:
         """Send code; its messages are then given by ``receive``, until the kernel is idle."""
         self._backlog = Backlog(self._decoded)
         self.has_replied = False
-        self._listening_to = self._client.execute(code, allow_stdin=False, stop_on_error=True)
+        self._listening_to = self._sent(
+            self._client.execute(code, allow_stdin=False, stop_on_error=True)
+        )
         return self._listening_to
 
     async def receive(self) -> Message:
@@ -108,7 +110,7 @@ class Kernel:
     async def run_silently(self, code: str, timeout: float = 10) -> None:
         """Run code that shows nothing and counts as nothing. Raises ``KernelDiedError``."""
         message_id = self._client.execute(code, silent=True, store_history=False, allow_stdin=False)
-        await self._reply(message_id, timeout)
+        await self._reply(self._sent(message_id), timeout)
 
     def interrupt(self) -> None:
         """Interrupt what runs, and what it started."""
@@ -156,8 +158,7 @@ class Kernel:
         reply_wait = output_wait = _FIRST_PROBE
         while True:
             self._listening_to = None
-            message_id = self._client.kernel_info()
-            self._listening_to = message_id
+            message_id = self._listening_to = self._ask()
             try:
                 await self._reply(message_id, reply_wait)
             except TimeoutError:
@@ -170,6 +171,20 @@ class Kernel:
                     await self.receive()
                 return
             output_wait *= 2
+
+    def _ask(self) -> str:
+        """Send a question; the id of the reply's request."""
+        return self._sent(self._client.kernel_info())
+
+    def _sent(self, message_id: str) -> str:
+        """Have the replies read of which a send took notice.
+
+        jupyter_client sends past the socket of asyncio, which nothing wakes then for what arrived
+        just before, nor for any later reply.
+        """
+        channel: Any = self._client.shell_channel
+        channel.socket.get(zmq.EVENTS)
+        return message_id
 
     async def _reply(self, message_id: str, timeout: float) -> Message:
         replied: asyncio.Future[Message] = asyncio.get_running_loop().create_future()

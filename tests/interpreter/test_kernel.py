@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import zmq
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import write_connection_file
 
 from sbx_jupyter.interpreter import contexts, events
 from sbx_jupyter.interpreter.kernel import Kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from jupyter_client.asynchronous.client import AsyncKernelClient
 
 
 class WokenForNothing:
@@ -80,23 +82,12 @@ async def test_events_end_when_a_kernel_has_replied_and_says_nothing_more(
         await anext(said)
 
 
-class _Asked:
-    """A client that counts what it is asked to send."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def kernel_info(self) -> str:
-        self.count += 1
-        return str(self.count)
-
-
 async def test_a_kernel_that_answers_later_than_any_wait_so_far_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """On a busy machine; each wait that ends too early asks again, and its answer is too late."""
     waits: list[float] = []
-    kernel = Kernel(tmp_path, cast("AsyncKernelClient", _Asked()))
+    kernel = Kernel(tmp_path, cast("AsyncKernelClient", None))
 
     async def reply(_: str, timeout: float) -> dict[str, Any]:
         waits.append(timeout)
@@ -108,6 +99,7 @@ async def test_a_kernel_that_answers_later_than_any_wait_so_far_is_waited_for(
     async def receive() -> dict[str, Any]:
         return {}
 
+    monkeypatch.setattr(kernel, "_ask", lambda: "a request")
     monkeypatch.setattr(kernel, "_reply", reply)
     monkeypatch.setattr(kernel, "receive", receive)
 
@@ -116,3 +108,34 @@ async def test_a_kernel_that_answers_later_than_any_wait_so_far_is_waited_for(
 
     assert waits == sorted(waits)
     assert waits[-1] >= 3
+
+
+async def test_a_reply_that_arrives_just_before_the_next_request_is_read(tmp_path: Path):
+    """The send takes notice of it, so that nothing wakes the socket of asyncio any more."""
+    file = str(tmp_path / "connection.json")
+    write_connection_file(fname=file, transport="ipc", ip=str(tmp_path / "k"))
+    client = AsyncKernelClient()
+    client.load_connection_file(file)
+    context = zmq.Context[Any]()
+    with context.socket(zmq.ROUTER) as shell:
+        shell.bind(f"ipc://{client.ip}-{client.shell_port}")
+        kernel = Kernel(tmp_path, client)
+        kernel._open_channels()
+
+        async with asyncio.timeout(10):
+            asked = kernel._ask()
+            while not shell.poll(0):
+                await asyncio.sleep(0.01)
+            identity, *_ = shell.recv_multipart()
+            replied = asyncio.ensure_future(kernel._reply(asked, 5))
+            await asyncio.sleep(0.1)
+            parent = {"msg_id": asked}
+            client.session.send(shell, "kernel_info_reply", {}, parent=parent, ident=identity)
+            time.sleep(0.1)  # nothing of this loop runs until the reply is there
+            kernel._ask()
+            assert (await replied)["parent_header"]["msg_id"] == asked
+
+        for pump in kernel._pumps:
+            pump.cancel()
+        client.stop_channels()
+    context.term()
