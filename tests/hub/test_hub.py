@@ -78,6 +78,8 @@ def run(client: httpx.Client, sandbox_id: str, line: str, until_shown: bytes) ->
             assert message is not None, shown
             shown += message if isinstance(message, bytes) else b""
         socket.close()
+        while await socket.read_message() is not None:
+            pass  # else its connection stays open when the loop ends
         return shown
 
     return asyncio.run(asyncio.wait_for(type_line(), 60))
