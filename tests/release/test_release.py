@@ -113,7 +113,8 @@ def test_it_is_installed_upgraded_under_running_sandboxes_and_removed(
         place.pip("install", *options, "sbx-jupyter==0.1.0")
         installed = place.files() - before
         assert "share/jupyter/labextensions/sbx-jupyter/package.json" in installed
-        assert "share/jupyter/kernels/sbx-python3/kernel.json" in installed
+        for name in ("kernel.json", "logo-svg.svg"):
+            assert f"share/jupyter/kernels/sbx-python3/{name}" in installed
         place.run("jupyter-sbx", "env")
         box = place.run("jupyter-sbx", "create", "--timeout", "600").split()[-1]
         place.run("jupyter-sbx", "exec", box, "--", "sh", "-c", "sleep 777 >/dev/null 2>&1 &")
