@@ -31,6 +31,7 @@ def data_dir(monkeypatch):
         monkeypatch.setenv("SBX_DATA_DIR", folder)
         yield Path(folder)
         stop(Path(folder))
+        until(lambda: not are_files_open(folder), message="an engine that did not start goes on")
 
 
 def stop(data_dir):
@@ -43,6 +44,15 @@ def stop(data_dir):
         lambda: bundled.find_engine(data_dir) is None and not is_alive(found.pid),
         message="the engine does not stop",
     )
+
+
+def are_files_open(folder):
+    """Whether a process has files there open, as an engine and its zygote have the log."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(descriptor).startswith(f"{folder}/"):
+                return True
+    return False
 
 
 def is_alive(pid):
