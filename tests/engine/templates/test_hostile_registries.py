@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 import requests
 
@@ -16,6 +18,9 @@ from sbx_jupyter.engine.templates.images.current_connection import CurrentConnec
 from sbx_jupyter.engine.templates.images.registry import ImagePuller, parse_image_name
 from sbx_jupyter.engine.templates.images.registry_session import MAX_SMALL, RegistrySession
 from sbx_jupyter.errors import SbxError, UnavailableError
+
+from .conftest import Api, archive, entry, messages, run
+from .images import BUSYBOX, TinyImage, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,3 +169,61 @@ async def test_a_pull_that_is_given_up_leaves_no_thread(step: str, tmp_path: Pat
         is_over.set()
     with pytest.raises(SbxError):
         pull(host, tmp_path, connection)
+
+
+def serve_image(image: TinyImage, layers: list[bytes]) -> contextlib.AbstractContextManager[str]:
+    """A registry with the documents of an image, and with no layers but these."""
+    there = {f"/v2/tiny/blobs/{digest(part)}": part for part in (*layers, image.config)}
+
+    def answer(to: BaseHTTPRequestHandler) -> None:
+        if to.path == "/v2/":
+            send(to, 200)
+        elif to.path.startswith("/v2/tiny/manifests/"):
+            send(to, 200, image.manifest)
+        elif to.path in there:
+            send(to, 200, there[to.path])
+        else:
+            send(to, 404)
+
+    return serve(answer)
+
+
+@contextlib.contextmanager
+def owned(api: Api, owner: str) -> Iterator[Api]:
+    """The platform API with a key of ``owner``."""
+    key = api.client.post("/engine/keys", json={"owner": owner}).json()["key"]
+    with httpx.Client(
+        base_url=api.client.base_url, headers={"X-API-Key": key}, trust_env=False, timeout=30
+    ) as client:
+        yield Api(client)
+
+
+@pytest.mark.skipif(not BUSYBOX.exists(), reason="needs the Debian package busybox-static")
+@pytest.mark.parametrize("named", ["layers", "image"])
+def test_the_digest_of_what_another_owner_pulled_gives_nothing(api: Api, named: str) -> None:
+    """The registry names private layers without having them, or a private image by its digest."""
+    mark = secrets.token_hex(8)
+    private = TinyImage("gzip", entry("srv/private", content=mark.encode()))
+    look = run(f"grep -q {mark} /srv/private")
+    forged = TinyImage("gzip", entry("srv/private", content=mark.encode()))
+    own: list[bytes] = []
+    if named == "layers":
+        forged.envs.append("FORGED=1")
+    else:
+        # The same configuration, and so the same image, with layers of one's own.
+        own = forged.layers = [archive(entry("srv/a", content=b"a")), archive(entry("srv/b"))]
+    with owned(api, "victim") as victim, owned(api, "thief") as thief:
+        with serve_image(private, private.layers) as host:
+            found = victim.build(f"private-{named}", look, fromImage=f"{host}/tiny:v1")
+            assert found["status"] == "ready", messages(found)
+
+        with serve_image(forged, own) as host:
+            stolen = thief.build(f"stolen-{named}", look, fromImage=f"{host}/tiny:v1")
+        assert (stolen["status"], stolen["reason"]["step"]) == ("error", "base"), messages(stolen)
+
+        with serve_image(private, private.layers) as host:
+            fetched = thief.build(f"fetched-{named}", look, fromImage=f"{host}/tiny:v1")
+        assert fetched["status"] == "ready", messages(fetched)
+        with serve_image(private, []) as host:
+            again = thief.build(f"fetched-{named}", look, fromImage=f"{host}/tiny:v1")
+        assert again["status"] == "ready", messages(again)

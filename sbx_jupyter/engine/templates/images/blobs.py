@@ -1,4 +1,9 @@
-"""The blobs of container images on the disk, each named by the digest of its content."""
+"""The blobs of container images on the disk, each named by the digest of its content.
+
+All owners share them, but a digest is no secret: whoever runs a registry can name one there. So an
+owner may use a blob only once a registry has given it to that owner, of which an empty file is kept
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1024 * 1024
 _DRAFT: Final = ".part"
-_BLOB: Final = re.compile(r"[a-z0-9]+-[0-9a-f]+|[0-9a-f]{16}\.part")
+_BLOB: Final = re.compile(r"[a-z0-9]+-[0-9a-f]+(\.of-[0-9a-f]{32})?|[0-9a-f]{16}\.part")
 _KEPT_SECONDS: Final = 7 * 86400
 _KEPT_BYTES: Final = 10 * 1024**3
 
@@ -48,9 +53,14 @@ class Blobs:
         """The path of a blob; raises ``InvalidArgumentError`` for a malformed digest."""
         return self._folder / check_digest(digest).replace(":", "-")
 
-    def has(self, digest: str) -> bool:
-        """Whether there is the blob; it then counts as new, so that ``prune`` keeps it."""
+    def has(self, digest: str, owner: str = "") -> bool:
+        """Whether there is the blob and ``owner`` may use it; the operator may use all.
+
+        It then counts as new, so that ``prune`` keeps it.
+        """
         try:
+            if owner:
+                os.utime(self._proof(digest, owner))
             os.utime(self.path(digest))
         except FileNotFoundError:
             return False
@@ -61,10 +71,18 @@ class Blobs:
         if size > shutil.disk_usage(self._folder).free:
             raise NoSpaceError("the image is larger than the space that is left")
 
-    def put(self, chunks: Iterable[bytes], digest: str | None, size: int | None = None) -> str:
+    def put(
+        self,
+        chunks: Iterable[bytes],
+        digest: str | None,
+        size: int | None = None,
+        *,
+        owner: str = "",
+    ) -> str:
         """Store a blob; raises ``DataLossError`` when it does not have the given digest.
 
-        ``size`` is the expected number of bytes; longer content is not read to its end.
+        ``size`` is the expected number of bytes; longer content is not read to its end. From then
+        on ``owner``, who has given the content, may use the blob.
         """
         draft, seen = self._draft(), hashlib.sha256()
         left = size
@@ -79,6 +97,8 @@ class Blobs:
             if digest is not None and found != digest:
                 raise DataLossError(f"the content of {digest} is damaged: it is {found}")
             draft.rename(self.path(found))
+            if owner:
+                self._proof(found, owner).touch(mode=0o600)
         except OSError as error:
             raise translate(error, "keeping an image") from error
         finally:
@@ -129,6 +149,11 @@ class Blobs:
         for layer in layers:
             if layer.diff_id != layer.blob:
                 self.path(layer.diff_id).unlink(missing_ok=True)
+
+    def _proof(self, digest: str, owner: str) -> Path:
+        """The file that says that ``owner`` got the content of a blob from a registry."""
+        name = hashlib.sha256(owner.encode()).hexdigest()[:32]
+        return self.path(digest).with_suffix(f".of-{name}")
 
     def _draft(self) -> Path:
         return self._folder / f"{secrets.token_hex(8)}{_DRAFT}"

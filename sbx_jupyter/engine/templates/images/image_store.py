@@ -39,6 +39,10 @@ _PULL_LIMIT: Final = 3600
 """Seconds for a whole image, however slowly the registry sends it."""
 
 _SPARE: Final = 256 * 1024 * 1024
+_PULLED: Final = "pulled "
+_BY: Final = " by "
+"""After the reference in the name of a pulled image, before its owner; the operator has none."""
+
 _STOCK: Final = {
     "e2bdev/base": "base",
     "e2bdev/code-interpreter": "code-interpreter-v1",
@@ -81,10 +85,10 @@ class ImageStore:
         imported = self._find_by_name(str(reference))
         if imported is not None:
             return await self._touch(imported)
-        pulled = f"pulled {reference}" + (f" by {owner}" if owner else "")
+        pulled = f"{_PULLED}{reference}" + (f"{_BY}{owner}" if owner else "")
         try:
             # Without the lock: a registry may take long over its answers.
-            image = await self._pull(reference, credentials, say)
+            image = await self._pull(reference, credentials, owner, say)
         except UnavailableError as error:
             known = self._find_by_name(pulled)
             if known is None or force:
@@ -92,7 +96,7 @@ class ImageStore:
             say(f"{error.message}: the image that was pulled before is used")
             return await self._touch(known)
         async with self._lock:
-            return await self._unpack(image, pulled, say)
+            return await self._unpack(image, pulled, owner, say)
 
     async def take_archive(self, path: Path, name: str) -> ImageRow:
         """Import the image of a tar under a name that ``fromImage`` finds (``template import``)."""
@@ -101,7 +105,7 @@ class ImageStore:
         async with self._lock:
             try:
                 image = await asyncio.to_thread(read_archive, path, self._blobs)
-                return await self._unpack(image, str(reference), lambda _: None)
+                return await self._unpack(image, str(reference), "", lambda _: None)
             except OSError as error:
                 raise translate(error, "importing the image") from error
             except DataLossError as error:
@@ -121,7 +125,11 @@ class ImageStore:
         return None
 
     async def _pull(
-        self, name: ImageName, credentials: Registry | None, say: Callable[[str], None]
+        self,
+        name: ImageName,
+        credentials: Registry | None,
+        owner: str,
+        say: Callable[[str], None],
     ) -> Image:
         loop = asyncio.get_running_loop()
         connection = CurrentConnection()
@@ -130,7 +138,8 @@ class ImageStore:
             loop.call_soon_threadsafe(say, text)
 
         def pull() -> Image:
-            return ImagePuller(name, credentials, connection).pull(self._blobs, say_on_loop)
+            puller = ImagePuller(name, credentials, connection, owner=owner)
+            return puller.pull(self._blobs, say_on_loop)
 
         try:
             async with asyncio.timeout(_PULL_LIMIT):
@@ -142,24 +151,36 @@ class ImageStore:
         finally:
             connection.end()  # the thread would wait for ever when the build is cancelled
 
-    async def _unpack(self, image: Image, name: str, say: Callable[[str], None]) -> ImageRow:
+    async def _unpack(
+        self, image: Image, name: str, owner: str, say: Callable[[str], None]
+    ) -> ImageRow:
+        """Unpack an image, unless it is there and ``owner`` has had its content."""
         known = self._context.store.images.get(image.digest)
-        if known is not None:
+        if known is not None and (not owner or _was_pulled_by(known, owner)):
             return await self._store(replace(known, names=(*known.names, name)), name)
         say(f"Unpacking {len(image.layers)} layers")
         try:
+            # Also of a known image: its digest says what the layers should be, and not that this
+            # owner's registry had them.
             await asyncio.to_thread(self._check, image)
-            async with self._context.layers.reserve() as layer:
-                await self._unpack_to(layer, image)
-                reached("image.unpacked")
-                row = ImageRow(
-                    key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()
-                )
-                row = await self._store(row, name)
+            known = self._context.store.images.get(image.digest)  # it may be removed meanwhile
+            if known is not None:
+                row = await self._store(replace(known, names=(*known.names, name)), name)
+            else:
+                row = await self._unpack_new(image, name)
         finally:
             await asyncio.to_thread(self._blobs.remove_copies, image.layers)
         await asyncio.to_thread(self._blobs.prune)
         return row
+
+    async def _unpack_new(self, image: Image, name: str) -> ImageRow:
+        async with self._context.layers.reserve() as layer:
+            await self._unpack_to(layer, image)
+            reached("image.unpacked")
+            row = ImageRow(
+                key=image.digest, names=(name,), layers=(layer,), envs=image.envs, used_at=now()
+            )
+            return await self._store(row, name)
 
     async def _unpack_to(self, layer: str, image: Image) -> None:
         target = self._context.data_dir.path / layer
@@ -201,3 +222,9 @@ class ImageStore:
         await self._context.commit(batch)
         await self._context.layers.collect(tuple(evicted))
         return row
+
+
+def _was_pulled_by(row: ImageRow, owner: str) -> bool:
+    """Whether a registry gave the whole image to ``owner`` before."""
+    pulled = (name for name in row.names if name.startswith(_PULLED))
+    return any(name.partition(_BY)[2] == owner for name in pulled)

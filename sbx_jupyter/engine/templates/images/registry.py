@@ -88,10 +88,19 @@ class ImagePuller:
     """Pulls one image from one registry."""
 
     def __init__(
-        self, name: ImageName, credentials: Credentials | None, connection: CurrentConnection
+        self,
+        name: ImageName,
+        credentials: Credentials | None,
+        connection: CurrentConnection,
+        *,
+        owner: str = "",
     ) -> None:
-        """``connection`` breaks off the pull from another thread."""
+        """``connection`` breaks off the pull from another thread.
+
+        Layers that others than ``owner`` pulled are pulled again: the registry must have them.
+        """
         self._name = name
+        self._owner = owner
         self._client = _client(name, credentials, connection)
         scheme = "http" if _LOCAL.match(name.host) else "https"
         self._base = f"{scheme}://{name.host}/v2/{name.name}"
@@ -111,11 +120,12 @@ class ImagePuller:
             raise InvalidArgumentError("the image has too many layers")
         digest = check_digest(manifest.config.digest)
         config = self._document(f"blobs/{digest}", digest)
+        owner = self._owner
         blobs.check_room(
-            sum(layer.size for layer in manifest.layers if not blobs.has(layer.digest))
+            sum(layer.size for layer in manifest.layers if not blobs.has(layer.digest, owner))
         )
         for number, layer in enumerate(manifest.layers, 1):
-            if not blobs.has(layer.digest):
+            if not blobs.has(layer.digest, owner):
                 say(f"Pulling layer {number}/{len(manifest.layers)} {layer.digest[7:19]}")
                 self._blob(layer, blobs)
         return assemble(config, [layer.digest for layer in manifest.layers])
@@ -143,7 +153,8 @@ class ImagePuller:
         digest = layer.digest
         with self._get(f"blobs/{digest}", {}) as response:
             try:
-                blobs.put(response.iter_content(_CHUNK), digest, layer.size)
+                chunks = response.iter_content(_CHUNK)
+                blobs.put(chunks, digest, layer.size, owner=self._owner)
             except requests.RequestException as error:
                 raise UnavailableError(f"the layer {digest} did not arrive: {error}") from error
 
