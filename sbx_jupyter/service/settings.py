@@ -118,10 +118,12 @@ class EngineSettings(HasTraits):
         Unicode(),
         help="Non-public networks (CIDR) that sandboxes may reach, such as a package mirror's.",
     ).tag(config=True)
-    max_builds = Int(20, min=1, help="How many template builds may run or wait in the queue.").tag(
-        config=True
-    )
-    parallel_builds = Int(2, min=1, help="How many template builds run at once.").tag(config=True)
+    max_builds = Int(
+        20, min=1, help="How many template builds of one owner may run or wait in the queue."
+    ).tag(config=True)
+    parallel_builds = Int(
+        2, min=1, help="How many template builds run at once, shared out among owners."
+    ).tag(config=True)
     build_step_timeout = Float(
         3600.0, min=1, help="Seconds that one step of a template build may take."
     ).tag(config=True)

@@ -210,6 +210,26 @@ def test_a_step_that_never_ends_is_stopped_and_the_queue_is_bounded(
     assert names_below(tmp_path / "data" / "layers") == layers
 
 
+def test_the_builds_of_one_owner_keep_no_other_from_building(strict_api: Api) -> None:
+    endless = run("while true; do :; done")
+    first, second = strict_api.request("first"), strict_api.request("second")
+    strict_api.start(first, endless)
+    strict_api.start(second, endless)
+    key = strict_api.client.post("/engine/keys", json={"owner": "other"}).json()["key"]
+    with httpx.Client(
+        base_url=strict_api.client.base_url,
+        headers={"X-API-Key": key},
+        trust_env=False,
+        timeout=30,
+    ) as client:
+        other = Api(client).build("other", run("true"))
+    assert other["status"] == "ready", other
+    # It began later and was next all the same.
+    assert strict_api.status(first)["status"] == "error"
+    assert strict_api.status(second)["status"] == "building"
+    assert strict_api.wait(second)["status"] == "error"
+
+
 def test_a_step_that_fills_the_disk_fails_and_leaves_no_layer(
     strict_api: Api, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.builds.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.builds.build_logs import BuildLogs
+from sbx_jupyter.engine.templates.builds.turns import BuildTurns
 from sbx_jupyter.engine.templates.catalog import check_changeable
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
 from sbx_jupyter.engine.templates.request_checks import check_start, check_template_request
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MAX_WAITING: Final = 1000
+_MAX_ANNOUNCED: Final = 1000
+"""Builds of one owner that were announced and not started."""
+
 _RETRIES: Final = 30
 _STOPPED: Final = "the engine stopped"
 
@@ -55,6 +58,7 @@ class _Job:
     """A build that runs or waits for its turn."""
 
     template_id: str
+    owner: str
     tags: frozenset[str]
     log: BuildLog
     task: asyncio.Task[None] | None = None
@@ -71,7 +75,7 @@ class Builder:
         self._context = context
         self._store = context.store
         self._folder = context.data_dir.path / "builds"
-        self._turns = asyncio.Semaphore(context.config.parallel_builds)
+        self._turns = BuildTurns(context.config.parallel_builds)
         self._starting = asyncio.Lock()
         self._jobs: dict[str, _Job] = {}
         self.logs = BuildLogs(context.store, services.catalog, self._folder)
@@ -110,8 +114,8 @@ class Builder:
         ``NotFoundError`` for an unknown id.
         """
         parameters = check_template_request(request, self._context.config, is_named=start is None)
-        self._check_room()
-        if sum(build.status == "waiting" for build in self._store.builds) >= _MAX_WAITING:
+        self._check_room(caller().owner)
+        if self._count_announced(caller().owner) >= _MAX_ANNOUNCED:
             raise ResourceExhaustedError("too many builds wait to be started")
         async with self._services.catalog.changing:
             return await self._announce(parameters, template_id, start)
@@ -167,9 +171,15 @@ class Builder:
             owner=caller().owner,
         )
 
-    def _check_room(self) -> None:
+    def _count_announced(self, owner: str) -> int:
+        """How many builds of an owner's templates were announced and not started."""
+        found = (build for build in self._store.builds if build.status == "waiting")
+        templates = (self._store.templates.get(build.template_id) for build in found)
+        return sum(template is not None and template.owner == owner for template in templates)
+
+    def _check_room(self, owner: str) -> None:
         maximum = self._context.config.max_builds
-        if len(self._jobs) >= maximum:
+        if sum(job.owner == owner for job in self._jobs.values()) >= maximum:
             raise ResourceExhaustedError(
                 f"You have reached the maximum number of concurrent template builds ({maximum})"
             )
@@ -204,8 +214,9 @@ class Builder:
             if job.template_id == template.template_id and not job.tags.isdisjoint(build.tags)
         ]
         if not others:
-            self._check_room()
-        job = _Job(template.template_id, frozenset(build.tags), self.logs.begin(build_id))
+            self._check_room(template.owner)
+        log = self.logs.begin(build_id)
+        job = _Job(template.template_id, template.owner, frozenset(build.tags), log)
         self._jobs[build_id] = job
         build = replace(build, status="building", updated_at=now(), announced=None)
         try:
@@ -273,7 +284,7 @@ class Builder:
         async with contextlib.AsyncExitStack() as held:
             run = BuildRun(self._services, template, build, request, job.log, held)
             try:
-                async with self._turns:
+                async with self._turns.turn(template.owner):
                     started = time.monotonic()
                     result = await run.run()
                     await finish_or_undo(self._settle_ready(build, run, result))
