@@ -1,0 +1,95 @@
+"""The package declares what it imports, and imports what it declares."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+OF_SANDBOXES = {"matplotlib", "numpy"}
+"""What programs in a sandbox may have installed: looked at only after they imported it."""
+
+LATER_STANDARD = {"compression"}
+"""Of the standard library since a version that is newer than our lowest."""
+
+NOT_IMPORTED = {
+    "ipywidgets": "anywidget stands on it, and allows versions too old for JupyterLab 4",
+}
+"""Declared for its version, or for what it installs beside its modules."""
+
+
+def imports_of(source: str) -> set[str]:
+    """The first parts of the names of all modules that a text imports, inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def normal(name: str) -> str:
+    """The name of a distribution as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """The distributions that have each imported module: one of them must be declared."""
+    standard = {*sys.stdlib_module_names, *LATER_STANDARD, "sbx_jupyter"}
+    names: set[str] = set()
+    for path in (ROOT / "sbx_jupyter").rglob("*.py"):
+        names |= imports_of(path.read_text()) - standard - OF_SANDBOXES
+    owners = packages_distributions()
+    return {name: {normal(owner) for owner in owners.get(name, [])} for name in names}
+
+
+@cache
+def declared() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {normal(re.split(r"[<>=!;\[ ]", text)[0]) for text in project["dependencies"]}
+
+
+def test_what_is_imported_is_declared() -> None:
+    missing = {name for name, owners in imported().items() if not owners & declared()}
+
+    assert missing == set(), "imported, and installed only because something else needs it"
+
+
+def test_what_is_declared_is_imported() -> None:
+    used = set[str]().union(*imported().values())
+
+    # From Python 3.14 on the standard library has this one.
+    later = {"backports-zstd"} if sys.version_info >= (3, 14) else set[str]()
+    assert declared() - used - later == set(NOT_IMPORTED)
+
+
+def test_the_modules_of_sandboxes_are_imported_by_the_interpreter_alone() -> None:
+    folders = {
+        path.relative_to(ROOT / "sbx_jupyter").parts[0]
+        for path in (ROOT / "sbx_jupyter").rglob("*.py")
+        if imports_of(path.read_text()) & OF_SANDBOXES
+    }
+
+    assert folders == {"interpreter"}
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import a.b, c\nfrom d.e import f\n", {"a", "c", "d"}),
+        ("def f():\n    import late\n", {"late"}),
+        ("from . import beside\n", set[str]()),
+    ],
+)
+def test_imports_are_found_wherever_they_are(source: str, names: set[str]) -> None:
+    assert imports_of(source) == names
