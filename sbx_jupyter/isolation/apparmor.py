@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 _SWITCH: Final = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_OWN_LABEL: Final = Path("/proc/self/attr/current")
 _PATTERN: Final = re.compile(r"[*?\[\]{}^@]")
 _FOLDER: Final = "/etc/apparmor.d"
 
@@ -22,8 +23,19 @@ def restricts_namespaces() -> bool:
     """Whether AppArmor refuses user namespaces to programs without a profile."""
     try:
         return _SWITCH.read_text().strip() == "1"
+    except PermissionError:
+        return True  # kernels with the switch restrict, unless root has turned it off
     except OSError:
         return False
+
+
+def confining_profile() -> str:
+    """The name of the profile that AppArmor holds this program to; empty if there is none."""
+    try:
+        name, _, mode = _OWN_LABEL.read_text().strip(" \n\0").rpartition(" ")
+    except OSError:
+        return ""
+    return name if mode == "(enforce)" else ""
 
 
 def interpreter() -> str:

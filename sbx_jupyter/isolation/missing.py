@@ -8,6 +8,7 @@ from typing import Final
 
 from sbx_jupyter.isolation import apparmor
 from sbx_jupyter.isolation.kernel import landlock
+from sbx_jupyter.isolation.kernel.containers import is_container
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,11 @@ def _user_namespace_remedy() -> str:
         return "sysctl -w kernel.unprivileged_userns_clone=1"
     if apparmor.restricts_namespaces():
         return apparmor.load_command()
+    if (profile := apparmor.confining_profile()) and not is_container():
+        return (
+            f"give the AppArmor profile {profile!r}, which confines this Python, the rules "
+            "'userns,', 'mount,' and 'capability,'"
+        )
     return (
         "run the container with --security-opt seccomp=unconfined "
         "--security-opt apparmor=unconfined, or as a Kubernetes pod with hostUsers: false"

@@ -109,12 +109,17 @@ def _try_mapped(found: Found, work: str, trees: list[str], base: int) -> None:
 def _probe_user(found: Found, work: str) -> None:
     uid, gid = os.getuid(), os.getgid()
     _try(found, "subordinate", _map_subordinate)
-    _try(found, "user_namespace", lambda: _leave(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUSER))
+    _try(found, "user_namespace", lambda: _become_own(uid, gid))
     if found["user_namespace"] is not True:
         return
+    _in_sandbox(found, work, f"0 {uid} 1", f"0 {gid} 1")
+
+
+def _become_own(uid: int, gid: int) -> None:
+    """Enter namespaces with this id. What forbids them may let them be made, and nothing after."""
+    _leave(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
     users.write_maps(os.getpid(), f"{uid} {uid} 1", f"{gid} {gid} 1")
-    _in_sandbox(found, work, f"0 {uid} 1", f"0 {gid} 1")
 
 
 def _take_socket() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sbx_jupyter.cli.main import main
 from sbx_jupyter.isolation import apparmor
+from sbx_jupyter.isolation.missing import why_no_namespaces
 
 
 def test_the_profile_is_for_this_python_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,6 +39,54 @@ def test_the_commands_change_one_profile_and_no_switch() -> None:
     assert load.endswith(f"sudo apparmor_parser --replace {file}")
     assert remove == f"sudo apparmor_parser --remove {file} && sudo rm {file}"
     assert "sysctl" not in load + remove
+
+
+@pytest.mark.parametrize(
+    ("label", "profile"),
+    [
+        ("/usr/bin/python3.11 (enforce)\n", "/usr/bin/python3.11"),
+        ("of python (enforce)\0", "of python"),
+        ("logged (complain)\n", ""),
+        ("sbx-jupyter-1a2b3c4d (unconfined)\n", ""),
+        ("unconfined\n", ""),
+        ("system_u:system_r:container_t:s0\0", ""),  # of SELinux
+        ("", ""),
+    ],
+)
+def test_a_profile_that_confines_this_python_is_named_with_what_it_lacks(
+    label: str, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "current").write_text(label)
+    monkeypatch.setattr(apparmor, "_OWN_LABEL", tmp_path / "current")
+    monkeypatch.setattr("sbx_jupyter.isolation.missing.is_container", lambda: False)
+
+    assert apparmor.confining_profile() == profile
+
+    remedy = why_no_namespaces("user_namespace", "[Errno 13] Permission denied").remedy
+    assert (f"profile {profile!r}" in remedy) == bool(profile)
+
+
+@pytest.mark.parametrize(
+    ("content", "restricts"), [("1\n", True), ("0\n", False), (None, False), ("closed", True)]
+)
+def test_the_switch_of_the_machine_is_read(
+    content: str | None,
+    restricts: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    switch = tmp_path / "switch"
+    if content is not None:
+        switch.write_text(content)
+    monkeypatch.setattr(apparmor, "_SWITCH", switch)
+    if content == "closed":  # as for an ordinary user; root reads any file
+
+        def refuse(_: Path) -> str:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "read_text", refuse)
+
+    assert apparmor.restricts_namespaces() == restricts
 
 
 @pytest.mark.skipif(shutil.which("apparmor_parser") is None, reason="needs apparmor_parser")

@@ -147,8 +147,18 @@ def test_landlock_is_not_offered_where_calls_cannot_be_supervised(home: Path) ->
     assert any("cannot be held" in missing["what"] for missing in report["missing"])
 
 
-def detected(home: Path, before: str) -> dict[str, Any]:
-    """What the ordinary user's process finds after it ran ``before``."""
+@needs_root
+def test_namespaces_that_can_be_made_and_not_used_count_as_refused(home: Path) -> None:
+    """As by AppArmor, which lets programs make one and then forbids what it is for."""
+    closed = "mount --bind /proc /proc\nmount -o remount,bind,ro /proc"
+    report = detected(home, "", setup=closed)
+    assert report["tier"] in ("landlock", "none")
+    told = [missing["what"] for missing in report["missing"]]
+    assert "user namespaces are refused ([Errno 30] Read-only file system" in " ".join(told)
+
+
+def detected(home: Path, before: str, setup: str = "true") -> dict[str, Any]:
+    """What the ordinary user's process finds after it ran ``before``, and root ``setup``."""
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path\n"
@@ -157,7 +167,8 @@ def detected(home: Path, before: str) -> dict[str, Any]:
         "import json; print(json.dumps(detect(Path(sys.argv[1])).to_json()))"
     )
     done = subprocess.run(
-        ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", PYTHON, "-B",
+        ["unshare", "-m", "sh", "-ec", f'{setup}\nexec "$@"', "sh",
+         "setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", PYTHON, "-B",
          "-c", code, str(home), str(SCRIPT.parent.parent.parent)],
         capture_output=True, text=True, timeout=30, cwd="/", check=False,
     )  # fmt: skip
