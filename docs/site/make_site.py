@@ -1,6 +1,6 @@
 """Builds the documentation site: ``python docs/site/make_site.py [FOLDER]``, else ``build/docs``.
 
-With ``--links`` it looks up the addresses that the pages link to instead.
+With ``--links`` it looks up the addresses outside that the pages link to instead (``links``).
 
 The pages of the repository are read as they are. They are copied beside the generated pages of the
 reference; links to files outside of ``docs`` become plain text, and a page whose name is in
@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import generated
+import links
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ("index.md", "how-to.md", "reference.md", "explanation.md")
@@ -99,8 +100,8 @@ def loaded_from_outside(html: Path) -> list[str]:
     ]
 
 
-def main(folder: Path, *, links: bool = False) -> int:
-    """Build the site, or look up its links; warnings are errors. Returns the exit code of Sphinx.
+def main(folder: Path) -> int:
+    """Build the site; warnings are errors. Returns the exit code of Sphinx.
 
     It is 1 as well where a page would load something from a network, and so not work without one.
     """
@@ -110,10 +111,6 @@ def main(folder: Path, *, links: bool = False) -> int:
     os.environ["SBX_VERSION"] = project["version"]
     stage(folder / "pages")
     options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", str(folder / "cache")]
-    if links:
-        return build_main(
-            ["-b", "linkcheck", *options, str(folder / "pages"), str(folder / "links")]
-        )
     html = folder / "html"
     if status := build_main(["-b", "html", *options, str(folder / "pages"), str(html)]):
         return status
@@ -127,4 +124,7 @@ def main(folder: Path, *, links: bool = False) -> int:
 if __name__ == "__main__":
     arguments = [argument for argument in sys.argv[1:] if argument != "--links"]
     place = Path(arguments[0]) if arguments else ROOT / "build" / "docs"
-    sys.exit(main(place, links="--links" in sys.argv))
+    if "--links" in sys.argv:
+        stage(place / "pages")
+        sys.exit(links.report([ROOT / "README.md", *sorted((place / "pages").glob("*.md"))]))
+    sys.exit(main(place))
