@@ -38,6 +38,7 @@ pytestmark = [
 
 
 async def test_neighbours_of_hostile_sandboxes_go_on() -> None:
+    load, stolen = os.getloadavg()[0], _stolen_seconds()
     with engines() as found:
         async with contextlib.AsyncExitStack() as stack:
             for engine in found:
@@ -62,6 +63,8 @@ async def test_neighbours_of_hostile_sandboxes_go_on() -> None:
         engine.name: _described(engine, *figures)
         for engine, *figures in zip(found, calm, attacked, strict=True)
     }
+    # What else there was: other programs before it began, and what the hypervisor took.
+    print(f"The load was {load:.1f}; {_stolen_seconds() - stolen:.1f} s were stolen meanwhile.")
     print(json.dumps(told, indent=1))
     print("What was waited for while operations were slow:", waited or "nothing", sep="\n")
 
@@ -84,3 +87,9 @@ def _described(engine: Besieged, calm: Figures, attacked: Figures) -> dict[str, 
         "attacked": attacked.to_json(),
         "times_slower": round(attacked.p99() / calm.p99(), 1),
     }
+
+
+def _stolen_seconds() -> float:
+    """Processor time that this machine should have had and its host gave to others."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
