@@ -148,7 +148,8 @@ class EngineSettings(HasTraits):
         0,
         min=-1,
         help="The user and group id that serves clients when root starts the engine: -1 for one"
-        " that is derived from the data directory, 0 to stay root.",
+        " that is derived from the data directory, 0 to stay root. With another than root,"
+        " sandboxes cannot be shown more directories of the machine.",
     ).tag(config=True)
     log_requests = Bool(True, help="Write a line for each request to the log.").tag(config=True)
     audit = Bool(
