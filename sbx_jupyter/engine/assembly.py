@@ -110,7 +110,7 @@ def assemble(
     )
     removal = Removal(context)
     supervisor = Supervisor(context, removal)
-    catalog = Catalog(store, layers)
+    catalog = Catalog(store, layers, context.cleaning)
     flattener = Flattener(context)
     pool = Pool(placement, config.default_limits, config.pool_size, hooks.prepared)
     creation = Creation(

@@ -21,6 +21,7 @@ from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, PermissionDe
 if TYPE_CHECKING:
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.storage.layers import Layers
+    from sbx_jupyter.engine.tasks import BackgroundTasks
     from sbx_jupyter.isolation.fence_spec import Limits
 
 INTERPRETER_TEMPLATE_ID: Final = "codeinterpreter00001"
@@ -34,9 +35,11 @@ _STOCK_SPACE: Final = uuid.UUID("7e2f1b0a-50d4-4c35-9d7c-3d8d3f0c2f11")
 class Catalog:
     """Finds templates and builds in the store."""
 
-    def __init__(self, store: Store, layers: Layers) -> None:
+    def __init__(self, store: Store, layers: Layers, cleaning: BackgroundTasks) -> None:
+        """``cleaning`` removes files that nothing refers to any more."""
         self._store = store
         self._layers = layers
+        self._cleaning = cleaning
         self.changing = asyncio.Lock()
         """Held from reading a template's row until its new state is committed: in between, others
         would find no template of that name, or write over its tags."""
@@ -103,6 +106,7 @@ class Catalog:
     async def remove(self, text: str) -> None:
         """Remove a template or snapshot with all its builds, whatever the tag (T16).
 
+        Their files go in the background: a disk may take seconds to free the blocks of one layer.
         Raises ``NotFoundError``, ``InvalidArgumentError`` while sandboxes are based on it or when
         it is a stock template.
         """
@@ -118,7 +122,7 @@ class Catalog:
                     layers.update(build.layers)
             await self._store.commit(batch)
         reached("template.forgotten")
-        await self._layers.collect(tuple(layers))
+        self._cleaning.spawn(self._layers.collect(tuple(layers)), "sbx-collect")
 
     def check_removable(self, reference: Reference, template: TemplateRow) -> None:
         """Raise ``InvalidArgumentError`` for a template that must stay."""

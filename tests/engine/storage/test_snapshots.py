@@ -158,13 +158,39 @@ async def test_a_removed_snapshot_leaves_no_layer(engine: Engine, data_dir: Path
     await engine.sandboxes.kill(user.sandbox_id)
     await engine.templates.builder.remove(snapshot.snapshot_id)
 
-    assert os.listdir(data_dir / "layers") == []
+    await async_until(lambda: os.listdir(data_dir / "layers") == [])
     with pytest.raises(NotFoundError):
         await engine.templates.builder.remove(snapshot.snapshot_id)
     with pytest.raises(NotFoundError):
         await create(engine, templateID=snapshot.snapshot_id)
     with pytest.raises(InvalidArgumentError, match="stock"):
         await engine.templates.builder.remove("base")
+
+
+async def test_a_removal_of_a_snapshot_does_not_wait_for_its_files(
+    make_engine: MakeEngine, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    engine = await make_engine()
+    row = await create(engine)
+    snapshot = await engine.snapshots.create(row.sandbox_id)
+    trees = engine.fence.tree_operations
+    is_slow, may_end = asyncio.Event(), asyncio.Event()
+
+    async def remove_slowly(directory: Path) -> None:
+        is_slow.set()
+        await may_end.wait()
+        await remove(directory)
+
+    remove = trees.remove
+    monkeypatch.setattr(trees, "remove", remove_slowly)
+    await engine.templates.builder.remove(snapshot.snapshot_id)
+
+    await is_slow.wait()
+    assert os.listdir(data_dir / "layers") != []
+    assert engine.snapshots.list(SnapshotFilter()) == ([], None)
+    await engine.stop(kill_sandboxes=False)  # it waits for a second, then leaves the files
+    await make_engine()
+    await async_until(lambda: os.listdir(data_dir / "layers") == [])
 
 
 async def test_forks_are_copies_that_go_their_own_ways(engine: Engine, data_dir: Path):

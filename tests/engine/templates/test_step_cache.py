@@ -101,7 +101,7 @@ async def test_a_smaller_cache_is_trimmed_at_the_next_start(
     engine = await make_engine(max_cached_steps=0)
 
     assert list(engine.store.steps) == []
-    assert os.listdir(data_dir / "layers") == []
+    await async_until(lambda: os.listdir(data_dir / "layers") == [])
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

@@ -48,7 +48,8 @@ class StepCache:
                 batch.remove(StepRow, row.key)
             await self._context.commit(batch)
             _log.info("%d build steps are forgotten", len(gone))
-            await self._context.layers.collect({name for row in gone for name in _stack(row)})
+            unused = {name for row in gone for name in _stack(row)}
+            self._context.cleaning.spawn(self._context.layers.collect(unused), "sbx-collect")
         except SbxError as error:
             # The next build tries again.
             _log.warning("the cache of build steps could not be trimmed: %s", error)

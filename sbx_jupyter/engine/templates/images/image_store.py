@@ -220,7 +220,7 @@ class ImageStore:
                 names = tuple(known for known in other.names if known != name)
                 batch.put(replace(other, names=names))
         await self._context.commit(batch)
-        await self._context.layers.collect(tuple(evicted))
+        self._context.cleaning.spawn(self._context.layers.collect(tuple(evicted)), "sbx-collect")
         return row
 
 

@@ -140,7 +140,7 @@ def test_prune_frees_the_steps_that_nothing_stands_on(
     assert run(sandboxes.create("stays"), "stat -c %s /opt/stays") == str(4 * MIB)
     sandboxes.made[-1].kill()
     until(lambda: api.delete("/templates/stays").status_code == 204)
-    assert set(os.listdir(engine.data_dir / "layers")) == layers
+    until(lambda: set(os.listdir(engine.data_dir / "layers")) == layers)
 
 
 def test_uploads_are_pruned_once_no_build_can_be_about_to_use_them(
