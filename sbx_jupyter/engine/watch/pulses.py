@@ -42,8 +42,13 @@ class Pulse(NamedTuple):
 
 
 class _Group(NamedTuple):
+    counters: Counters
     work_ns: int | None
     tcp_bytes: int
+
+    @classmethod
+    def of(cls, counters: Counters) -> _Group:
+        return cls(counters, _work_ns(counters), _tcp_bytes(counters))
 
 
 class Pulses:
@@ -57,6 +62,19 @@ class Pulses:
         self._groups: dict[str, _Group] = {}
         self._work: dict[Counted, int | None] = {}
 
+    def are_still(self) -> bool:
+        """Whether nothing has run in the sandboxes since they were ``read``; blocking.
+
+        And whether all of them together have little memory of TCP. One reading, however many
+        there are; false where processor time is not counted.
+        """
+        return all(
+            group.work_ns is not None
+            and group.work_ns == _work_ns(group.counters)
+            and _tcp_bytes(group.counters) <= LITTLE_TCP
+            for group in self._groups.values()
+        )
+
     def read(self, cages: Iterable[Counted]) -> dict[Counted, Pulse]:
         """Read the counters of all; blocking. What cannot be read is not counted."""
         earlier, self._groups = self._groups, {}
@@ -66,7 +84,7 @@ class Pulses:
             name, counters = cage.together
             group = self._groups.get(name)
             if group is None:  # before those in it, so that nothing is missed
-                group = self._groups[name] = _Group(_work_ns(counters), _tcp_bytes(counters))
+                group = self._groups[name] = _Group.of(counters)
             before = earlier.get(name)
             is_still = before is not None and before.work_ns == group.work_ns
             is_known = is_still and group.work_ns is not None and cage in known

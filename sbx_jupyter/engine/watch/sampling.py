@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _PRUNE_INTERVAL: Final = 3600.0
 _READ_TIMEOUT: Final = 2.0
 _AT_ONCE: Final = 8
-_IDLE_INTERVAL: Final = 300.0
+_IDLE_INTERVAL: Final = 900.0
 """Seconds after which an idle sandbox is read again: the kernel may have taken back its cache."""
 
 

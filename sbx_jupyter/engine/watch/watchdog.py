@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +21,8 @@ from sbx_jupyter.engine.watch.pulses import Pulses
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
@@ -49,11 +52,21 @@ class _Rest(NamedTuple):
 class RepeatedCheck:
     """Checks one sandbox against one limit again and again, while a process of it runs."""
 
-    def __init__(self, slot: Slot, enforcer: LimitEnforcer, room: asyncio.Semaphore) -> None:
-        """``room`` bounds the checks of all sandboxes at a time."""
+    def __init__(
+        self,
+        slot: Slot,
+        enforcer: LimitEnforcer,
+        room: asyncio.Semaphore,
+        on_rest: Callable[[], None],
+    ) -> None:
+        """``room`` bounds the checks of all sandboxes at a time.
+
+        ``on_rest`` is called whenever the checks stop because nothing runs.
+        """
         self._slot = slot
         self._enforcer = enforcer
         self._room = room
+        self._on_rest = on_rest
         self._task: asyncio.Task[None] | None = None
         self._rest: _Rest | None = None
 
@@ -80,6 +93,11 @@ class RepeatedCheck:
     @property
     def is_resting(self) -> bool:
         return self._rest is not None
+
+    @property
+    def rests_until(self) -> float:
+        """When it is checked in any case, by the monotonic clock; without end if it goes on."""
+        return math.inf if self._rest is None else self._rest.until
 
     def wake(self, placed: Placed, pulse: Pulse) -> None:
         """Go on if it rests and the sandbox is not as it was."""
@@ -108,6 +126,7 @@ class RepeatedCheck:
                 continue
             if pause == LONGEST_PAUSE and (seconds := self._enforcer.rest(placed, work_ns)) > 0:
                 self._rest = _Rest(placed.cage, work_ns, time.monotonic() + seconds)
+                self._on_rest()
 
     async def _check(self, placed: Placed) -> float:
         """Check once; gives the seconds until the next check."""
@@ -129,6 +148,9 @@ class Watchdog:
         self._fence = fence
         self._watched: dict[str, tuple[Slot, tuple[RepeatedCheck, ...]]] = {}
         self._pulses = Pulses()
+        self._has_new_rest = False
+        self._rests_until = math.inf
+        """The end of the first rest, of those that were looked at."""
         self._memory_room = asyncio.Semaphore(_AT_ONCE)
         self._disk_room = asyncio.Semaphore(_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
@@ -158,24 +180,33 @@ class Watchdog:
 
     async def _wake(self) -> None:
         """Go on with the checks of sandboxes in which something ran."""
+        is_known = not self._has_new_rest and time.monotonic() < self._rests_until
+        if is_known and await asyncio.to_thread(self._pulses.are_still):
+            return
+        self._has_new_rest = False
         resting = [
             (placed, checks)
             for slot, checks in self._watched.values()
             if (placed := slot.placed) is not None and any(check.is_resting for check in checks)
         ]
+        self._rests_until = math.inf
         if not resting:
             return
         pulses = await asyncio.to_thread(self._pulses.read, [placed.cage for placed, _ in resting])
         for placed, checks in resting:
             for check in checks:
                 check.wake(placed, pulses[placed.cage])
+                self._rests_until = min(self._rests_until, check.rests_until)
+
+    def _note_rest(self) -> None:
+        self._has_new_rest = True
 
     def _watch(self, slot: Slot) -> tuple[RepeatedCheck, ...]:
         memory = MemoryEnforcer(self._context, slot, self._fence)
         disk = DiskEnforcer(self._context, slot, self._fence)
         checks = (
-            RepeatedCheck(slot, memory, self._memory_room),
-            RepeatedCheck(slot, disk, self._disk_room),
+            RepeatedCheck(slot, memory, self._memory_room, self._note_rest),
+            RepeatedCheck(slot, disk, self._disk_room, self._note_rest),
         )
         for check in checks:
             check.start()

@@ -19,7 +19,7 @@ from sbx_jupyter.engine.watch.limits import LONGEST_REST
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
 from sbx_jupyter.engine.watch.pulses import LITTLE_TCP, Pulse, Pulses
 from sbx_jupyter.engine.watch.sampling import Sampler
-from sbx_jupyter.engine.watch.watchdog import RepeatedCheck
+from sbx_jupyter.engine.watch.watchdog import RepeatedCheck, Watchdog
 from sbx_jupyter.isolation.census.census import OpenFiles
 from sbx_jupyter.protocol.runtime import Reading
 from tests.engine.rows import sandbox_row
@@ -219,6 +219,32 @@ def test_much_memory_of_tcp_is_looked_for_in_each() -> None:
     assert found[large].tcp_bytes == LITTLE_TCP * 10
 
 
+def test_one_reading_tells_that_all_stand_still() -> None:
+    group, pulses = Group(), Pulses()
+    cages = [Cage(group) for _ in range(100)]
+    pulses.read(cages)
+    reads = group.reads
+
+    assert pulses.are_still()
+
+    assert group.reads == reads + 1
+    assert [cage.reads for cage in cages] == [1] * 100
+    cages[3].run()
+    assert not pulses.are_still()
+    pulses.read(cages)
+    assert pulses.are_still()
+    group.tcp = LITTLE_TCP + 1
+    assert not pulses.are_still()
+
+
+def test_none_stands_still_where_nothing_is_counted() -> None:
+    group, pulses = Group(), Pulses()
+    group.work = None
+    pulses.read([Cage(group)])
+
+    assert not pulses.are_still()
+
+
 # Checks of limits
 
 
@@ -255,7 +281,7 @@ def enforcer(monkeypatch: pytest.MonkeyPatch) -> Enforcer:
 
 @pytest.fixture
 async def check(world: World, enforcer: Enforcer):
-    check = RepeatedCheck(world.slot, enforcer, asyncio.Semaphore(1))
+    check = RepeatedCheck(world.slot, enforcer, asyncio.Semaphore(1), lambda: None)
     yield check
     if (task := check.cancel()) is not None:
         await asyncio.gather(task, return_exceptions=True)
@@ -445,3 +471,56 @@ async def test_repeated_readings_are_written_together_and_all_at_the_end(
 
     assert [len(work[0]) for work in last.values() if work] == [64]
     assert world.history.take_unwritten(every=True) == {}
+
+
+# All together
+
+
+@pytest.fixture
+async def dog(world: World, monkeypatch: pytest.MonkeyPatch):
+    """A watchdog all of whose checks rest."""
+    monkeypatch.setattr(watchdog, "LONGEST_PAUSE", 0.01)
+    dog = Watchdog(world.context, world.fence)
+    dog.start()
+    await async_until(lambda: world.measured == 1 and _is_asleep(dog))
+    yield dog
+    await dog.stop()
+
+
+def _is_asleep(dog: Watchdog) -> bool:
+    checks = [check for _, both in dog._watched.values() for check in both]
+    return all(check.is_resting for check in checks) and not dog._has_new_rest
+
+
+async def test_while_nothing_runs_no_sandbox_is_looked_at(
+    world: World, dog: Watchdog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(dog._pulses, "read", looks.append)
+    reads = world.group.reads
+
+    await async_until(lambda: world.group.reads >= reads + 10)
+
+    assert looks == []
+    assert world.measured == 1
+
+
+async def test_what_runs_after_a_long_sleep_is_noticed(world: World, dog: Watchdog) -> None:
+    reads = world.group.reads
+    await async_until(lambda: world.group.reads >= reads + 5)
+
+    world.cage.run()
+
+    await async_until(lambda: world.measured == 2 and _is_asleep(dog))
+
+
+async def test_a_rest_ends_although_nothing_runs(
+    world: World, dog: Watchdog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now() -> float:
+        return monotonic() + LONGEST_REST
+
+    monotonic = time.monotonic
+    monkeypatch.setattr(time, "monotonic", now)
+
+    await async_until(lambda: world.measured == 2)
