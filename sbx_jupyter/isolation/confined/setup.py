@@ -154,13 +154,19 @@ def _confine(root: str, plan: StockPlan, readable: int, order: Order) -> None:
         readable=[*trees, "/etc", *linked],
         version=order.landlock_abi,
     )
-    seccomp.install(
-        seccomp.build(
-            virtual_users=True,
-            deny_sockets=True,
-            hold_processors=bool(order.processors),
-            loopback=order.loopback,
-        )
+    seccomp.install(_filter(hold_processors=bool(order.processors), loopback=order.loopback))
+
+
+def prepare() -> None:
+    """Do, in the zygote, what would be the same work in each sandbox."""
+    for hold_processors in (False, True):
+        for loopback in (False, True):
+            _filter(hold_processors=hold_processors, loopback=loopback)
+
+
+def _filter(*, hold_processors: bool, loopback: bool) -> bytes:
+    return seccomp.build(
+        virtual_users=True, deny_sockets=True, hold_processors=hold_processors, loopback=loopback
     )
 
 

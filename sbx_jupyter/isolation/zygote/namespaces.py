@@ -68,6 +68,12 @@ class SetupError(Exception):
     """The sandbox could not be set up; the message says which step failed."""
 
 
+def prepare(*, virtual_users: bool) -> None:
+    """Do, in the zygote, what would be the same work in each sandbox."""
+    for hold_processors in (False, True):
+        seccomp.build(virtual_users=virtual_users, hold_processors=hold_processors)
+
+
 def enter(order: Order, host: HostMounts, mapped: Sequence[int] = ()) -> None:
     """Turn this freshly cloned process into the inside of a sandbox, up to the agent.
 
@@ -158,6 +164,12 @@ def _lower(which: int, value: int) -> None:
     resource.setrlimit(which, (value, value))
 
 
+def filter_of(order: Order) -> bytes:
+    """The filter of system calls of a sandbox; ``prepare`` has built it."""
+    virtual, held = not order.real_users, bool(order.processors)
+    return seccomp.build(virtual_users=virtual, hold_processors=held)
+
+
 def _drop_privileges(order: Order) -> None:
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in _KEPT_CAPABILITIES:
@@ -170,8 +182,7 @@ def _drop_privileges(order: Order) -> None:
     if not order.real_users:
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     if "seccomp" not in order.without:
-        virtual, held = not order.real_users, bool(order.processors)
-        seccomp.install(seccomp.build(virtual_users=virtual, hold_processors=held))
+        seccomp.install(filter_of(order))
     mask = sum(1 << capability for capability in _KEPT_CAPABILITIES)
     low, high = mask & 0xFFFFFFFF, mask >> 32
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)

@@ -31,7 +31,7 @@ from sbx_jupyter.isolation.ids.holder import Holder
 from sbx_jupyter.isolation.ids.own_ids import OwnIds
 from sbx_jupyter.isolation.kernel import landlock, syscalls, users
 from sbx_jupyter.isolation.root import rootfs, stock_plan
-from sbx_jupyter.isolation.zygote import cage_records, forks, host_mounts, worker
+from sbx_jupyter.isolation.zygote import cage_records, forks, host_mounts, namespaces, worker
 from sbx_jupyter.isolation.zygote.config import ZygoteConfig
 from sbx_jupyter.isolation.zygote.forked import Fork
 from sbx_jupyter.isolation.zygote.order import Order
@@ -173,12 +173,14 @@ class Zygote:
             gathered = host_mounts.HostMounts("", "", str(data), (), str(stock))
             if (version := body["landlock_abi"]) >= landlock.NEEDED_ABI:
                 readable = setup.readable_of_host(str(data), plan, version)
+                setup.prepare()
         else:
             owner = base if kind == users.ROOT_MAPPED else 0
             own = self._holder is not None
             known = body["stock"]
             gathered = host_mounts.prepare(data, plan, owner, own_ids=own, stock=known)
             stock = data / gathered.stock
+            namespaces.prepare(virtual_users=kind == users.VIRTUAL)
         self._cages = cage_records.CageRecords(data / "cages")
         if self._holder is not None:
             blocks = open_blocks(body["host_ids"], body["local_ids"])
