@@ -127,8 +127,8 @@ test-kills: $(VENV)/.test
 	  SBX_KILL_ENGINES="$(or $(ENGINES),namespaces none full separate landlock)" SBX_KILL_KINDS="$(KINDS)" \
 	  $(BIN)/python -m pytest -s tests/faults/test_kills.py --confcutdir=tests/faults $(PYTEST_ARGS)
 
-## Scroll the panel with 200 sandboxes, leave it alone for a minute, and print the figures: about
-## 3 minutes.
+## Scroll the panel with 200 sandboxes, leave it alone for a minute, open a folder of 100,000 files, flood
+## a terminal beside one of JupyterLab, and print the figures: about 4 minutes.
 test-crowd: $(VENV)/.test
 	$(BIN)/python -m pytest -s tests/browser/test_crowd.py --confcutdir=tests/browser $(PYTEST_ARGS)
 

@@ -57,13 +57,7 @@ class SandboxWidget(anywidget.AnyWidget):
         help="The state of the sandbox, as a page that shows the widget sees it.",
     ).tag(sync=True)
 
-    def __init__(
-        self,
-        sandbox: Shown,
-        *,
-        pid: int | None = None,
-        **traits: Any,
-    ) -> None:
+    def __init__(self, sandbox: Shown, **traits: Any) -> None:
         """Show ``sandbox``, also one that the ``e2b`` package opened.
 
         Raises ``InvalidArgumentError`` for an object that is not a sandbox,
@@ -75,7 +69,7 @@ class SandboxWidget(anywidget.AnyWidget):
         # Set before the comm opens, so that the front end has it from the start.
         self.set_trait("sandbox_id", self._sandbox.sandbox_id)
         super().__init__(_esm=front_end, **traits)
-        self.comm_handler = CommHandler(self._portal, self._sandbox, self._send_custom, pid=pid)
+        self.comm_handler = CommHandler(self._portal, self._sandbox, self._send_custom)
         self.on_msg(self._take_custom)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self.comm_handler.start()
         self._portal.start(self._warn())

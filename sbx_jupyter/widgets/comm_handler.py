@@ -60,13 +60,10 @@ _TOO_MANY_TERMINALS: Final = (
 class CommHandler:
     """Serves the views of one widget on the portal; call ``start`` first, ``close`` at the end."""
 
-    def __init__(
-        self, portal: Portal, sandbox: AsyncSandbox, send: Send, *, pid: int | None = None
-    ) -> None:
+    def __init__(self, portal: Portal, sandbox: AsyncSandbox, send: Send) -> None:
         self._portal = portal
         self._sandbox = sandbox
         self._send_now = send
-        self._pid = pid
         self._context = contextvars.copy_context()
         self._inbox = Resequencer[tuple[Request, bytes] | None](self._enqueue)
         self._queue: asyncio.Queue[tuple[Request, bytes]] = asyncio.Queue()
@@ -177,18 +174,17 @@ class CommHandler:
             raise UnimplementedError(f"a widget cannot {request.op!r}")
 
     async def _open_terminal(self, request: Request) -> None:
-        pid = self._pid if request.pid is None else request.pid
-        if pid is None:
+        if request.pid is None:
             handle = await self._sandbox.pty.create(request.cols, request.rows)
         else:
-            handle = await self._sandbox.pty.connect(pid, replay_from=request.since or 0)
+            handle = await self._sandbox.pty.connect(request.pid, replay_from=request.since or 0)
         while len(self._terminals) >= MAX_TERMINALS:
             oldest = next(iter(self._terminals.values()))
             self._drop(oldest)
             error = FailedPreconditionError(_TOO_MANY_TERMINALS)
             self._send(oldest.event("terminal_error") | {"error": error_to_json(error)})
         terminal = _Terminal(request.view, request.id)
-        if pid is not None:
+        if request.pid is not None:
             terminal.input.resize(request.cols, request.rows)
         self._terminals[terminal.key] = terminal
         self._reply(request, {"pid": handle.pid, "sequence": handle.next_sequence})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from traitlets import Int
+from traitlets import Bunch, Int, observe
 
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.errors import SbxError
@@ -20,12 +20,13 @@ class Terminal(SandboxWidget):
 
     The shell starts with the widget, not with the first view, so that it need not wait for a
     message of the front end. It keeps running when the page is closed, and ends with ``close``.
+    When it has exited, the user can begin another one in the page, which takes its place.
     """
 
     bundle = "terminal.js"
 
     _owned: tuple[Portal, AsyncSandbox, int] | None = None
-    """The shell that this widget started, its sandbox, and the portal that reaches it."""
+    """The shell of this widget, if it is not another's, its sandbox, and the portal to reach it."""
 
     pid = Int(read_only=True, help="The process id of the terminal's shell.").tag(sync=True)
 
@@ -40,11 +41,17 @@ class Terminal(SandboxWidget):
         self.set_trait("pid", pid)
         traits.setdefault("title", "Terminal of the sandbox")
         try:
-            super().__init__(sandbox, pid=pid, **traits)
+            super().__init__(sandbox, **traits)
         except BaseException:
             # Nobody has the widget, so nobody could end its shell.
             self._end_owned_shell()
             raise
+
+    @observe("pid")
+    def _take_over(self, change: Bunch) -> None:
+        """Own the shell that a page began in the place of one that had exited."""
+        if hasattr(self, "comm_handler"):
+            self._owned = self._portal, self._sandbox, change["new"]
 
     def close(self) -> None:
         """Remove the widget, and end the shell if the widget started it."""

@@ -95,13 +95,40 @@ def test_the_widgets_work_in_notebook_7(
     server.wait_for(sandbox, "/tmp/widget", b"works", seconds=30)
     expect(page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
     page.screenshot(path=shots / "notebook-light.png")
+
+
+VIEWS_OF_NOTEBOOK_7 = {
     # The main area has room for the notebook alone.
-    for command, shown in (("open-details", ".sbx-Details"), ("open-terminal", ".jp-Terminal")):
-        script = "([command, sandbox]) => void jupyterapp.commands.execute(command, { sandbox })"
-        page.evaluate(script, [f"sbx:{command}", sandbox])
-        view = page.locator(f"#jp-down-stack {shown}")
+    "open-details": "#jp-down-stack .sbx-Details",
+    "open-terminal": "#jp-down-stack .jp-Terminal",
+    "open-metrics": "#jp-down-stack .sbx-MetricsWidget .sbx-MetricsChart",
+    "open-storage": "#jp-down-stack .sbx-Storage",
+    "open-port": "#jp-down-stack .sbx-PortPage",
+    "browse-files": "#sbx-files .jp-DirListing-item",
+}
+
+
+def test_each_view_opens_in_notebook_7(
+    page: Page, server: JupyterServer, sandbox: str, shots: Path
+):
+    nbformat.write(nbformat.v4.new_notebook(), server.root / "views.ipynb")
+    server.write(sandbox, "/home/user/seen.txt", b"from the sandbox")
+    page.goto(f"{server.url}notebooks/views.ipynb?token={TOKEN}")
+    page.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
+
+    page.evaluate("jupyterapp.shell.activateById('sbx-panel')")
+    row = page.locator("#sbx-panel .sbx-Row", has_text="workbench")
+    expect(row).to_be_visible(timeout=20_000)
+    for command, shown in VIEWS_OF_NOTEBOOK_7.items():
+        script = "([command, args]) => void jupyterapp.commands.execute(command, args)"
+        page.evaluate(script, [f"sbx:{command}", {"sandbox": sandbox, "port": 8000}])
+        view = page.locator(shown).first
         expect(view).to_be_visible(timeout=20_000)
-        until(lambda view=view: (view.bounding_box() or {"height": 0})["height"] > 100)
+        least = 20 if command == "browse-files" else 100
+        until(
+            lambda view=view, least=least: (view.bounding_box() or {"height": 0})["height"] >= least
+        )
+        page.screenshot(path=shots / f"notebook-{command}-light.png")
 
 
 @pytest.mark.skipif(

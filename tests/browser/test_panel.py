@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.sandboxed import SandboxedNotebook
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -201,3 +202,18 @@ def test_a_new_sandbox_has_a_readable_name(lab: Lab, server: JupyterServer):
     lab.execute("sbx:create")
     row = lab.rows.filter(has_text="base-")
     expect(row.locator(".sbx-Row-name")).to_have_text(re.compile(r"^base-\d+$"))
+
+
+def test_the_row_of_the_notebook_in_front_says_so_and_cuts_nothing_off(
+    lab: Lab, server: JupyterServer
+):
+    notebook = SandboxedNotebook(lab, server, "named.ipynb", "1")
+    row = lab.rows.filter(has_text="This notebook")
+    expect(row.locator(".sbx-Row-left")).to_be_visible(timeout=20_000)
+    expect(row.locator(".sbx-Row-chart")).to_be_visible(timeout=30_000)
+    assert lab.panel.evaluate("panel => panel.clientWidth") <= 250
+
+    parts = row.locator(".sbx-Row-facts, .sbx-Row-template, .sbx-Chip")
+    cut = "parts => parts.filter(part => part.scrollWidth > part.clientWidth).map(p => p.className)"
+    assert parts.evaluate_all(cut) == []
+    notebook.close()

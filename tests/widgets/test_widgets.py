@@ -123,6 +123,20 @@ def test_a_terminal_of_another_shows_it_and_leaves_it(box):
     first.close()
 
 
+def test_the_shell_that_a_page_began_is_owned_in_place_of_the_first(box):
+    other = sbx_jupyter.Terminal(box)
+    widget = sbx_jupyter.Terminal(box)
+    first = widget.pid
+    box.commands.kill(first)
+
+    widget.set_state({"pid": other.pid})
+
+    assert widget.pid == other.pid
+    widget.close()
+    until(lambda: not {first, other.pid} & set(_pids(box)))
+    other.close()
+
+
 def test_a_file_browser_starts_where_it_is_told(box):
     widget = sbx_jupyter.FileBrowser(box, path="/etc")
 

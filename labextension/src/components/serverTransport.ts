@@ -9,7 +9,6 @@ import { SandboxApi } from './sandboxApi';
 import { openTerminalSocket } from './terminals/terminalSocket';
 import { stateFrom } from './sandboxState';
 import type { Dispose, ISandboxTransport, SandboxState, ITerminalChannel, ITerminalListener } from './transport';
-import { uploadInPieces } from './files/piecewiseUpload';
 import type { IUploadOptions } from './files/upload';
 
 /** The most entries that one request lists. */
@@ -55,8 +54,8 @@ export class ServerTransport implements ISandboxTransport {
     return (await this.api.post('/sandboxes/{sandbox_id}/rpc/filesystem.Filesystem/Stat', { path: this.path, body: { path } })).entry;
   }
 
-  async read(path: string): Promise<Uint8Array> {
-    return new Uint8Array(await (await this.file(path)).arrayBuffer());
+  async read(path: string, signal?: AbortSignal): Promise<Uint8Array> {
+    return new Uint8Array(await (await this.file(path, signal)).arrayBuffer());
   }
 
   /** Like `read`; `null` if the file has more than `most` bytes, whatever it had when it was listed. */
@@ -87,6 +86,7 @@ export class ServerTransport implements ISandboxTransport {
       remove: (folder: string) => this.remove(folder),
       compose: (sources: readonly string[], destination: string, size: number) => this.compose(sources, destination, size)
     };
+    const { uploadInPieces } = await import('./files/piecewiseUpload');
     await uploadInPieces(target, path, file, options);
   }
 

@@ -34,13 +34,16 @@ export type SandboxState = 'running' | 'paused' | 'ended';
 /** Gives a view access to one sandbox, through the Jupyter server or through the widget's kernel. */
 export interface ISandboxTransport {
   list(path: string): Promise<readonly IEntryInfo[]>;
-  read(path: string): Promise<Uint8Array>;
+  /** Rejects with an `AbortError` when `signal` is aborted. */
+  read(path: string, signal?: AbortSignal): Promise<Uint8Array>;
   write(path: string, bytes: Uint8Array): Promise<void>;
   /** Like `write`, with progress and cancellation for large files. */
   upload(path: string, file: Blob, options: IUploadOptions): Promise<void>;
   makeDir(path: string): Promise<void>;
   move(source: string, destination: string): Promise<void>;
   remove(path: string): Promise<void>;
+  /** The URL for downloading a file; absent where the page cannot reach the server. */
+  fileUrl?(path: string): string;
   /** The URL for downloading a folder as a zip; absent where the page cannot reach the server. */
   archiveUrl?(path: string): string;
   /** Calls `listener` for changes in the directory `path`, and `onEnd` once if the watch ends by itself. */

@@ -345,9 +345,14 @@ export class Sandboxes {
     return this.known?.filter(item => item.sandboxID !== sandboxId) ?? [];
   }
 
-  /** Shows these sandboxes, newest first, without those that are only kept ready. */
+  /** Shows these sandboxes, newest first, without those that are only kept ready; those that are as before stay the same objects. */
   private show(listed: readonly ISandbox[]): void {
-    const shown = listed.filter(sandbox => !isReserve(sandbox));
+    const before = new Map(this.known?.map(sandbox => [sandbox.sandboxID, sandbox]));
+    const same = (sandbox: ISandbox): ISandbox => {
+      const last = before.get(sandbox.sandboxID);
+      return last !== undefined && isSame(last, sandbox) ? last : sandbox;
+    };
+    const shown = listed.filter(sandbox => !isReserve(sandbox)).map(same);
     this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
   }
 
@@ -378,5 +383,8 @@ export class Sandboxes {
   private watchers = 0;
   private skew = 0;
 }
+
+/** Whether two records of a sandbox say the same: they are plain JSON. */
+const isSame = (one: ISandbox, other: ISandbox): boolean => JSON.stringify(one) === JSON.stringify(other);
 
 const terminalPath = (sandboxId: string, pid: number) => ({ sandbox_id: sandboxId, pid: String(pid) });

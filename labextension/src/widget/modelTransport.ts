@@ -30,8 +30,9 @@ export class ModelTransport implements ISandboxTransport {
     return (ok as Partial<ICommResults['list']>).entries ?? [];
   }
 
-  async read(path: string): Promise<Uint8Array> {
-    const { buffers } = await this.call({ op: 'read', path });
+  /** The kernel answers with the whole file, so there is no progress; an answer that is not wanted any more is dropped. */
+  async read(path: string, signal?: AbortSignal): Promise<Uint8Array> {
+    const { buffers } = await this.call({ op: 'read', path }, undefined, signal);
     return bytesOf(buffers);
   }
 
@@ -107,9 +108,14 @@ export class ModelTransport implements ISandboxTransport {
     this.terminals.clear();
   }
 
-  private call(request: CommRequest, bytes?: Uint8Array): Promise<{ ok: unknown; buffers: Buffers }> {
+  private call(request: CommRequest, bytes?: Uint8Array, signal?: AbortSignal): Promise<{ ok: unknown; buffers: Buffers }> {
+    signal?.throwIfAborted();
     const id = this.post(request, bytes);
     return new Promise((resolve, reject) => {
+      signal?.addEventListener('abort', () => {
+        this.waiters.delete(id);
+        reject(new DOMException(trans.__('The transfer was cancelled.'), 'AbortError'));
+      });
       this.waiters.set(id, {
         resolve: (reply, buffers) => {
           resolve({ ok: reply.ok ?? {}, buffers });

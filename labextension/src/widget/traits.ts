@@ -16,7 +16,7 @@ export function follow(model: AnyModel, trait: string, apply: (value: string) =>
 }
 
 /** Tells Python the value of a trait, if it is another one. */
-export function tell(model: AnyModel, trait: string, value: string): void {
+export function tell(model: AnyModel, trait: string, value: string | number): void {
   if (model.get(trait) !== value) {
     model.set(trait, value);
     model.save_changes();

@@ -47,6 +47,17 @@ describe('the sandboxes of a server', () => {
     expect(sandboxes.info).toEqual({ version: '1' });
   });
 
+  it('stay the same objects while nothing about them changes, so that nothing is drawn again', async () => {
+    const { server, sandboxes } = model();
+    await sandboxes.refresh();
+    const [first, second] = sandboxes.items ?? [];
+    server.listed = [{ ...OLD, state: 'paused' }, { ...NEW }];
+    await sandboxes.refresh();
+    expect(sandboxes.items?.[0]).toBe(first);
+    expect(sandboxes.items?.[1]).not.toBe(second);
+    expect(sandboxes.items?.[1]?.state).toBe('paused');
+  });
+
   it('are not listed while they are only kept ready', async () => {
     const { server, sandboxes, ids } = model();
     server.listed = [OLD, { ...NEW, metadata: { 'sbx-ready-for': 'kernel' } }];

@@ -11,7 +11,7 @@ import { dirname, joinPath } from './paths';
 import { InlineDialog } from '../inlineDialog';
 import type { Dispose, ISandboxTransport } from '../transport';
 import { isAbort } from './upload';
-import { UploadBar } from './uploadBar';
+import { TransferBar } from './transferBar';
 
 /** Size limit for opening a file, in bytes; larger ones can be downloaded. */
 const MAX_OPEN = 1024 * 1024;
@@ -49,8 +49,8 @@ export class FilesView {
     });
     this.body = element('div', 'sbx-Files-body', {}, tree);
     this.dialog = new InlineDialog(element('div', ''), before => this.tree.rowOf(before));
-    this.uploads = new UploadBar(element('div', ''));
-    node.append(this.toolbar(), this.dialog.node, this.uploads.node, this.message, this.body);
+    this.transfers = new TransferBar(element('div', ''));
+    node.append(this.toolbar(), this.dialog.node, this.transfers.node, this.message, this.body);
     node.addEventListener('dragover', event => {
       event.preventDefault();
       node.classList.add('sbx-mod-drop');
@@ -82,7 +82,7 @@ export class FilesView {
     this.stopWatch?.();
     window.clearTimeout(this.timer);
     this.dialog.dispose();
-    this.uploads.dispose();
+    this.transfers.dispose();
     this.editor?.dispose();
     this.tree.dispose();
     this.node.replaceChildren();
@@ -179,7 +179,16 @@ export class FilesView {
       element('a', '', { href: this.transport.archiveUrl?.(entry.path) ?? '', download: '' }).click();
       return;
     }
-    const bytes = await this.transport.read(entry.path);
+    const address = this.transport.fileUrl?.(entry.path);
+    if (address !== undefined) {
+      // The browser shows how far it is, can cancel it, and keeps nothing of it in memory.
+      element('a', '', { href: address, download: entry.name }).click();
+      return;
+    }
+    const bytes = await this.transfers.follow(
+      () => trans.__('Downloading %1 (%2)', entry.name, formatBytes(sizeOf(entry))),
+      ({ signal }) => this.transport.read(entry.path, signal)
+    );
     const url = URL.createObjectURL(new Blob([new Uint8Array(bytes)]));
     const anchor = element('a', '', { href: url, download: entry.name });
     anchor.click();
@@ -225,8 +234,12 @@ export class FilesView {
     }
     try {
       for (const file of chosen) {
-        await this.uploads.follow(file, options =>
-          this.transport.upload(joinPath(directory, file.name), file, options)
+        await this.transfers.follow(
+          (done, total) =>
+            done === undefined || total === undefined
+              ? trans.__('Uploading %1', file.name)
+              : trans.__('Uploading %1: %2 of %3', file.name, formatBytes(done), formatBytes(total)),
+          options => this.transport.upload(joinPath(directory, file.name), file, options)
         );
       }
     } finally {
@@ -235,7 +248,7 @@ export class FilesView {
   }
 
   private readonly dialog: InlineDialog;
-  private readonly uploads: UploadBar;
+  private readonly transfers: TransferBar;
   private readonly path: HTMLInputElement;
   private readonly message: HTMLElement;
   private readonly body: HTMLElement;

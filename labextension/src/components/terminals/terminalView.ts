@@ -2,35 +2,35 @@ import { FitAddon } from '@xterm/addon-fit';
 import { Terminal } from '@xterm/xterm';
 
 import { element } from '../dom';
-import { TerminalSession } from './terminalSession';
 import { onThemeChange, themeValue } from '../theme';
+import { trans } from '../translation';
 import type { ISandboxTransport } from '../transport';
+import { TerminalSession } from './terminalSession';
+
+/** Clears a terminal and its history: RIS. */
+const FULL_RESET = '\x1bc';
 
 /** Shows a terminal session with xterm.js on pages without JupyterLab. */
 export class TerminalView {
+  /** Shows the terminal of process `pid`, else a new one; `onPid` is told the process of each terminal that is shown. */
   constructor(
     readonly node: HTMLElement,
-    transport: ISandboxTransport,
-    pid: number | null = null
+    private readonly transport: ISandboxTransport,
+    pid: number | null = null,
+    private readonly onPid?: (pid: number) => void
   ) {
     node.classList.add('sbx-Terminal');
     this.screen = element('div', 'sbx-Terminal-screen');
-    this.message = element('p', 'sbx-Terminal-message', { role: 'status' });
-    this.message.hidden = true;
-    node.append(this.screen, this.message);
+    this.message = element('p', '', { role: 'status' });
+    this.remedyButton = element('button', 'sbx-Button sbx-mod-plain', { type: 'button' });
+    this.remedyButton.addEventListener('click', () => {
+      this.remedy();
+    });
+    this.band = element('div', 'sbx-Terminal-message', {}, this.message, this.remedyButton);
+    this.band.hidden = true;
+    node.append(this.screen, this.band);
     this.term.loadAddon(this.fit);
-    this.session = new TerminalSession(
-      transport,
-      {
-        onData: data => {
-          this.term.write(data);
-        },
-        onChange: () => {
-          this.showMessage();
-        }
-      },
-      { pid }
-    );
+    this.session = this.sessionOf(pid);
   }
 
   /** Must run once the node is in the document: xterm measures its cells there. Does nothing once disposed. */
@@ -57,7 +57,23 @@ export class TerminalView {
       this.fit.fit();
     });
     this.observer.observe(this.screen);
+    this.isOpen = true;
     this.session.resize(this.term);
+  }
+
+  /** Shows the terminal of process `pid` in place of the one that is shown; a new one for `null`. */
+  show(pid: number | null): void {
+    if (this.isDisposed || (pid !== null && pid === this.session.pid)) {
+      return;
+    }
+    this.session.dispose();
+    // By the stream, for output of the other terminal may still wait to be drawn.
+    this.term.write(FULL_RESET);
+    this.session = this.sessionOf(pid);
+    this.showMessage();
+    if (this.isOpen) {
+      this.session.resize(this.term);
+    }
   }
 
   focus(): void {
@@ -73,10 +89,39 @@ export class TerminalView {
     this.node.replaceChildren();
   }
 
+  private sessionOf(pid: number | null): TerminalSession {
+    const session: TerminalSession = new TerminalSession(
+      this.transport,
+      {
+        onData: data => {
+          this.term.write(data);
+        },
+        onChange: () => {
+          this.showMessage();
+          if (session.pid !== undefined) {
+            this.onPid?.(session.pid);
+          }
+        }
+      },
+      { pid }
+    );
+    return session;
+  }
+
   private showMessage(): void {
-    const { message } = this.session;
+    const { message, remedy } = this.session;
     this.message.textContent = message ?? '';
-    this.message.hidden = message === null;
+    this.remedyButton.textContent = remedy === 'reconnect' ? trans.__('Try now') : trans.__('New terminal');
+    this.band.hidden = message === null;
+  }
+
+  private remedy(): void {
+    if (this.session.remedy === 'reconnect') {
+      this.session.reconnect();
+    } else {
+      this.show(null);
+    }
+    this.term.focus();
   }
 
   private retheme(): void {
@@ -92,10 +137,13 @@ export class TerminalView {
 
   private readonly term = new Terminal({ fontSize: 13, scrollback: 5000, minimumContrastRatio: 4.5 });
   private readonly fit = new FitAddon();
-  private readonly session: TerminalSession;
+  private session: TerminalSession;
   private readonly screen: HTMLElement;
+  private readonly band: HTMLElement;
   private readonly message: HTMLElement;
+  private readonly remedyButton: HTMLButtonElement;
   private observer: ResizeObserver | null = null;
+  private isOpen = false;
   private isDisposed = false;
   private stopTheme: (() => void) | null = null;
 }

@@ -7,7 +7,7 @@ import type { ISandbox } from '../../protocol/sandboxes';
 import { displayName, shortTemplate, templateName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { metricsIcon } from '../icons';
-import { Clock, ClockContext } from '../panel/list/clock';
+import { SecondClock, useNow } from '../panel/list/secondClock';
 import type { Sandboxes } from '../sandboxes';
 import { IconAction, Notice } from '../states';
 import { Tabs } from '../tabs';
@@ -79,15 +79,14 @@ interface IHeadProps extends IDetailsProps {
 
 function Head({ sandbox, hasEnded, name, sandboxes, sandboxId, commands }: IHeadProps): React.JSX.Element {
   const run = (command: string) => () => void commands.execute(command, { sandbox: sandboxId });
+  const clock = React.useMemo(() => new SecondClock(() => sandboxes.now()), [sandboxes]);
   return (
     <div className="sbx-Details-head">
       <span className={`sbx-Dot sbx-mod-${hasEnded ? 'ended' : (sandbox?.state ?? 'unknown')}`} />
       <h2 className="sbx-View-title" title={sandboxId}>
         {sandbox === undefined ? name : displayName(sandbox)}
       </h2>
-      <Clock sandboxes={sandboxes}>
-        <Facts sandbox={sandbox} hasEnded={hasEnded} />
-      </Clock>
+      <Facts sandbox={sandbox} hasEnded={hasEnded} clock={clock} />
       {hasEnded ? (
         <button
           type="button"
@@ -108,8 +107,8 @@ function Head({ sandbox, hasEnded, name, sandboxes, sandboxId, commands }: IHead
 }
 
 /** What the head says beside the name; the only part of it that is drawn every second. */
-function Facts({ sandbox, hasEnded }: Pick<IHeadProps, 'sandbox' | 'hasEnded'>): React.JSX.Element {
-  const text = facts(sandbox, hasEnded, React.useContext(ClockContext));
+function Facts({ sandbox, hasEnded, clock }: Pick<IHeadProps, 'sandbox' | 'hasEnded'> & { readonly clock: SecondClock }): React.JSX.Element {
+  const text = facts(sandbox, hasEnded, useNow(clock));
   return (
     <span className="sbx-View-facts" title={text}>
       {text}

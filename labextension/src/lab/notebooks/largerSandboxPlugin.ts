@@ -12,7 +12,6 @@ import { ISandboxes } from '../tokens';
 import { parseEnding } from './kernelEnding';
 import { runsInSandbox } from './sandboxedKernels';
 import type { IFormerSize } from './sizeDialog';
-import { askForSize } from './sizeDialog';
 
 /** What the widget in front is to us, if it has a kernel. */
 interface IWithKernel {
@@ -74,6 +73,7 @@ function offer(session: ISessionContext, former: IFormerSize, act: () => void): 
 
 async function restart(session: ISessionContext, sandboxes: Sandboxes, former: IFormerSize): Promise<void> {
   const kernelId = session.session?.kernel?.id;
+  const { askForSize } = await import('./sizeDialog');
   const size = kernelId === undefined ? undefined : await askForSize(former);
   if (kernelId === undefined || size === undefined) {
     return;

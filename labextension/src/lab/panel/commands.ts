@@ -8,7 +8,7 @@ import { trans } from '../../components/translation';
 import { messageOf } from '../../protocol/errors';
 import type { INewSandbox, ISandbox } from '../../protocol/sandboxes';
 import { displayName } from '../../protocol/sandboxes';
-import { askForSandbox, askForTimeout, confirmKill, pickSandbox, showIsolation } from './dialogs';
+import { askForTimeout, confirmKill, pickSandbox } from './dialogs';
 import { killIcon, pauseIcon, resumeIcon, sandboxIcon, shieldIcon, timeIcon } from '../icons';
 import { freeSandboxName } from './list/sandboxOrder';
 import type { Sandboxes } from '../sandboxes';
@@ -153,6 +153,7 @@ export class SandboxCommands {
       icon: addIcon,
       describedBy: describedBy({}),
       execute: async () => {
+        const { askForSandbox } = await import('./newSandboxDialog');
         const request = await askForSandbox(this.settings.current, this.sandboxes);
         const sandbox = request === null ? null : await this.create(request);
         return sandbox?.sandboxID ?? null;
@@ -252,6 +253,7 @@ export class SandboxCommands {
         if (this.sandboxes.info === null) {
           await this.sandboxes.refresh();
         }
+        const { showIsolation } = await import('./isolationDetails');
         await showIsolation(this.sandboxes.info);
       }
     });

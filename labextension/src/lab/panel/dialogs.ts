@@ -4,49 +4,9 @@ import { Widget } from '@lumino/widgets';
 import { element } from '../../components/dom';
 import { formatDuration } from '../../components/format';
 import { trans } from '../../components/translation';
-import type { INewSandbox, ISandbox, IServerInfo } from '../../protocol/sandboxes';
+import type { ISandbox } from '../../protocol/sandboxes';
 import { displayName } from '../../protocol/sandboxes';
-import { isolationDetails } from './isolationDetails';
-import type { Sandboxes } from '../sandboxes';
-import { notifyError } from '../notifications';
-import type { ISandboxSettings } from '../settings';
-import { lastChoices, rememberChoices } from './lastChoices';
-import { NewSandboxForm, TIMEOUTS } from './newSandboxForm';
-
-/** Asks what a new sandbox is; `null` when the user cancels. */
-export async function askForSandbox(settings: ISandboxSettings, sandboxes: Sandboxes): Promise<INewSandbox | null> {
-  const form = new NewSandboxForm(settings, lastChoices());
-  // The dialog does not wait for these: a name can be typed meanwhile.
-  sandboxes.templates().then(
-    templates => {
-      form.suggest(templates);
-    },
-    () => undefined
-  );
-  sandboxes.volumes().then(
-    volumes => {
-      form.offerVolumes(volumes);
-    },
-    () => {
-      form.offerVolumes([]);
-    }
-  );
-  const result = await showDialog({
-    title: trans.__('New sandbox'),
-    body: form,
-    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Create') })],
-    focusNodeSelector: 'input'
-  });
-  if (!result.button.accept || result.value === null) {
-    return null;
-  }
-  if (form.problem !== null) {
-    notifyError(trans.__('No sandbox was created. %1', form.problem));
-    return null;
-  }
-  rememberChoices(result.value);
-  return result.value;
-}
+import { TIMEOUTS } from './timeouts';
 
 /** Asks before a sandbox is killed, which cannot be undone. */
 export async function confirmKill(sandbox: ISandbox): Promise<boolean> {
@@ -118,14 +78,4 @@ export async function confirmEnd(name: string, running: string | null): Promise<
     defaultButton: 0
   });
   return result.button.accept;
-}
-
-/** Shows how sandboxes are isolated on this machine. */
-export async function showIsolation(info: IServerInfo | null): Promise<void> {
-  const body = new Widget({ node: isolationDetails(info) });
-  await showDialog({
-    title: trans.__('Isolation'),
-    body,
-    buttons: [Dialog.okButton({ label: trans.__('Close') })]
-  });
 }

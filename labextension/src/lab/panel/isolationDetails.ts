@@ -1,10 +1,11 @@
-import { Clipboard } from '@jupyterlab/apputils';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { element, iconButton } from '../../components/dom';
 import * as icons from '../../components/icons';
 import { trans } from '../../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../../protocol/sandboxes';
+import { copyableCommand } from './commandLine';
 import { idsText, limitLines, networkText, servedByText, tierText, usersText, worthText } from './isolationText';
 
 /** Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it. */
@@ -74,16 +75,8 @@ function missing({ what, remedy }: IMissing): HTMLElement {
     {},
     element('h3', '', {}, trans.__('Missing')),
     element('p', '', {}, what),
-    command(remedy)
+    copyableCommand(remedy)
   );
-}
-
-/** Shows a command line with a button that copies it. */
-export function command(text: string): HTMLElement {
-  const copy = iconButton(icons.copy, trans.__('Copy'), () => {
-    Clipboard.copyToSystem(text);
-  });
-  return element('div', 'sbx-Command', {}, element('code', '', {}, text), copy);
 }
 
 /** A popover with the isolation; Escape, Tab out of it, a click elsewhere or its button closes it. */
@@ -160,4 +153,14 @@ export class IsolationPopover extends Widget {
 
   private readonly closeButton: HTMLButtonElement;
   private tabbed = false;
+}
+
+/** Shows how sandboxes are isolated on this machine. */
+export async function showIsolation(info: IServerInfo | null): Promise<void> {
+  const body = new Widget({ node: isolationDetails(info) });
+  await showDialog({
+    title: trans.__('Isolation'),
+    body,
+    buttons: [Dialog.okButton({ label: trans.__('Close') })]
+  });
 }

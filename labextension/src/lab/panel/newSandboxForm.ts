@@ -11,9 +11,7 @@ import { shortTemplate, templateLabel } from '../../protocol/sandboxes';
 import type { IStoredTemplate, IVolume } from '../../protocol/storage';
 import type { ISandboxSettings } from '../settings';
 import type { LastChoices } from './lastChoices';
-
-/** The timeouts to choose from, in seconds. */
-export const TIMEOUTS = [300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600] as const;
+import { TIMEOUTS } from './timeouts';
 
 /** Asks for what a new sandbox is: what it starts from, how long it lives, and what it gets. */
 export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSandbox> {
@@ -39,6 +37,8 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
     });
     this.environment.addEventListener('input', () => {
       this.readEnvironment();
+      // The dialog looked for invalid fields before this listener was called; it looks again at this event.
+      this.node.dispatchEvent(new Event('input', { bubbles: true }));
     });
     this.node.append(
       formField(trans.__('Name'), this.nameInput),
@@ -63,11 +63,6 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
       ...(Object.keys(envs).length === 0 ? {} : { envs }),
       ...(volumes.length === 0 ? {} : { volumes })
     };
-  }
-
-  /** What is wrong with what was typed; `null` if nothing is. */
-  get problem(): string | null {
-    return this.readEnvironment() === null ? this.environmentHint.textContent : null;
   }
 
   /** Offers the templates and snapshots that can be used. */
@@ -128,15 +123,18 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
     );
   }
 
-  /** The variables; `null`, with what is wrong below the field, if a line is none. */
+  /** The variables; `null`, with what is wrong below the field, if a line is none: the dialog keeps open then. */
   private readEnvironment(): Record<string, string> | null {
     try {
       const found = parseEnvironment(this.environment.value);
+      this.environment.setCustomValidity('');
       this.environmentHint.textContent = trans.__('A line for each, NAME=value.');
       this.environmentHint.classList.remove('sbx-mod-error');
       return found;
     } catch (reason) {
-      this.environmentHint.textContent = trans.__('This line is not NAME=value: %1', (reason as Error).message);
+      const problem = trans.__('This line is not NAME=value: %1', (reason as Error).message);
+      this.environment.setCustomValidity(problem);
+      this.environmentHint.textContent = problem;
       this.environmentHint.classList.add('sbx-mod-error');
       return null;
     }

@@ -8,10 +8,10 @@ import * as React from 'react';
 import { trans } from '../../components/translation';
 import { isolationSummary, tierText } from './isolationText';
 import { CommandLine } from './commandLine';
-import { IsolationPopover } from './isolationDetails';
+import type { IsolationPopover } from './isolationDetails';
 import { ConnectionSwitch, ConnectionTrouble } from './connectionSwitch';
 import { sandboxIcon, shieldIcon, storageIcon, timeIcon } from '../icons';
-import { TIMEOUTS } from './newSandboxForm';
+import { TIMEOUTS } from './timeouts';
 import type { Sandboxes } from '../sandboxes';
 import { IconAction, Loading } from '../states';
 import { EndedList } from './list/endedList';
@@ -222,6 +222,17 @@ function PanelHeader({ sandboxes, commands }: Pick<IBodyProps, 'sandboxes' | 'co
 function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JSX.Element | null {
   const popover = React.useRef<IsolationPopover | null>(null);
   React.useEffect(() => () => popover.current?.dispose(), []);
+  const toggle = async (badge: HTMLElement) => {
+    const isOpen = popover.current?.isDisposed === false;
+    popover.current?.dispose();
+    if (!isOpen) {
+      const { IsolationPopover } = await import('./isolationDetails');
+      if (badge.isConnected && popover.current?.isDisposed !== false) {
+        popover.current = new IsolationPopover(sandboxes.info, badge);
+        popover.current.open();
+      }
+    }
+  };
   const { info, items, error } = sandboxes;
   const host = info?.url_kind === 'configured' ? (info.host ?? trans.__('Remote')) : null;
   if (host === null && items === null && error !== null) {
@@ -242,12 +253,7 @@ function IsolationBadge({ sandboxes }: { readonly sandboxes: Sandboxes }): React
       aria-haspopup="dialog"
       aria-expanded="false"
       onClick={event => {
-        if (popover.current?.isDisposed === false) {
-          popover.current.dispose();
-        } else {
-          popover.current = new IsolationPopover(sandboxes.info, event.currentTarget);
-          popover.current.open();
-        }
+        void toggle(event.currentTarget);
       }}
     >
       <shieldIcon.react tag="span" />

@@ -7,7 +7,7 @@ import type { IToFrame } from '../../protocol/widgetFrames';
 import { messageOf } from '../../protocol/errors';
 import { FRAME_READY, parseModelId, VIEW_TYPE } from '../../protocol/widgetFrames';
 import { createFrame, frameDocument } from './frameDocument';
-import { FramePort } from './framePort';
+import type { FramePort } from './framePort';
 import type { IWidgetFrame, WidgetBridge } from './widgetBridge';
 
 const LEAST_HEIGHT = 20;
@@ -57,16 +57,16 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
   private async draw(modelId: string): Promise<void> {
     try {
       await this.bridge.known(modelId);
-      const { script, style } = await loadFrameCode();
+      const { script, style, Port } = await loadFrameCode();
       if (!this.isDisposed && this.modelId === modelId) {
-        this.showFrame(createFrame(frameDocument(script, style), trans.__('Widget of a sandbox')), modelId);
+        this.showFrame(createFrame(frameDocument(script, style), trans.__('Widget of a sandbox')), modelId, Port);
       }
     } catch (reason) {
       this.end(trans.__('%1 — not drawn: %2', this.still, messageOf(reason)));
     }
   }
 
-  private showFrame(frame: HTMLIFrameElement, modelId: string): void {
+  private showFrame(frame: HTMLIFrameElement, modelId: string, Port: typeof FramePort): void {
     this.closeFrame();
     const onReady = (event: MessageEvent) => {
       // The sender has no origin that could be checked, but it is the window inside of our frame.
@@ -76,7 +76,7 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
         return;
       }
       window.removeEventListener('message', onReady);
-      this.connectFrame(frame, inner, modelId);
+      this.connectFrame(frame, inner, modelId, Port);
     };
     window.addEventListener('message', onReady);
     this.removeListener = () => {
@@ -87,9 +87,9 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
     this.node.append(frame);
   }
 
-  private connectFrame(frame: HTMLIFrameElement, inner: Window, modelId: string): void {
+  private connectFrame(frame: HTMLIFrameElement, inner: Window, modelId: string, Port: typeof FramePort): void {
     const { port1, port2 } = new MessageChannel();
-    this.port = new FramePort(port1, {
+    this.port = new Port(port1, {
       get: id => {
         this.bridge.get(this, id);
       },
@@ -140,10 +140,14 @@ export class WidgetRenderer extends Widget implements IRenderMime.IRenderer, IWi
   private readonly stopTheme: () => void;
 }
 
-/** Loads what runs in frames, on the first widget. */
-async function loadFrameCode(): Promise<{ readonly script: string; readonly style: string }> {
-  const [script, style] = await Promise.all([import('./widgetFrame.js.txt'), import('./widgetFrame.css.txt')]);
-  return { script: script.default, style: style.default };
+/** Loads what runs in frames, and what speaks with it, on the first widget. */
+async function loadFrameCode(): Promise<{ readonly script: string; readonly style: string; readonly Port: typeof FramePort }> {
+  const [script, style, { FramePort: Port }] = await Promise.all([
+    import('./widgetFrame.js.txt'),
+    import('./widgetFrame.css.txt'),
+    import('./framePort')
+  ]);
+  return { script: script.default, style: style.default, Port };
 }
 
 /** The theme's variables and their values now. */

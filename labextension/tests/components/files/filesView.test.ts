@@ -171,8 +171,41 @@ describe('the file browser of the widgets', () => {
     });
   });
 
-  it('downloads a file under its name', async () => {
-    const { node } = await shown();
+  it('leaves a download to the browser, which shows its progress', async () => {
+    const { node, transport } = await shown();
+    const read = vi.spyOn(transport, 'read');
+    const saved: string[] = [];
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(function (this: HTMLAnchorElement) {
+      saved.push(`${this.download} ${this.getAttribute('href')}`);
+    });
+    button(node, 'Download a.txt').click();
+    expect(saved).toEqual(['a.txt files?path=/home/a.txt']);
+    expect(read).not.toHaveBeenCalled();
+  });
+
+  it('shows a download through the kernel, which can be cancelled', async () => {
+    const { node, transport, message } = await shown();
+    const read = (_: string, signal?: AbortSignal) =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => {
+          reject(new DOMException('stopped', 'AbortError'));
+        });
+      });
+    Object.assign(transport, { fileUrl: undefined, read });
+    button(node, 'Download a.txt').click();
+    await vi.waitFor(() => {
+      expect(node.querySelector('.sbx-TransferBar')?.textContent).toContain('Downloading a.txt');
+    });
+    button(node, 'Cancel').click();
+    await vi.waitFor(() => {
+      expect(node.querySelector<HTMLElement>('.sbx-TransferBar')?.hidden).toBe(true);
+    });
+    expect(message()?.hidden).toBe(true);
+  });
+
+  it('downloads a file through the kernel under its name', async () => {
+    const { node, transport } = await shown();
+    Object.assign(transport, { fileUrl: undefined });
     let saved = '';
     vi.spyOn(URL, 'createObjectURL').mockReturnValue('blob:one');
     const revoked = vi.spyOn(URL, 'revokeObjectURL').mockReturnValue();

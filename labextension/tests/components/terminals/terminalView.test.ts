@@ -4,18 +4,20 @@ import { TerminalView } from '../../../src/components/terminals/terminalView';
 import { SandboxError } from '../../../src/protocol/errors';
 import { installCanvas } from '../../fakeCanvas';
 import { FakeTransport } from '../../fakeTransport';
+import { button } from '../../userEvents';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-function open(pid: number | null = 7) {
+function open(pid: number | null = 7, onPid?: (pid: number) => void) {
   const node = document.createElement('div');
   document.body.replaceChildren(node);
   const transport = new FakeTransport();
-  const view = new TerminalView(node, transport, pid);
+  const view = new TerminalView(node, transport, pid, onPid);
   view.open();
   const message = () => node.querySelector<HTMLElement>('[role=status]');
+  const isShown = () => node.querySelector<HTMLElement>('.sbx-Terminal-message')?.hidden === false;
   const screen = () => node.querySelector('.xterm-rows')?.textContent ?? '';
-  return { node, view, transport, message, screen };
+  return { node, view, transport, message, isShown, screen };
 }
 
 describe('the terminal of a widget', () => {
@@ -35,7 +37,7 @@ describe('the terminal of a widget', () => {
   });
 
   it('shows the terminal of the process it was given', async () => {
-    const { transport, screen, message } = open();
+    const { transport, screen, isShown } = open();
     const terminal = transport.terminal();
     expect(terminal.request).toMatchObject({ pid: 7, since: 0 });
 
@@ -45,7 +47,7 @@ describe('the terminal of a widget', () => {
     await vi.waitFor(() => {
       expect(screen()).toContain('hello');
     });
-    expect(message()?.hidden).toBe(true);
+    expect(isShown()).toBe(false);
   });
 
   it('is not opened once it was disposed', () => {
@@ -74,17 +76,17 @@ describe('the terminal of a widget', () => {
 
   it('says that the connection is lost, and nothing once it is back', () => {
     vi.useFakeTimers();
-    const { transport, message } = open();
+    const { transport, message, isShown } = open();
     transport.terminal().listener.onStart?.({ pid: 7, sequence: 0 });
     transport.terminal().listener.onClose(null);
-    expect(message()?.hidden).toBe(false);
+    expect(isShown()).toBe(true);
     expect(message()?.textContent).toBe('The connection to the terminal is lost. Trying again…');
 
     vi.advanceTimersByTime(250);
     transport.terminal().listener.onStart?.({ pid: 7, sequence: 0 });
 
     expect(transport.terminals).toHaveLength(2);
-    expect(message()?.hidden).toBe(true);
+    expect(isShown()).toBe(false);
   });
 
   it('says why there is no terminal and does not try again', () => {
@@ -101,6 +103,53 @@ describe('the terminal of a widget', () => {
     const { transport, message } = open();
     transport.terminal().listener.onExit({ code: 2 });
     expect(message()?.textContent).toBe('The shell ended with code 2.');
+  });
+
+  it('begins another shell once the first one has ended, and tells its process', async () => {
+    const told: number[] = [];
+    const { node, transport, isShown, screen } = open(7, pid => told.push(pid));
+    transport.terminal().listener.onStart?.({ pid: 7, sequence: 0 });
+    transport.terminal().listener.onData(bytes('of the first'), 0);
+    transport.terminal().listener.onExit({ code: 0 });
+
+    button(node, 'New terminal').click();
+
+    expect(transport.terminals).toHaveLength(2);
+    expect(transport.terminal().request.pid).toBeUndefined();
+    transport.terminal().listener.onStart?.({ pid: 8, sequence: 0 });
+    transport.terminal().listener.onData(bytes('of the second'), 0);
+    expect(isShown()).toBe(false);
+    expect(new Set(told)).toEqual(new Set([7, 8]));
+    await vi.waitFor(() => {
+      expect(screen()).toContain('of the second');
+    });
+    expect(screen()).not.toContain('of the first');
+  });
+
+  it('shows the terminal that another view began', () => {
+    const { view, transport, isShown } = open();
+    const first = transport.terminal();
+    first.listener.onExit({ code: 0 });
+    view.show(8);
+    expect(first.disposed || isShown()).toBe(false);
+    expect(transport.terminal().request).toMatchObject({ pid: 8, since: 0 });
+    view.show(8);
+    expect(transport.terminals).toHaveLength(2);
+  });
+
+  it('tries again at once when the user asks', () => {
+    vi.useFakeTimers();
+    const { node, transport } = open();
+    transport.terminal().listener.onClose(new SandboxError('unauthenticated', 'The key is refused.'));
+    button(node, 'Try now').click();
+    expect(transport.terminals).toHaveLength(2);
+  });
+
+  it('begins another shell where the process is gone, as after a reload', () => {
+    const { node, transport } = open();
+    transport.terminal().listener.onClose(new SandboxError('not_found', 'There is no process 7.'));
+    button(node, 'New terminal').click();
+    expect(transport.terminal().request.pid).toBeUndefined();
   });
 
   it('leaves the process alone when it is disposed', () => {

@@ -49,10 +49,19 @@ describe('the form for a new sandbox', () => {
     environment.value = 'A=1';
     made.node.querySelector<HTMLInputElement>('.sbx-Form-volume input[type=checkbox]')?.click();
     expect(made.getValue()).toMatchObject({ envs: { A: '1' }, volumes: [{ name: 'kept', path: '/mnt/kept' }] });
-    expect(made.problem).toBeNull();
 
-    environment.value = 'oops';
-    expect(made.problem).toContain('oops');
+    const seen: boolean[] = [];
+    made.node.addEventListener('input', () => { seen.push(environment.checkValidity()); });
+    const type = (text: string) => {
+      environment.value = text;
+      environment.dispatchEvent(new Event('input', { bubbles: true }));
+      return made.node.textContent;
+    };
+    // A dialog whose form has an invalid field cannot be accepted.
+    expect(type('oops')).toContain('This line is not NAME=value: oops');
+    expect(seen.at(-1)).toBe(false);
+    expect(type('A=1')).not.toContain('oops');
+    expect(seen.at(-1)).toBe(true);
   });
 
   it('says where volumes come from when there are none', () => {

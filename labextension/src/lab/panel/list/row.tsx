@@ -2,21 +2,19 @@ import { ellipsesIcon, folderIcon, terminalIcon } from '@jupyterlab/ui-component
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { formatAge, formatBytes, formatCountdown } from '../../../components/format';
+import { formatBytes } from '../../../components/format';
 import { trans } from '../../../components/translation';
-import type { IReading } from '../../../protocol/runtime';
 import type { ISandbox } from '../../../protocol/sandboxes';
-import { displayName, templateName, visible } from '../../../protocol/sandboxes';
+import { displayName } from '../../../protocol/sandboxes';
 import { CommandIDs } from '../../commandIds';
 import { metricsIcon } from '../../icons';
 import type { IActivity } from '../../activities';
 import { activityText } from '../activityText';
-import { ClockContext } from './clock';
+import { useInView } from './inView';
+import { RowFacts, stateText } from './rowFacts';
+import type { SecondClock } from './secondClock';
 import type { IPick } from './selection';
-import { RowChart } from './rowChart';
-
-/** A remaining time below this many seconds is shown as a warning. */
-const SOON = 60;
+import type { Usage } from './usage';
 
 /** What rows can do; the same object for all of them and for ever. */
 export interface IRowActions {
@@ -34,19 +32,19 @@ export interface IRowActions {
 interface IRowProps {
   readonly sandbox: ISandbox;
   readonly activity: IActivity | undefined;
-  readonly readings: readonly IReading[];
+  readonly clock: SecondClock;
+  readonly usage: Usage;
   /** The name of the notebook in front, if its kernel runs here. */
   readonly notebook: string | null;
   readonly isCurrent: boolean;
   readonly isPicked: boolean;
-  /** Whether rows are being chosen, so that all show their boxes. */
-  readonly isPicking: boolean;
   readonly actions: IRowActions;
 }
 
 /** One sandbox; drawn again only when something about it changes. */
 export const Row = React.memo((props: IRowProps): React.JSX.Element => {
-  const { sandbox, activity, readings, notebook, isCurrent, isPicked, isPicking, actions } = props;
+  const { sandbox, activity, clock, usage, notebook, isCurrent, isPicked, actions } = props;
+  const node = React.useRef<HTMLLIElement>(null);
   const id = sandbox.sandboxID;
   const name = displayName(sandbox);
   const state = stateText(sandbox, activity);
@@ -54,12 +52,10 @@ export const Row = React.memo((props: IRowProps): React.JSX.Element => {
     const { left, bottom } = node.getBoundingClientRect();
     actions.openMenu(id, left, bottom);
   };
-  const action = (icon: LabIcon, label: string, command: string) => (
-    <Action icon={icon} label={label} tab={isCurrent} onClick={() => { actions.run(command, id); }} />
-  );
-  const classes = ['sbx-Row', activity && 'sbx-mod-busy', notebook !== null && 'sbx-mod-notebook', isPicked && 'sbx-mod-picked', isPicking && 'sbx-mod-picking'];
+  const classes = ['sbx-Row', activity && 'sbx-mod-busy', notebook !== null && 'sbx-mod-notebook', isPicked && 'sbx-mod-picked'];
   return (
     <li
+      ref={node}
       className={classes.filter(Boolean).join(' ')}
       data-sandbox={id}
       tabIndex={isCurrent ? 0 : -1}
@@ -100,78 +96,57 @@ export const Row = React.memo((props: IRowProps): React.JSX.Element => {
           }}
         />
       </span>
-      <span className="sbx-Row-name" title={nameTitle(sandbox)}>
-        {name}
-      </span>
-      {notebook !== null && (
-        <span className="sbx-Chip" title={trans.__('The kernel of %1 runs in this sandbox.', notebook)}>
-          {trans.__('This notebook')}
+      <span className="sbx-Row-title">
+        <span className="sbx-Row-name" title={nameTitle(sandbox)}>
+          {name}
         </span>
-      )}
-      <RowFacts sandbox={sandbox} activity={activity} />
-      {sandbox.state === 'running' && readings.length > 0 && <RowChart readings={readings} />}
-      {activity !== undefined && <RowProgress sandboxId={id} activity={activity} cancel={actions.cancel} />}
-      <span className="sbx-Row-actions">
-        {action(terminalIcon, trans.__('Open terminal'), CommandIDs.openTerminal)}
-        {action(folderIcon, trans.__('Browse files'), CommandIDs.browseFiles)}
-        {action(metricsIcon, trans.__('Show metrics'), CommandIDs.openMetrics)}
-        <Action icon={ellipsesIcon} label={trans.__('More actions')} tab={isCurrent} popup onClick={openMenuBelow} />
+        {notebook !== null && (
+          <span className="sbx-Chip" title={trans.__('The kernel of %1 runs in this sandbox.', notebook)}>
+            {trans.__('This notebook')}
+          </span>
+        )}
       </span>
+      <RowFacts row={node} sandbox={sandbox} activity={activity} clock={clock} usage={usage} />
+      {activity !== undefined && <RowProgress sandboxId={id} activity={activity} cancel={actions.cancel} />}
+      <RowActions row={node} sandboxId={id} isCurrent={isCurrent} actions={actions} openMenu={openMenuBelow} />
     </li>
   );
 });
 Row.displayName = 'Row';
 
-function nameTitle(sandbox: ISandbox): string {
-  const name = displayName(sandbox);
-  return name === sandbox.sandboxID ? name : `${name}\n${sandbox.sandboxID}`;
+interface IActionsProps {
+  readonly row: React.RefObject<HTMLElement>;
+  readonly sandboxId: string;
+  readonly isCurrent: boolean;
+  readonly actions: IRowActions;
+  readonly openMenu: (node: Element) => void;
 }
 
-/** The state of a sandbox, or the activity on it, in words. */
-function stateText(sandbox: ISandbox, activity: IActivity | undefined): string {
-  if (activity !== undefined) {
-    return activityText(activity);
-  }
-  return sandbox.state === 'paused' ? trans.__('paused') : trans.__('running');
-}
-
-interface IFactsProps {
-  readonly sandbox: ISandbox;
-  readonly activity: IActivity | undefined;
-}
-
-/** The template, age and remaining time; the only part of a row that is drawn every second. */
-function RowFacts({ sandbox, activity }: IFactsProps): React.JSX.Element {
-  const now = React.useContext(ClockContext);
-  const left = (Date.parse(sandbox.endAt) - now) / 1000;
-  const age = (now - Date.parse(sandbox.startedAt)) / 1000;
-  const template = templateName(sandbox);
-  const owner = sandbox.owner === undefined ? undefined : visible(sandbox.owner);
+/** The buttons of a row, once it has been in view: their icons are most of what a long list has to draw. */
+function RowActions({ row, sandboxId, isCurrent, actions, openMenu }: IActionsProps): React.JSX.Element {
+  const isInView = useInView(row, false);
+  const wasInView = React.useRef(false);
+  wasInView.current ||= isInView || isCurrent;
+  const action = (icon: LabIcon, label: string, command: string) => (
+    <Action icon={icon} label={label} tab={isCurrent} onClick={() => { actions.run(command, sandboxId); }} />
+  );
   return (
-    <span className="sbx-Row-facts">
-      {owner !== undefined && (
-        <span className="sbx-Row-owner" title={trans.__('Owner %1', owner)}>
-          {owner}
-        </span>
-      )}
-      <span className="sbx-Row-template" title={trans.__('Template %1', template)}>
-        {template}
-      </span>
-      <span title={trans.__('Started %1', new Date(sandbox.startedAt).toLocaleString())}>
-        {trans.__('%1 old', formatAge(age))}
-      </span>
-      {sandbox.state === 'paused' || activity !== undefined ? (
-        <span className="sbx-Row-state">{stateText(sandbox, activity)}</span>
-      ) : (
-        <span
-          className={left < SOON ? 'sbx-Row-left sbx-mod-soon' : 'sbx-Row-left'}
-          title={trans.__('Ends %1', new Date(sandbox.endAt).toLocaleString())}
-        >
-          {left > 0 ? trans.__('%1 left', formatCountdown(left)) : trans.__('ending')}
-        </span>
+    <span className="sbx-Row-actions">
+      {wasInView.current && (
+        <>
+          {action(terminalIcon, trans.__('Open terminal'), CommandIDs.openTerminal)}
+          {action(folderIcon, trans.__('Browse files'), CommandIDs.browseFiles)}
+          {action(metricsIcon, trans.__('Show metrics'), CommandIDs.openMetrics)}
+          <Action icon={ellipsesIcon} label={trans.__('More actions')} tab={isCurrent} popup onClick={openMenu} />
+        </>
       )}
     </span>
   );
+}
+
+function nameTitle(sandbox: ISandbox): string {
+  const name = displayName(sandbox);
+  return name === sandbox.sandboxID ? name : `${name}\n${sandbox.sandboxID}`;
 }
 
 interface IProgressProps {

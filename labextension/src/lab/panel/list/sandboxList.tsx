@@ -6,11 +6,11 @@ import type { ISandbox } from '../../../protocol/sandboxes';
 import { CommandIDs } from '../../commandIds';
 import type { CurrentNotebook } from '../../notebooks/currentNotebook';
 import type { Sandboxes } from '../../sandboxes';
-import { Clock } from './clock';
 import { useKeptFocus } from './keptFocus';
 import type { IRowActions } from './row';
 import { Row } from './row';
 import type { IGroup } from './sandboxOrder';
+import { SecondClock } from './secondClock';
 import type { IPick, ISelection } from './selection';
 import { picked, remaining } from './selection';
 import type { Usage } from './usage';
@@ -37,42 +37,41 @@ export function SandboxList(props: IListProps): React.JSX.Element {
   const active = current !== null && shown.includes(current) ? current : (shown[0] ?? null);
   const actions = useActions({ ...props, shown, active, setCurrent, list });
   const keepsFocus = useKeptFocus(list, shown);
+  const clock = React.useMemo(() => new SecondClock(() => sandboxes.now()), [sandboxes]);
   const row = (sandbox: ISandbox) => (
     <Row
       key={sandbox.sandboxID}
       sandbox={sandbox}
       activity={sandboxes.activity(sandbox.sandboxID)}
-      readings={usage.of(sandbox.sandboxID)}
+      clock={clock}
+      usage={usage}
       notebook={notebook.sandboxId === sandbox.sandboxID ? notebook.name : null}
       isCurrent={sandbox.sandboxID === active}
       isPicked={selection.ids.has(sandbox.sandboxID)}
-      isPicking={selection.ids.size > 0}
       actions={actions}
     />
   );
   return (
-    <Clock sandboxes={sandboxes}>
-      <div ref={list} {...keepsFocus}>
-        {sandboxes.creating > 0 && (
-          <ul className="sbx-List sbx-mod-creating" aria-label={trans.__('Sandboxes that are being created')}>
-            <CreatingRow count={sandboxes.creating} />
+    <div ref={list} {...keepsFocus}>
+      {sandboxes.creating > 0 && (
+        <ul className="sbx-List sbx-mod-creating" aria-label={trans.__('Sandboxes that are being created')}>
+          <CreatingRow count={sandboxes.creating} />
+        </ul>
+      )}
+      {groups.map(({ title, items }) => (
+        <React.Fragment key={title}>
+          {title !== '' && (
+            <h3 className="sbx-Group" title={title}>
+              <span>{title}</span>
+              <span className="sbx-Panel-count">{items.length}</span>
+            </h3>
+          )}
+          <ul className="sbx-List" aria-label={title === '' ? trans.__('Sandboxes') : title}>
+            {items.map(row)}
           </ul>
-        )}
-        {groups.map(({ title, items }) => (
-          <React.Fragment key={title}>
-            {title !== '' && (
-              <h3 className="sbx-Group" title={title}>
-                <span>{title}</span>
-                <span className="sbx-Panel-count">{items.length}</span>
-              </h3>
-            )}
-            <ul className="sbx-List" aria-label={title === '' ? trans.__('Sandboxes') : title}>
-              {items.map(row)}
-            </ul>
-          </React.Fragment>
-        ))}
-      </div>
-    </Clock>
+        </React.Fragment>
+      ))}
+    </div>
   );
 }
 

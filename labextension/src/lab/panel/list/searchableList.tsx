@@ -44,8 +44,8 @@ export function SearchableList(props: ISearchableListProps): React.JSX.Element {
   const isPossible = isLong && (group !== 'owner' || hasOwners);
   const kernels = { current: notebook.sandboxId, has: (id: string) => sandboxes.hasKernel(id) };
   const groups: readonly IGroup[] = grouped(shown, isPossible ? group : 'none', kernels);
-  const classes = ['sbx-Panel-list', sandboxes.error !== null && 'sbx-mod-stale', isPossible && group === 'owner' && 'sbx-mod-byOwner'];
   const chosen = remaining(selection, shown.map(({ sandboxID }) => sandboxID));
+  const classes = ['sbx-Panel-list', chosen.ids.size > 0 && 'sbx-mod-picking', sandboxes.error !== null && 'sbx-mod-stale', isPossible && group === 'owner' && 'sbx-mod-byOwner'];
   return (
     <>
       {isLong && <ListControls {...{ search, setSearch, order, setOrder, group, setGroup, hasOwners }} />}

@@ -32,6 +32,16 @@ export class Usage {
     return this.changedSignal;
   }
 
+  /** Calls `listener` after new readings; returns a function that ends it. */
+  listen(listener: () => void): () => void {
+    // With a slot of its own: a signal takes each function once.
+    const slot = () => { listener(); };
+    this.changedSignal.connect(slot);
+    return () => {
+      this.changedSignal.disconnect(slot);
+    };
+  }
+
   /** The readings of a sandbox, oldest first; the same array until there are others. */
   of(sandboxId: string): readonly IReading[] {
     return this.readings.get(sandboxId) ?? NONE;
