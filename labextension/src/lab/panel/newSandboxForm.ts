@@ -112,7 +112,7 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
   }
 
   private more(): HTMLElement {
-    return element(
+    const more = element(
       'details',
       'sbx-Form-more',
       {},
@@ -121,6 +121,11 @@ export class NewSandboxForm extends Widget implements Dialog.IBodyWidget<INewSan
       element('label', 'sbx-Check', {}, this.internet, trans.__('It may use the internet')),
       element('div', 'sbx-Form-field', { role: 'group', 'aria-label': trans.__('Volumes') }, element('span', 'sbx-Form-label', {}, trans.__('Volumes')), this.volumeList)
     );
+    more.addEventListener('toggle', () => {
+      // On low screens it opens below the edge of the dialog.
+      this.environmentHint.scrollIntoView({ block: 'nearest' });
+    });
+    return more;
   }
 
   /** The variables; `null`, with what is wrong below the field, if a line is none: the dialog keeps open then. */
