@@ -111,7 +111,9 @@ VIEWS_OF_NOTEBOOK_7 = {
 def test_each_view_opens_in_notebook_7(
     page: Page, server: JupyterServer, sandbox: str, shots: Path
 ):
-    nbformat.write(nbformat.v4.new_notebook(), server.root / "views.ipynb")
+    kernel = {"name": "python3", "display_name": "Python 3"}
+    made = nbformat.v4.new_notebook(metadata={"kernelspec": kernel})
+    nbformat.write(made, server.root / "views.ipynb")
     server.write(sandbox, "/home/user/seen.txt", b"from the sandbox")
     page.goto(f"{server.url}notebooks/views.ipynb?token={TOKEN}")
     page.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")

@@ -213,7 +213,7 @@ def test_the_row_of_the_notebook_in_front_says_so_and_cuts_nothing_off(
     expect(row.locator(".sbx-Row-chart")).to_be_visible(timeout=30_000)
     assert lab.panel.evaluate("panel => panel.clientWidth") <= 250
 
-    parts = row.locator(".sbx-Row-facts, .sbx-Row-template, .sbx-Chip")
+    parts = row.locator(".sbx-Row-facts, .sbx-Chip")
     cut = "parts => parts.filter(part => part.scrollWidth > part.clientWidth).map(p => p.className)"
     assert parts.evaluate_all(cut) == []
     notebook.close()
