@@ -32,7 +32,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-tiers check lint format api bench screenshots moving-picture docs docs-links build clean
+.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check lint format api bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -110,6 +110,13 @@ test-release: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[release]"
 	$(BIN)/python -m pytest tests/release --confcutdir=tests/release $(PYTEST_ARGS)
 
+## Build the image of recipes/container by podman, as root and as an ordinary user, and use JupyterLab
+## and sandboxes in it: about 10 minutes. Needs root and podman. Without a registry, BASE=FILE imports a
+## root directory in place of the base image; mmdebstrap --variant=minbase bookworm FILE makes one.
+test-containers: $(VENV)/.test
+	SBX_CONTAINER_BASE=$(BASE) \
+	  $(BIN)/python -m pytest -s tests/containers --confcutdir=tests/containers $(PYTEST_ARGS)
+
 ## Try each line of docs/tiers.md in a sandbox of an engine of each tier: about 3 minutes. Needs root.
 test-tiers: $(VENV)/.test
 	$(BIN)/python -m pytest tests/tiers --confcutdir=tests/tiers $(PYTEST_ARGS)
@@ -182,9 +189,9 @@ docs: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[docs]"
 	$(BIN)/python docs/site/make_site.py
 
-## Look up the addresses outside that the documentation links to. Needs a network.
+## List the addresses outside that the documentation links to, check their form, and look them up:
+## those that cannot be reached, as without a network, are named as such.
 docs-links: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet ".[docs]"
 	$(BIN)/python docs/site/make_site.py --links
 
 build: $(BUILT)

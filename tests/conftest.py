@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine_process import engine_process
+from tests.engine_process import engine_for_clients
 from tests.known_stock import KnownStock
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ collect_ignore = [
     "applications",
     "binder",
     "browser",
+    "containers",
     "faults",
     "floods",
     "hub",
@@ -34,7 +35,7 @@ collect_ignore = [
 @pytest.fixture(scope="session")
 def shared_engine():
     """A running engine, shared by all tests that do not stop it."""
-    with engine_process("shared") as running:
+    with engine_for_clients("shared") as running:
         yield running
 
 

@@ -29,6 +29,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 USER_ID = os.environ.get("SBX_TEST_USER_ID") or None
 """Who serves clients in place of root: an id, or -1 for one of the engine's own."""
 
+TIER = os.environ.get("SBX_TEST_TIER") or None
+"""A kind of engine of ``tests.tiers.rows``, which tests of clients use in place of this user's."""
+
 
 @dataclass
 class EngineProcess:
@@ -168,6 +171,19 @@ def engine_process(
     finally:
         engine.stop()
         shutil.rmtree(data_dir)
+
+
+@contextlib.contextmanager
+def engine_for_clients(name: str, *options: str) -> Iterator[EngineProcess]:
+    """A running engine of ``TIER``, else of this user, with a new data directory."""
+    if TIER is None:
+        chosen = engine_process(name, *options)
+    else:
+        from tests.tiers.engines import engine_process_of
+
+        chosen = engine_process_of(TIER, *options)
+    with chosen as running:
+        yield running
 
 
 @contextlib.contextmanager

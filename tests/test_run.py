@@ -105,6 +105,7 @@ def test_every_test_belongs_to_one_run() -> None:
         "tests/accessibility",
         "tests/applications",
         "tests/binder",
+        "tests/containers",
         "tests/floods",
         "tests/hub",
         "tests/notebook_tools",

@@ -58,6 +58,6 @@ def test_systemd_understands_a_unit(unit: Path, tmp_path: Path) -> None:
 def test_the_container_file_is_read_as_written() -> None:
     read = parse_dockerfile((RECIPES / "container" / "Containerfile").read_text())
 
-    assert read.image == "docker.io/library/python:3.12-slim-bookworm"
-    assert read.start_command == "jupyter lab --ip=0.0.0.0 --no-browser"
+    assert read.image == "docker.io/library/debian:12"
+    assert read.start_command == "tini -g -- jupyter lab --ip=0.0.0.0 --no-browser"
     assert [text.split(":")[1].strip() for text in read.left_out] == ["EXPOSE"]

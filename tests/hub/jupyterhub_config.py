@@ -47,14 +47,18 @@ c.JupyterHub.load_roles = [
     {"name": "tests", "services": ["tests"], "scopes": ["admin:users", "admin:servers", "tokens"]}
 ]
 
-c.JupyterHub.spawner_class = OrdinaryUser
-c.OrdinaryUser.home_dir_template = str(FOLDER / "home" / "{username}")
-c.Spawner.cmd = [SETTINGS["python"], "-B", "-m", "jupyterhub.singleuser"]
-c.Spawner.args = [
-    *c.Spawner.args,
-    f"--LabApp.app_dir={SETTINGS['app_dir']}",
-    "--LabApp.expose_app_in_browser=True",
-]
+if "SBX_HUB_COMMAND" in os.environ:  # the image of the users' servers has all that they need
+    c.JupyterHub.spawner_class = SimpleLocalProcessSpawner
+    c.Spawner.cmd = json.loads(os.environ["SBX_HUB_COMMAND"])
+else:
+    c.JupyterHub.spawner_class = OrdinaryUser
+    c.Spawner.cmd = [SETTINGS["python"], "-B", "-m", "jupyterhub.singleuser"]
+    c.Spawner.args = [
+        *c.Spawner.args,
+        f"--LabApp.app_dir={SETTINGS['app_dir']}",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+c.SimpleLocalProcessSpawner.home_dir_template = str(FOLDER / "home" / "{username}")
 c.Spawner.default_url = "/lab"
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120

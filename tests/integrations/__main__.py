@@ -1,7 +1,8 @@
 """Run the programs in ``clients``, each with its packages in an environment of its own.
 
 Give names to run only some. Environments are kept in ``.integrations`` of the checkout, so that the
-next run installs nothing. The last lines are a table with the versions.
+next run installs nothing. The last lines are a table with the versions. ``SBX_TEST_TIER`` chooses
+the engine, by a name of ``tests/tiers/rows.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.engine_process import EngineProcess, engine_process
+from tests.engine_process import EngineProcess, engine_for_clients
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 CLIENTS: Final = Path(__file__).parent / "clients"
@@ -56,7 +57,7 @@ def main(names: list[str]) -> int:
     """Run all or the named integrations; the exit status is 1 if one failed."""
     chosen = [each for each in INTEGRATIONS if not names or each.name in names]
     rows: list[tuple[str, str, str]] = []
-    with engine_process("integrations") as engine:
+    with engine_for_clients("integrations") as engine:
         for integration in chosen:
             print(f"== {integration.name}", flush=True)
             rows.append((integration.name, *attempt(integration, engine)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter import ConnectionConfig
-from sbx_jupyter.client.connection.bundled import find_engine
 from tests.engine.templates.test_users import give_range
-from tests.engine_process import CHECKOUT
+from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 from tests.host_server import host_server
+from tests.system_python import environment_for_all
 from tests.tiers.rows import LANDLOCK, MANY, NONE, ROOT
-from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,55 +44,61 @@ class Tried:
 @contextlib.contextmanager
 def engine_of(kind: str, python: Path) -> Iterator[Tried]:
     """An engine of a kind; ``python`` is an environment of every user's Python."""
-    # Not in /dev/shm, which is another one in each sandbox.
-    home = Path(tempfile.mkdtemp(prefix="sbx-tiers-", dir="/tmp"))
-    try:
-        home.chmod(0o755)
+    exceptions = "--SbxEngine.egress_exceptions=127.0.0.0/8"
+    with _home(kind) as home, host_server() as port:
         secret = home / "secret"
         secret.write_text("secret")
         secret.chmod(0o600)
         if kind != ROOT:
-            for path in (home, secret):
-                os.chown(path, UID, UID)
-        with host_server() as port, _running(kind, home, python) as pid:
-            found = until(lambda: find_engine(home / "data"), timeout=120, message=_log(home))
-            names = {"secret": str(secret), "pid": str(pid), "port": str(port)}
-            yield Tried(ConnectionConfig(found.url, found.api_key), port, names)
+            os.chown(secret, UID, UID)
+        with _running(kind, home, python, "--pool-size=0", exceptions) as engine:
+            names = {"secret": str(secret), "pid": str(engine.pid), "port": str(port)}
+            yield Tried(ConnectionConfig(engine.url, engine.key), port, names)
+
+
+@contextlib.contextmanager
+def engine_process_of(kind: str, *options: str) -> Iterator[EngineProcess]:
+    """An engine of a kind, whose programs have what the code interpreter needs."""
+    with (
+        environment_for_all("/tmp") as python,
+        _home(kind) as home,
+        _running(kind, home, python, *options) as engine,
+    ):
+        yield engine
+
+
+@contextlib.contextmanager
+def _home(kind: str) -> Iterator[Path]:
+    # Not in /dev/shm, which is another one in each sandbox.
+    home = Path(tempfile.mkdtemp(prefix="sbx-tiers-", dir="/tmp"))
+    home.chmod(0o755)
+    if kind != ROOT:
+        os.chown(home, UID, UID)
+    try:
+        yield home
     finally:
         shutil.rmtree(home)
 
 
 @contextlib.contextmanager
-def _running(kind: str, home: Path, python: Path) -> Iterator[int]:
-    options = ["--port=0", f"--data-dir={home / 'data'}", "--pool-size=0"]
-    options.append("--SbxEngine.egress_exceptions=127.0.0.0/8")
-    if kind in (LANDLOCK, NONE):
-        options.append(f"--isolation={kind}")
-    program = [str(python / "bin/python"), "-B", "-m", "sbx_jupyter.cli.main", "engine", *options]
+def _running(kind: str, home: Path, python: Path, *options: str) -> Iterator[EngineProcess]:
+    isolation = [f"--isolation={kind}"] if kind in (LANDLOCK, NONE) else []
     become = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
     setup = give_range(home, UID) if kind == MANY else "true"
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    environment = {
-        "HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": f"{CHECKOUT}:{packages}",
-    }  # fmt: skip
-    with (home / "engine.log").open("wb") as log:
-        process = subprocess.Popen(
-            ["unshare", "-m", "sh", "-ec", f'{setup}\nexec "$@"', "sh",
-             *([] if kind == ROOT else become), *program],
-            env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        yield process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(60)
-        process.kill()
-        process.wait()
-
-
-def _log(home: Path) -> str:
-    return f"see {home / 'engine.log'}"
+    with engine_process(
+        "tiers",
+        *isolation,
+        *options,
+        environment={"HOME": str(home), "PYTHONPATH": f"{CHECKOUT}:{packages}"},
+        prefix=(
+            *("unshare", "-m", "sh", "-ec", f'{setup}\ncd /\nexec "$@"', "sh"),
+            *([] if kind == ROOT else become),
+        ),
+        python=str(python / "bin/python"),
+        uid=None if kind == ROOT else UID,
+    ) as engine:
+        yield engine
 
 
 def make_packages(folder: Path) -> list[Path]:

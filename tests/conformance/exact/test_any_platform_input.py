@@ -16,7 +16,7 @@ from msgspec import inspect
 
 from sbx_jupyter.service.platform import operation_spec
 from sbx_jupyter.service.server import PLATFORM_ROUTES
-from tests.engine_process import engine_process
+from tests.engine_process import engine_for_clients
 
 EXAMPLES = settings(
     max_examples=int(os.environ.get("SBX_EXAMPLES", "5")),
@@ -99,7 +99,7 @@ class Platform:
 @pytest.fixture(scope="module")
 def platform() -> Iterator[Platform]:
     """An engine of its own: requests remove what others need."""
-    with engine_process("any-input", "--pool-size=0") as engine:
+    with engine_for_clients("any-input", "--pool-size=0") as engine:
         with httpx.Client(
             base_url=engine.url, headers={"X-API-Key": engine.key}, trust_env=False, timeout=20
         ) as client:
