@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.isolation.stored.merged_tree import (
     Layer,
     children,
-    entries,
-    lookup,
+    is_made_anew,
+    lookup_in,
     open_directory,
+    open_folder,
 )
 from sbx_jupyter.isolation.stored.set_up_files import SetUpFiles
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 MAX_CHANGES: Final = 100_000
 _MAX_LOOKED_UP: Final = 5_000_000
 """Names on the paths of entries that are looked at, each of which is looked up again."""
+
+_AT_ONCE: Final = 256
+"""Entries of a directory that are looked up while it is open."""
+
+_Pair = tuple[str, os.stat_result | None, os.stat_result | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +52,40 @@ class Comparison:
         looked_up = 0
         ours, theirs = (*self.ours, *self.common), (*self.theirs, *self.common)
         set_up = SetUpFiles(self.sandbox_id, ours, theirs) if self.sandbox_id else None
-        pending = [self._names("")]
+        pending = [self._looked_up("")]
         while pending:
-            if (path := next(pending[-1], None)) is None:
+            if (found := next(pending[-1], None)) is None:
                 pending.pop()
                 continue
+            path, mine, other = found
             looked_up += len(pending)
             if looked_up > _MAX_LOOKED_UP:
                 cut()
                 return
-            mine, other = lookup(ours, path), lookup(theirs, path)
             is_set_up = set_up is not None and mine is not None and set_up.wrote(path, mine, other)
             if not is_set_up and (change := _change(path, mine, other)):
                 yield change
             if mine is not None and stat.S_ISDIR(mine.st_mode):
-                pending.append(self._names(path))
+                pending.append(self._looked_up(path))
 
-    def _names(self, folder: str) -> Iterator[str]:
-        """The paths of the entries of a directory that may differ."""
+    def _looked_up(self, folder: str) -> Iterator[_Pair]:
+        """The entries of a directory that may differ, by path: in our stack, and in theirs."""
         names = sorted(self._touched(folder), key=os.fsencode)
-        return iter([f"{folder}/{name}" if folder else name for name in names])
+        for start in range(0, len(names), _AT_ONCE):
+            yield from self._look_up(folder, names[start : start + _AT_ONCE])
+
+    def _look_up(self, folder: str, names: Sequence[str]) -> list[_Pair]:
+        with open_folder((*self.ours, *self.theirs, *self.common), folder) as opened:
+            first, last = len(self.ours), len(self.ours) + len(self.theirs)
+            ours, theirs = [*opened[:first], *opened[last:]], opened[first:]
+            return [
+                (
+                    f"{folder}/{name}" if folder else name,
+                    lookup_in(ours, name),
+                    lookup_in(theirs, name),
+                )
+                for name in names
+            ]
 
     def _touched(self, folder: str) -> set[str]:
         """The names in a directory that one of the differing layers contains or hides."""
@@ -74,7 +94,7 @@ class Comparison:
             for layer in layers:
                 try:
                     with open_directory(layer.root, folder) as descriptor:
-                        names.update(name for name, _ in entries(descriptor))
+                        names.update(os.listdir(descriptor))
                 except OSError:
                     continue
             if self._replaced(layers, folder):
@@ -89,7 +109,7 @@ class Comparison:
         for layer in layers:
             try:
                 with open_directory(layer.root, parent) as descriptor:
-                    if any(item == name and found.is_opaque for item, found in entries(descriptor)):
+                    if is_made_anew(descriptor, name):
                         return True
             except OSError:
                 continue

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -108,13 +108,61 @@ def open_directory(root: Path, path: str) -> Generator[int]:
         os.close(folder)
 
 
-def entries(folder: int) -> Iterator[tuple[str, LayerEntry]]:
-    """The entries that one layer has in a directory, by name; those gone meanwhile are left out."""
-    for name in sorted(os.listdir(folder), key=os.fsencode):
+def is_made_anew(folder: int, name: str) -> bool:
+    """Whether a directory of a layer hides what lower layers have in it; raises ``OSError``."""
+    return _describe(folder, name).is_opaque
+
+
+@contextlib.contextmanager
+def open_folder(layers: Sequence[Layer], path: str) -> Generator[list[LayerFolder]]:
+    """One directory in each of some layers, to look up many of its entries."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(LayerFolder(each, path))) for each in layers]
+
+
+def lookup_in(folders: Sequence[LayerFolder], name: str) -> os.stat_result | None:
+    """As ``lookup``: the entry with a name in an open directory of the stacked layers."""
+    for folder in folders:
+        found, hides_rest = folder.lookup(name)
+        if found is not None:
+            return found
+        if hides_rest:
+            return None
+    return None
+
+
+class LayerFolder:
+    """What one layer has in a directory of the tree; close it."""
+
+    def __init__(self, layer: Layer, path: str) -> None:
+        self._layer = layer
+        self._is_prefix = False
+        self._descriptor: int | None = None
+        self._hides_rest = False
+        below = _below(layer.prefix, path)
+        if below is not None:
+            parts = below.split("/") if below else []
+            self._descriptor, self._hides_rest = _descend(layer.root, parts)
+        else:
+            self._is_prefix = layer.prefix.rpartition("/")[0] == path
+
+    def lookup(self, name: str) -> tuple[os.stat_result | None, bool]:
+        """The entry with a name, and whether the layer hides those of lower layers."""
+        if self._is_prefix and name == self._layer.prefix.rpartition("/")[2]:
+            return os.stat(self._layer.root, follow_symlinks=False), False
+        if self._descriptor is None:
+            return None, self._hides_rest
         try:
-            yield name, _describe(folder, name)
-        except FileNotFoundError:
-            continue
+            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except OSError:
+            return None, self._hides_rest
+        return (None, True) if is_whiteout(found) else (found, self._hides_rest)
+
+    def close(self) -> None:
+        """Close the directory."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def _below(prefix: str, path: str) -> str | None:
@@ -128,37 +176,50 @@ def _below(prefix: str, path: str) -> str | None:
 
 def _lookup_in_layer(root: Path, parts: list[str]) -> tuple[os.stat_result | None, bool]:
     """The entry of a layer at a path, and whether the layer hides those of lower layers."""
-    folder = os.open(root, _FOLDER)
-    hides = False
+    folder, hides = _descend(root, parts[:-1])
+    if folder is None:
+        return None, hides
     try:
         if not parts:
             return os.fstat(folder), False
-        for index, name in enumerate(parts):
-            try:
-                found = _describe(folder, name)
-            except OSError:
-                return None, hides
-            if found.is_whiteout:
-                return None, True
-            if index == len(parts) - 1:
-                return found.status, hides
-            if not stat.S_ISDIR(found.status.st_mode):
-                return None, True
-            hides = hides or found.is_opaque
-            deeper = os.open(name, _FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = deeper
-        return None, hides
+        found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None, hides
     finally:
         os.close(folder)
+    return (None, True) if is_whiteout(found) else (found, hides)
+
+
+def _descend(root: Path, parts: Sequence[str]) -> tuple[int | None, bool]:
+    """A directory of a layer, and whether the layer hides what lower layers have there.
+
+    ``None`` where the layer has no such directory.
+    """
+    folder = os.open(root, _FOLDER)
+    hides = False
+    for name in parts:
+        try:
+            found = _describe(folder, name)
+            if not _is_folder(found.status):  # a whiteout, or a file in place of the directory
+                return None, True
+            hides = hides or found.is_opaque
+            deeper = os.open(name, _FOLDER, dir_fd=folder)
+        except OSError:
+            return None, hides
+        finally:
+            os.close(folder)
+        folder = deeper
+    return folder, hides
+
+
+def _is_folder(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode)
 
 
 def _describe(folder: int, name: str) -> LayerEntry:
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     is_opaque = False
-    if stat.S_ISDIR(status.st_mode):
+    if _is_folder(status):
         with contextlib.suppress(OSError):
             descriptor = os.open(name, _FOLDER, dir_fd=folder)
             try:

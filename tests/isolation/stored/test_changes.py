@@ -12,9 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.isolation.stored import comparison, trees
+from sbx_jupyter.isolation.stored import comparison, merged_tree, trees
 from sbx_jupyter.isolation.stored.comparison import Comparison
-from sbx_jupyter.isolation.stored.merged_tree import Layer, children, lookup
+from sbx_jupyter.isolation.stored.merged_tree import (
+    Layer,
+    children,
+    lookup,
+    lookup_in,
+    open_folder,
+)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="whiteouts are device nodes: root only")
 
@@ -140,6 +146,47 @@ def test_a_layer_at_a_prefix_is_seen_there_alone(tmp_path: Path, upper: Tree) ->
     assert lookup(seen, "usr/bin/tool") is not None
     assert lookup(seen, "bin/tool") is None
     assert children(seen, "usr/bin") == {"tool"}
+
+
+@needs_root
+def test_an_open_directory_has_what_is_found_by_path(
+    base: Tree, upper: Tree, tmp_path: Path
+) -> None:
+    upper.file("a/new").whiteout("a/y").file("b", "x").opaque("made").file("made/in", "1")
+    upper.whiteout("gone").file("over", "a file in place of a directory")
+    base.file("made/under", "u").file("gone/x", "x").file("over/x", "x").file("usr/own", "o")
+    host = Tree(tmp_path / "host").file("bin/tool", "t")
+    layers = (upper.layer, base.layer, Layer(host.root, "usr"), Layer(host.root, "opt/deep"))
+
+    for folder in ("", "a", "made", "gone", "over", "usr", "usr/bin", "opt", "opt/deep", "none"):
+        with open_folder(layers, folder) as opened:
+            for name in ("a", "new", "x", "y", "b", "in", "under", "usr", "bin", "tool", "deep"):
+                found = lookup(layers, f"{folder}/{name}" if folder else name)
+                assert lookup_in(opened, name) == found, (folder, name)
+
+
+def test_each_directory_costs_the_same_however_many_there_are(
+    base: Tree, upper: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described: list[str] = []
+    describe = merged_tree._describe
+
+    def counted(folder: int, name: str) -> object:
+        described.append(name)
+        return describe(folder, name)
+
+    monkeypatch.setattr(merged_tree, "_describe", counted)
+    for number in range(50):
+        upper.file(f"many/{number}/file")
+    assert len(changes([upper], [base])) == 101
+    few = len(described)
+
+    for number in range(50, 200):
+        upper.file(f"many/{number}/file")
+    described.clear()
+    assert len(changes([upper], [base])) == 401
+
+    assert len(described) < 4.2 * few
 
 
 def test_links_in_a_layer_lead_nowhere(base: Tree, upper: Tree, tmp_path: Path) -> None:
