@@ -40,6 +40,7 @@ class Backlog:
         self._size = 0
         self._gap: _Gap | None = None
         self._arrived = asyncio.Event()
+        self._is_closed = False
 
     def add(self, frames: Frames) -> None:
         """Keep a message as far as there is room. Raises ``ValueError`` for what is none."""
@@ -53,14 +54,21 @@ class Backlog:
             self._gap.add(frames)
         self._arrived.set()
 
+    def close(self) -> None:
+        """Note that no message comes any more."""
+        self._is_closed = True
+        self._arrived.set()
+
     async def take(self) -> Message:
-        """Wait for the next message."""
+        """Wait for the next message. Raises ``EOFError`` after the last, once closed."""
         while True:
             while not self._waiting:
                 if self._gap is not None:
                     self._waiting += self._gap.rest(self._decode)
                     self._gap = None
                     continue
+                if self._is_closed:
+                    raise EOFError
                 self._arrived.clear()
                 await self._arrived.wait()
             found = self._waiting.popleft()

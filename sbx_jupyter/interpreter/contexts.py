@@ -64,6 +64,8 @@ class Context:
         self._is_removed = False
         self._kernel: Kernel | None = None
         self._turn = asyncio.Lock()
+        self._waiting = 0
+        """How many executions wait for their turn."""
         self._starting = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -90,16 +92,20 @@ class Context:
         Closing the iterator before the end interrupts the code. Raises ``KernelStartError``, and
         ``UnknownContextError`` when the context was removed meanwhile.
         """
-        async with contextlib.aclosing(self._wait_turn()) as signs:
-            async for sign in signs:
-                yield sign
+        if self._waiting or self._turn.locked():
+            async with contextlib.aclosing(self._wait_turn()) as signs:
+                async for sign in signs:
+                    yield sign
+        else:
+            await self._turn.acquire()
         finished = False
         kernel: Kernel | None = None
         try:
-            starting = self._keep(self.ready())
-            async for sign in _signs_of_life(starting):
-                yield sign
-            kernel = starting.result()
+            if (kernel := self._running) is None:
+                starting = self._keep(self.ready())
+                async for sign in _signs_of_life(starting):
+                    yield sign
+                kernel = starting.result()
             await self._set(kernel, envs)
             kernel.execute(code)
             async for event in _events(kernel):
@@ -133,6 +139,7 @@ class Context:
     async def _wait_turn(self) -> Events:
         """Wait, in the order of asking, until nothing else runs here."""
         acquiring = asyncio.ensure_future(self._turn.acquire())
+        self._waiting += 1
         try:
             async for sign in _signs_of_life(acquiring):
                 yield sign
@@ -140,6 +147,16 @@ class Context:
             if not acquiring.cancel() and not acquiring.cancelled():
                 self._turn.release()  # it was acquired just when the client disconnected
             raise
+        finally:
+            self._waiting -= 1
+
+    @property
+    def _running(self) -> Kernel | None:
+        """The kernel, if it runs and nothing replaces or ends it just now."""
+        kernel = self._kernel
+        if kernel is None or kernel.died.is_set() or self._starting.locked() or self._is_removed:
+            return None
+        return kernel
 
     def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run work that goes on if the client that requested it disconnects."""
@@ -272,30 +289,27 @@ async def _events(kernel: Kernel) -> Events:
     A kernel drops what it says faster than that is read, and with a flood also that it is idle. So
     they end as well when it was silent for some intervals after its reply.
     """
-    receiving: asyncio.Task[dict[str, Any]] | None = None
     failed = False
     silent = 0
-    try:
-        while True:
-            receiving = receiving or asyncio.ensure_future(kernel.receive())
-            await asyncio.wait((receiving,), timeout=KEEPALIVE_INTERVAL)
-            if not receiving.done():
-                if silent == _SILENT:
-                    yield events.notice(_LOST)
-                    return
-                silent += kernel.has_replied
-                yield events.KEEPALIVE
-                continue
-            message = receiving.result()
-            receiving, silent = None, 0
-            if events.is_idle(message):
+    while True:
+        try:
+            async with asyncio.timeout(KEEPALIVE_INTERVAL):
+                message = await kernel.receive()
+        except TimeoutError:
+            if silent == _SILENT:
+                yield events.notice(_LOST)
                 return
-            event = events.event_of(message)
-            if event is None or (event["type"] == "error" and failed):
-                continue
-            failed = failed or event["type"] == "error"
-            for piece in events.pieces(event):
-                yield piece
-    finally:
-        if receiving is not None:
-            receiving.cancel()
+            silent += kernel.has_replied
+            yield events.KEEPALIVE
+            continue
+        silent = 0
+        if events.is_idle(message):
+            return
+        event = events.event_of(message)
+        if event is None or (event["type"] == "error" and failed):
+            continue
+        failed = failed or event["type"] == "error"
+        for piece in events.pieces(event):
+            yield piece
+        # What is there already is taken without a wait, and the kernel must be listened to.
+        await asyncio.sleep(0)

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 START_TIMEOUT: Final = 300.0
 """Seconds; long, for a busy machine. Clients get signs of life meanwhile."""
 _FIRST_PROBE: Final = 0.02
-_SOCKET_POLL: Final = 0.004
+_FIRST_PROBE_OF_BOUND: Final = 1.0
+"""Seconds for the first answer of a kernel whose sockets are there: no question to it is lost, and
+each further one costs it 2 ms."""
+_SOCKET_POLL: Final = 0.001
+_AT_ONCE: Final = 16
+"""Messages that are received before something else has its turn: more than others take in one."""
 _LONGEST_FOLDER: Final = 96
 """Bytes; in a longer one, sockets have no room for their names."""
 
@@ -48,6 +53,7 @@ class Kernel:
         """Whether the code that was sent last has ended; its last messages may follow."""
         self._folder = folder
         self._client = client
+        self._is_bound = False
         self._backlog = Backlog(self._decoded)
         self._listening_to: str | None = None
         self._replies: dict[str, asyncio.Future[Message]] = {}
@@ -66,7 +72,7 @@ class Kernel:
         client.load_connection_file(file)
         kernel = cls(folder, client)
         try:
-            kernel.pid = await launcher.start(language, file, cwd, kernel.died.set)
+            kernel.pid = await launcher.start(language, file, cwd, kernel._note_death)
             async with asyncio.timeout(START_TIMEOUT):
                 await kernel._bound()
                 kernel._open_channels()
@@ -86,26 +92,21 @@ class Kernel:
     def execute(self, code: str) -> str:
         """Send code; its messages are then given by ``receive``, until the kernel is idle."""
         self._backlog = Backlog(self._decoded)
+        if self.died.is_set():
+            self._backlog.close()
         self.has_replied = False
+        # No request waits for this one, which an error would have to stop.
         self._listening_to = self._sent(
-            self._client.execute(code, allow_stdin=False, stop_on_error=True)
+            self._client.execute(code, allow_stdin=False, stop_on_error=False)
         )
         return self._listening_to
 
     async def receive(self) -> Message:
         """The next message of the execution. Raises ``KernelDiedError`` after the last."""
-        if not self._backlog and self.died.is_set():
-            raise KernelDiedError
-        getting = asyncio.ensure_future(self._backlog.take())
-        dying = asyncio.ensure_future(self.died.wait())
         try:
-            await asyncio.wait((getting, dying), return_when=asyncio.FIRST_COMPLETED)
-            if getting.done():
-                return getting.result()
-            raise KernelDiedError
-        finally:
-            getting.cancel()
-            dying.cancel()
+            return await self._backlog.take()
+        except EOFError:
+            raise KernelDiedError from None
 
     async def run_silently(self, code: str, timeout: float = 10) -> None:
         """Run code that shows nothing and counts as nothing. Raises ``KernelDiedError``."""
@@ -134,6 +135,10 @@ class Kernel:
             left.unlink(missing_ok=True)
         self._folder.rmdir()
 
+    def _note_death(self) -> None:
+        self.died.set()
+        self._backlog.close()
+
     async def _bound(self) -> None:
         """Wait for the kernel's sockets: connecting too early costs ZeroMQ's retry, 0.1 s."""
         if self._client.transport != "ipc":
@@ -144,6 +149,7 @@ class Kernel:
             if self.died.is_set():
                 raise KernelDiedError
             await asyncio.sleep(_SOCKET_POLL)
+        self._is_bound = True
 
     def _open_channels(self) -> None:
         self._client.start_channels(stdin=False, hb=False)
@@ -155,7 +161,8 @@ class Kernel:
 
     async def _handshake(self) -> None:
         """Ask until the kernel answers and its output has reached us: it may bind after we ask."""
-        reply_wait = output_wait = _FIRST_PROBE
+        output_wait = _FIRST_PROBE
+        reply_wait = _FIRST_PROBE_OF_BOUND if self._is_bound else _FIRST_PROBE
         while True:
             self._listening_to = None
             message_id = self._listening_to = self._ask()
@@ -204,11 +211,12 @@ class Kernel:
     async def _pump_output(self) -> None:
         channel: Any = self._client.iopub_channel.socket
         while True:
-            frames: list[bytes] = await channel.recv_multipart()
-            # Code can send anything as its kernel, and the kernel's channels go on.
-            with contextlib.suppress(ValueError):
-                if self._listening_to and self._listening_to.encode() in parts_of(frames)[1]:
-                    self._backlog.add(frames)
+            for _ in range(_AT_ONCE):
+                frames: list[bytes] = await channel.recv_multipart()
+                # Code can send anything as its kernel, and the kernel's channels go on.
+                with contextlib.suppress(ValueError):
+                    if self._listening_to and self._listening_to.encode() in parts_of(frames)[1]:
+                        self._backlog.add(frames)
             # Messages that are there already are received without a wait.
             await asyncio.sleep(0)
 

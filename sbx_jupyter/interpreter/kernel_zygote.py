@@ -32,8 +32,8 @@ _COMPLAINT: Final = 4000
 
 
 _NEEDED: Final = (
-    "ipykernel.kernelapp",
     "sbx_jupyter.interpreter.display",
+    "sbx_jupyter.interpreter.kernel_app",
     "sbx_jupyter.interpreter.pictures",
     "sbx_jupyter.interpreter.program_kernels",
 )
@@ -153,19 +153,17 @@ def _become_kernel(request: dict[str, Any]) -> NoReturn:
 
 
 def _run_kernel(kind: str, connection_file: str) -> None:
-    from ipykernel.kernelapp import IPKernelApp
     from traitlets.config import Config
 
-    from sbx_jupyter.interpreter import display, pictures, program_kernels
+    from sbx_jupyter.interpreter import display, kernel_app, pictures, program_kernels
 
     # The archive that we came in is no place for the user's imports to look.
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".pyz")]
     options: dict[str, Any] = {"connection_file": connection_file, "parent_handle": 0}
-    # A database in the home directory, of what no prompt will ever offer again.
-    options["config"] = Config({"HistoryManager": {"enabled": False}})
+    options["config"] = Config(kernel_app.SETTINGS)
     if kind != "python":
         options["kernel_class"] = program_kernels.KERNELS[kind]
-    app = IPKernelApp.instance(**options)
+    app = kernel_app.KernelApp.instance(**options)
     app.initialize([])  # pyright: ignore[reportUnknownMemberType] - untyped there
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()  # the same in each fork otherwise

@@ -58,9 +58,9 @@ class Launcher:
 
         ``ended`` is called once when it ends. Raises ``KernelStartError``.
         """
+        if language in KERNELS and (missing := await asyncio.to_thread(missing_program, language)):
+            raise KernelStartError(missing)
         if language == "python" or language in KERNELS:
-            if (missing := await asyncio.to_thread(missing_program, language)) is not None:
-                raise KernelStartError(missing)
             return await self._fork(language, connection_file, cwd, ended)
         return await self._spawn(language, connection_file, cwd, ended)
 

@@ -99,6 +99,24 @@ async def test_a_client_that_waits_gets_what_comes(kept: Backlog):
     assert await waiting == IDLE
 
 
+async def test_after_the_last_message_of_a_kernel_that_died_comes_none(kept: Backlog):
+    kept.add(frames(IDLE))
+    kept.close()
+
+    assert await kept.take() == IDLE
+    with pytest.raises(EOFError):
+        await kept.take()
+
+
+async def test_who_waits_hears_of_the_death_of_the_kernel(kept: Backlog):
+    waiting = asyncio.ensure_future(kept.take())
+    await asyncio.sleep(0)
+    kept.close()
+
+    with pytest.raises(EOFError):
+        await waiting
+
+
 @pytest.mark.parametrize(
     ("kind", "content"),
     [

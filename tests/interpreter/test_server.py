@@ -190,6 +190,21 @@ def test_bash_says_how_it_ended_and_starts_anew(http):
     assert execute(http, "echo again", language="bash")[1]["text"] == "again\n"
 
 
+@pytest.mark.parametrize("language", ["bash", "js"])
+def test_code_with_a_nul_character_is_refused_and_the_next_runs(http, language):
+    events = execute(http, "1\0 2", language=language)
+
+    assert (events[1]["name"], events[-1]["type"]) == ("SyntaxError", "end_of_execution")
+    said = execute(http, "echo 3" if language == "bash" else "3", language=language)
+    assert said[1]["text"].strip() == "3"
+
+
+def test_long_code_reaches_bash_whole(http):
+    code = f"echo {'x' * 300_000} | wc -c"
+
+    assert execute(http, code, language="bash")[1]["text"].strip() == "300001"
+
+
 def test_the_second_execution_takes_a_fraction_of_a_second(http):
     execute(http, "1")
     taken = []
