@@ -39,6 +39,8 @@ class Screen:
         self._results = 0
         self._displayed = 0
         self._undisplayed = 0
+        self._to_error = False
+        """Whether the last text went to standard error."""
 
     def show(self, event: Event, size_bytes: int) -> None:
         """Show one event that took ``size_bytes`` on the wire."""
@@ -55,11 +57,13 @@ class Screen:
             tail, controls = clean("".join(self._tail)[-MAX_TAIL:])
             self._controls += controls
             left = self._dropped + self._tail_size - len(tail)
-            write(f"\n[cut: {size(left)} of output left out; its end follows]\n{tail}")
+            self._write(f"\n[cut: {size(left)} of output left out; its end follows]\n{tail}")
         if self._undisplayed:
-            write(f"[cut: {self._undisplayed} more results are not drawn]\n", error=True)
+            self._write(f"[cut: {self._undisplayed} more results are not drawn]\n", error=True)
         if self._controls:
-            write(f"[{self._controls} characters that are no text were replaced]\n", error=True)
+            self._write(
+                f"[{self._controls} characters that are no text were replaced]\n", error=True
+            )
 
     def _print(self, message: OutputMessage) -> None:
         room = MAX_TEXT - self._shown
@@ -67,11 +71,27 @@ class Screen:
             text, controls = clean(message.line[:room])
             self._controls += controls
             self._shown += min(room, len(message.line))
-            write(text, error=message.error)
+            self._write(text, error=message.error)
             if self._shown >= MAX_TEXT:
-                write("\n[cut: the code prints more than is shown, and runs on]\n", error=True)
+                self._write(
+                    "\n[cut: the code prints more than is shown, and runs on]\n", error=True
+                )
         if rest := message.line[max(room, 0) :]:
             self._keep(rest)
+
+    def _write(self, text: str, *, error: bool = False) -> None:
+        """Print after what was printed to the other stream before.
+
+        A flush of a kernel's stream waits for another thread. The kernel sends what is printed by
+        itself: within 0.2 s, and before anything that is displayed.
+        """
+        if error != self._to_error:
+            (sys.stderr if self._to_error else sys.stdout).flush()
+            self._to_error = error
+        target = sys.stderr if error else sys.stdout
+        target.write(text)
+        if not hasattr(target, "flush_interval"):
+            target.flush()
 
     def _keep(self, rest: str) -> None:
         text = rest[-MAX_TAIL:]
@@ -103,7 +123,7 @@ def show_html(html: str, plain: str, **options: Any) -> Any:
 
 
 def write(text: str, *, error: bool = False) -> None:
-    """Print to the cell."""
+    """Print to the cell at once."""
     target = sys.stderr if error else sys.stdout
     target.write(text)
     target.flush()

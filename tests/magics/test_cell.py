@@ -75,6 +75,39 @@ def test_a_cell_after_another_is_one_request(kernel):
     assert paths == "['diff', 'execute', 'execute']"  # only the first looks at what was before
 
 
+def test_a_short_cell_wakes_the_thread_of_the_client_few_times(kernel):
+    kernel.run(
+        "from sbx_jupyter.client.blocking import Portal\n"
+        "calls, call = [], Portal.call\n"
+        "def counted(self, coroutine):\n"
+        "    calls.append(coroutine.__qualname__)\n"
+        "    return call(self, coroutine)\n"
+        "Portal.call = counted"
+    )
+    said = kernel.run("%%sbx\nprint('hi')")
+    calls = kernel.value("calls")
+    kernel.run("Portal.call = call")
+
+    assert said.stdout == "hi\n"
+    # Its number, what it prints, and its end with what it used.
+    assert 1 <= calls.count("'") // 2 <= 4, calls
+
+
+def test_what_goes_to_both_streams_keeps_its_order(kernel):
+    cell = kernel.run(
+        "%%sbx\nimport sys\nfor number in range(5):\n"
+        "    print('out', number, flush=True)\n"
+        "    print('err', number, file=sys.stderr, flush=True)"
+    )
+
+    said = [(o["name"], o["text"]) for o in cell.outputs if o["output_type"] == "stream"]
+    assert said == [
+        (stream, f"{name} {number}\n")
+        for number in range(5)
+        for stream, name in (("stdout", "out"), ("stderr", "err"))
+    ]
+
+
 def test_the_execution_is_kept_in_a_variable_and_quiet_shows_nothing(kernel):
     cell = kernel.run("%%sbx --quiet --out run\nprint('printed')\n6 * 7")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,8 +104,8 @@ class CellOptions:
     connection: str | None
     context: str | None
     timeout: float | None
-    inputs: list[str]
-    outputs: list[str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     out: str | None
     quiet: bool
     background: bool
@@ -113,8 +114,12 @@ class CellOptions:
     snapshot: bool
 
 
+@functools.lru_cache(maxsize=64)
 def parse(line: str) -> CellOptions:
-    """Parse the line after ``%%sbx``. Raises ``MagicError`` and ``HelpShown``."""
+    """Parse the line after ``%%sbx``. Raises ``MagicError`` and ``HelpShown``.
+
+    Cells that run again have the same line.
+    """
     found, rest = PARSER.parse_known_args(split(line))
     # argparse takes the words without an option from one place only.
     words: list[str] = [*found.where, *(word for word in rest if not word.startswith("-"))]
@@ -134,8 +139,8 @@ def parse(line: str) -> CellOptions:
         connection=found.connection,
         context=found.context,
         timeout=found.timeout,
-        inputs=found.input,
-        outputs=found.output,
+        inputs=tuple(found.input),
+        outputs=tuple(found.output),
         out=found.out,
         quiet=found.quiet,
         background=found.background,

@@ -19,7 +19,9 @@ from sbx_jupyter.magics.session import check_alive
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from sbx_jupyter.client.code.execution import Event
     from sbx_jupyter.client.code.runner import CodeStream
+    from sbx_jupyter.client.sandbox import AsyncSandbox
     from sbx_jupyter.magics.known import Known
     from sbx_jupyter.magics.session import Session
 
@@ -74,10 +76,11 @@ class Runner:
         before = None if job.diff else self._known.changed_before(job.cell)
         self._known.changed = None
         meter = Meter(self._known.box.on_portal, with_changes=job.diff, before=before)
+        run = _MeasuredRun(self._known.box.on_portal, job, meter)
         recorder = Recorder()
         with self._explained():
             try:
-                usage = self._stream(job, meter, recorder)
+                usage = self._show(run, job, recorder)
             except KeyboardInterrupt:
                 raise InterruptedCodeError(
                     f"the code in {self._known.label} was interrupted"
@@ -86,34 +89,24 @@ class Runner:
                 self._known.changed = job.cell, meter.after
         return Outcome(recorder.finish(), usage)
 
-    def _stream(self, job: Job, meter: Meter, recorder: Recorder) -> Usage:
-        """Send the code, and show and record its events up to the end."""
-        stream = self._portal.call(self._begin(job, meter))
+    def _show(self, run: _MeasuredRun, job: Job, recorder: Recorder) -> Usage:
+        """Show and record the events of a run up to its end."""
         screen = Screen(quiet=job.quiet)
         try:
-            while (events := self._portal.call(stream.receive())) is not None:
-                for event, size in events:
+            # Each call wakes the thread of the portal and waits for it: they are few.
+            found = self._portal.call(run.begin())
+            while not isinstance(found, Usage):
+                for event, size in found:
                     self._note(job, event)
                     recorder.add(event, size)
                     screen.show(event, size)
-        finally:
-            screen.finish()
-            usage = self._portal.call(_end(stream, meter))
-        return usage
-
-    async def _begin(self, job: Job, meter: Meter) -> CodeStream:
-        measure = await meter.start()
-        try:
-            return await self._known.box.on_portal.start_code(
-                job.text(),
-                job.language_for_context,
-                job.context,
-                timeout=job.timeout,
-                measure=measure,
-            )
+                found = self._portal.call(run.advance())
         except BaseException:
-            meter.close()
+            screen.finish()
+            self._portal.call(run.aclose())
             raise
+        screen.finish()
+        return found
 
     def finish(self, job: Job, outcome: Outcome, *notes: str) -> None:
         """Show the footer, and raise the error that ended the code."""
@@ -152,7 +145,39 @@ class Runner:
             raise MagicError(f"{self._known.label}: {one_line(error.message, 600)}") from None
 
 
-async def _end(stream: CodeStream, meter: Meter) -> Usage:
-    """Interrupt the code if it runs, and measure what it used."""
-    await stream.aclose()
-    return await meter.stop(stream.usage)
+class _MeasuredRun:
+    """One run of code in a sandbox, on the portal, and what it used."""
+
+    def __init__(self, box: AsyncSandbox, job: Job, meter: Meter) -> None:
+        self._box = box
+        self._job = job
+        self._meter = meter
+        self._stream: CodeStream | None = None
+
+    async def begin(self) -> list[tuple[Event, int]] | Usage:
+        """Send the code; the rest as ``advance``."""
+        job = self._job
+        measure = await self._meter.start()
+        self._stream = await self._box.start_code(
+            job.text(),
+            job.language_for_context,
+            job.context,
+            timeout=job.timeout,
+            measure=measure,
+        )
+        return await self.advance()
+
+    async def advance(self) -> list[tuple[Event, int]] | Usage:
+        """Wait for events; at the end, what the code used."""
+        assert self._stream is not None
+        events = await self._stream.receive()
+        if events is not None:
+            return events
+        await self._stream.aclose()
+        return await self._meter.stop(self._stream.usage)
+
+    async def aclose(self) -> None:
+        """Interrupt the code if it runs, and measure no more."""
+        self._meter.close()
+        if self._stream is not None:
+            await self._stream.aclose()
