@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BASH: Final = "%%bash"
+_WAY_OF_A_CELL: Final = (
+    "a request, the kernel in the sandbox besides that of the notebook, and a look at the sandbox's"
+    " files at the end, for the footer"
+)
 _SPECS: Final = {OURS: "sbx-python3", PLAIN: "python3"}
 
 
@@ -171,13 +175,13 @@ ROWS: Final = (
         40,
         lambda engine: _magics(engine, "%%sbx bash", "echo hi"),
         (ratio_to(BASH, 1.5),),
-        "the cell's files are looked at before and after it, for the footer",
+        _WAY_OF_A_CELL,
     ),
     Row(
         "Run a cell with `%%sbx`, in Python",
         40,
         lambda engine: _magics(engine, "%%sbx", "print('hi')"),
         (ratio_to(BASH, 1.5),),
-        "the cell's files are looked at before and after it, for the footer",
+        _WAY_OF_A_CELL,
     ),
 )
