@@ -62,5 +62,5 @@ class KernelApp(IPKernelApp):
 
         Each request and each reply would pass through it, and no client of ours has subshells.
         """
-        super().init_control(context)
+        super().init_control(context)  # pyright: ignore[reportUnknownMemberType] - untyped there
         self.shell_channel_thread = None

@@ -164,7 +164,7 @@ def _run_kernel(kind: str, connection_file: str) -> None:
     if kind != "python":
         options["kernel_class"] = program_kernels.KERNELS[kind]
     app = kernel_app.KernelApp.instance(**options)
-    app.initialize([])  # pyright: ignore[reportUnknownMemberType] - untyped there
+    app.initialize([])
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()  # the same in each fork otherwise
     if kind == "python":
