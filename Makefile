@@ -32,7 +32,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check lint format api bench screenshots moving-picture docs docs-links build clean
+.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check lint format api bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -120,6 +120,14 @@ test-containers: $(VENV)/.test
 ## Try each line of docs/tiers.md in a sandbox of an engine of each tier: about 3 minutes. Needs root.
 test-tiers: $(VENV)/.test
 	$(BIN)/python -m pytest tests/tiers --confcutdir=tests/tiers $(PYTEST_ARGS)
+
+## Let each call that changes a file fail once: without space, by an error of the disk, by a kill before
+## it and in its middle. First of operations on the store (minutes), then of a whole engine, of which
+## EVERY=20 takes each twentieth.
+test-each-call: $(VENV)/.test
+	SBX_EACH_CALL=1 $(BIN)/python -m pytest tests/engine/state/test_each_call.py $(PYTEST_ARGS)
+	SBX_EACH_CALL=$(or $(EVERY),5) \
+	  $(BIN)/python -m pytest tests/faults/test_each_call.py --confcutdir=tests/faults $(PYTEST_ARGS)
 
 ## Damage the engine's files 3,000 times, each in another way, and recover: about 20 minutes.
 test-damage: $(VENV)/.test

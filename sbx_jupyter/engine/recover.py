@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from sbx_jupyter.agent.procfs import boot_id, start_time_of
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.database import KEYS, Batch, key_of
-from sbx_jupyter.engine.state.datadir import DataDir
+from sbx_jupyter.engine.state.datadir import DataDir, is_no_space
 from sbx_jupyter.engine.state.keys import SECRETS_KEY, copy_of, load_or_make_key
 from sbx_jupyter.engine.state.manifests import Found, Manifests
 from sbx_jupyter.engine.state.quarantine import Quarantine
+from sbx_jupyter.engine.state.reserve import Reserve
 from sbx_jupyter.engine.state.rows import (
     BuildRow,
     ImageRow,
@@ -36,7 +37,7 @@ from sbx_jupyter.engine.state.rows import (
 )
 from sbx_jupyter.engine.state.salvage import Salvage
 from sbx_jupyter.engine.state.store import Store
-from sbx_jupyter.errors import DataLossError
+from sbx_jupyter.errors import DataLossError, InternalError, NoSpaceError, SbxError
 from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 from sbx_jupyter.protocol.access import new_access_token
@@ -48,7 +49,17 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Row)
 
 _ROWS: Final = {name: kind for kind, (name, _) in KEYS.items()}
-_STORE_FILES: Final = ("engine.db", "engine.db-wal", "engine.db-shm", "engine.seq")
+_STORE_FILES: Final = (
+    "engine.db",
+    "engine.db-wal",
+    "engine.db-shm",
+    "engine.db-journal",
+    "engine.seq",
+)
+_OLD_STORE: Final = "store"
+"""Where the files of the old store are gathered before they go to the quarantine together."""
+
+_AGAIN: Final = "nothing is lost: run `jupyter sbx recover` again"
 _NAMES: Final = {
     "sandboxes": "sandboxes",
     "templates": "templates and snapshots",
@@ -71,15 +82,39 @@ class Report:
 def recover(folder: Path) -> Report:
     """Rebuild the store of a data directory that no engine uses; blocking.
 
-    What no row can be made for is moved to the quarantine, and so is the old store. Raises
-    ``FailedPreconditionError`` while an engine uses the directory, ``SbxError``, ``OSError``.
+    What no row can be made for is moved to the quarantine, and so is the old store. One that was
+    killed or failed may be run again. Raises ``FailedPreconditionError`` while an engine uses the
+    directory, ``NoSpaceError`` on a full disk, ``SbxError``.
     """
     data_dir = DataDir(folder)
+    try:
+        return _recover(data_dir)
+    except (OSError, SbxError) as error:
+        if not is_no_space(error) or not Reserve(data_dir.path).release():
+            raise _stopped(error) from error
+    try:
+        report = _recover(data_dir)
+    except (OSError, SbxError) as error:
+        raise _stopped(error) from error
+    report.say("The disk is full: the space that was kept for that is used.")
+    return report
+
+
+def _recover(data_dir: DataDir) -> Report:
     data_dir.open()
     try:
         return _Recovery(data_dir).run()
     finally:
         data_dir.close()
+
+
+def _stopped(error: OSError | SbxError) -> SbxError:
+    """The error of a recovery that did not come to its end."""
+    if is_no_space(error):
+        return NoSpaceError(f"no space left to rebuild the store; make some, {_AGAIN}")
+    if isinstance(error, OSError):
+        return InternalError(f"the recovery stopped: {error}; {_AGAIN}")
+    return error
 
 
 class _Recovery:
@@ -88,9 +123,12 @@ class _Recovery:
         self._folder = data_dir.path
         self._quarantine = Quarantine(data_dir.path)
         self._report = Report()
+        self._put_back_store()
         self._key = self._open_key()
         self._manifests = Manifests(data_dir, self._key)
         self._manifests.gather()
+        self._predecessors: set[bytes] = set()
+        """The store that an earlier recovery set aside last."""
         self._salvage = self._find_salvage()
         self._rows: dict[tuple[str, str], Row] = {}
         self._rebuilt: Counter[str] = Counter()
@@ -101,11 +139,12 @@ class _Recovery:
         self._add_unnamed_volumes()
         self._drop_incomplete()
         self._settle_sandboxes()
-        self._set_aside_store()
         for path in {each.path for each in found if not self._is_kept(each)}:
             self._quarantine.add(path, "record", "no row could be made of it")
-        asyncio.run(self._write())
+        # Before there is a store: an engine with a store removes what that does not name.
         self._set_aside_unnamed()
+        self._set_aside_store()
+        asyncio.run(self._write())
         self._sum_up()
         return self._report
 
@@ -128,10 +167,15 @@ class _Recovery:
     def _find_salvage(self) -> Salvage:
         """The intact rows of the store, or of one that an earlier attempt has set aside."""
         found = Salvage.of(self._data_dir.database)
-        for entry in reversed(self._quarantine.entries()):
-            if found.rows or entry.kind != "store":
+        stores = [entry for entry in self._quarantine.entries() if entry.kind == "store"]
+        for entry in reversed(stores):
+            earlier = Salvage.of(entry.content / "engine.db")
+            if not found.rows:
+                found = earlier
+            elif earlier.store_id is not None:
+                # A recovery that was killed had stored the rows, and not yet all manifests.
+                self._predecessors = {earlier.store_id}
                 break
-            found = Salvage.of(entry.content / "engine.db")
         return found
 
     def _gather(self, found: list[Found]) -> None:
@@ -139,7 +183,7 @@ class _Recovery:
         manifests = [each.manifest for each in found if each.manifest is not None]
         stores = {manifest.store for manifest in manifests}
         own = self._salvage.store_id
-        if not stores or own is None or own in stores:
+        if not stores or own is None or stores & {own, *self._predecessors}:
             self._rows = {where: row for where, (_, row) in self._salvage.rows.items()}
         for manifest in manifests:
             where = manifest.kind, manifest.key
@@ -266,8 +310,21 @@ class _Recovery:
 
     # Writing
 
+    def _put_back_store(self) -> None:
+        """Undo what an earlier attempt had moved of the store when it was killed."""
+        old = self._folder / _OLD_STORE
+        if not old.is_dir():
+            return
+        if (old / "engine.db").exists() and (self._folder / "engine.db").exists():
+            self._quarantine.add(old, "store", "of an earlier recovery")
+            return
+        for name in _STORE_FILES:
+            if (old / name).exists():
+                os.rename(old / name, self._folder / name)
+        old.rmdir()
+
     def _set_aside_store(self) -> None:
-        old = self._folder / "store"
+        old = self._folder / _OLD_STORE
         old.mkdir(mode=0o700, exist_ok=True)
         for name in _STORE_FILES:
             if (self._folder / name).exists():
@@ -280,6 +337,9 @@ class _Recovery:
         try:
             batch = Batch(puts=list(self._rows.values()), logs=self._salvage.logs)
             await store.commit(batch)
+            # The store only warns of one that it could not write, and would not start with it.
+            for row in self._rows.values():
+                self._manifests.write(row, store.store_id, store.sequence)
         finally:
             await store.close()
 

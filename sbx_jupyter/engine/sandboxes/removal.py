@@ -86,6 +86,15 @@ class Removal:
             # The disk is too full to remove the row: remove the files first, then try again.
             self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
             return
+        except SbxError:
+            # Its processes are gone and it is no longer shown: with its row it would come back.
+            name = f"the row of sandbox {slot.sandbox_id}"
+            self._context.remains.add(name, lambda: self._forget_again(slot, entry))
+            raise
+        self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
+
+    async def _forget_again(self, slot: Slot, entry: LogRow) -> None:
+        await self._forget(slot, entry)
         self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
 
     async def _forget(self, slot: Slot, entry: LogRow) -> None:

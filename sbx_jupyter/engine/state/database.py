@@ -140,6 +140,8 @@ class Database:
             before = self._sequence_file.read()
             self.is_new = self._check_exists(beside, before)
             if not self.is_new:
+                self.is_new = self._was_never_made(is_alone=before is None and not beside)
+            if not self.is_new:
                 self._check(before, is_alone=before is None and not beside)
             connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=10
@@ -234,6 +236,21 @@ class Database:
         if before is not None or beside or (log.exists() and log.stat().st_size):
             state = "empty" if self.path.exists() else "missing"
             raise damage(f"{self.path} is {state}, but there is {beside or 'a trace of it'}")
+        return True
+
+    def _was_never_made(self, *, is_alone: bool) -> bool:
+        """Remove what an engine left that was killed while it made the file.
+
+        Only then there is a rollback journal, which SQLite cannot apply without writing. Raises
+        ``DataLossError`` when the file is not alone, as in the middle of a recovery.
+        """
+        journal = self.path.with_name(f"{self.path.name}-journal")
+        if not journal.exists():
+            return False
+        if not is_alone:
+            raise damage(f"{self.path} was not made to its end")
+        self.path.unlink()
+        journal.unlink()
         return True
 
     def _check(self, before: tuple[bytes, int] | None, *, is_alone: bool) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HIDDEN = "."
+_DRAFT: Final = re.compile(r"\.[\w.-]+\.\d+|[a-z]+\.key(\.copy)?\.[0-9a-f]{16}")
+"""The names under which files of the directory itself are written before they get their own."""
+
 WRITABLE = re.compile(leftovers.SANDBOX_ID.pattern + r"(\.[0-9a-f]{32})?")
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
@@ -174,6 +177,10 @@ class DataDir:
         if not keeps_owners:
             account.take_back(self.path)
             self.path.chmod(0o700)
+        # What a killed engine had not finished. The lock is held, so nobody writes them now.
+        for name in os.listdir(self.path):
+            if _DRAFT.fullmatch(name) and (self.path / name).is_file():
+                (self.path / name).unlink()
         run = self.path / "run"
         for below in (self.sandboxes, self.layers, run, self.history, self.manifests):
             below.mkdir(mode=0o700, exist_ok=True)

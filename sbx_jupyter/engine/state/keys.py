@@ -97,7 +97,12 @@ def _create(path: Path, content: bytes) -> None:
 
 
 def _overwrite(path: Path, content: bytes) -> None:
-    _write_draft(path, content).replace(path)
+    draft = _write_draft(path, content)
+    try:
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _write_draft(path: Path, content: bytes) -> Path:

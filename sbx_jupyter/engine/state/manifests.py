@@ -128,6 +128,7 @@ class Manifests:
         self._cipher = AESGCM(hashlib.blake2b(key, digest_size=32, person=b"sbx-manifest").digest())
         self._written: dict[tuple[str, str], bytes] = {}
         self._is_apart = not os.access(data_dir.layers, os.W_OK)
+        self._has_apart = os.path.isdir(data_dir.manifests_apart)
 
     @classmethod
     def open(cls, data_dir: DataDir) -> Manifests:
@@ -244,14 +245,17 @@ class Manifests:
         """The path of a manifest that an engine without privileges cannot put beside its tree."""
         folder = self._data_dir.manifests_apart
         folder.mkdir(mode=0o700, exist_ok=True)
+        self._has_apart = True
         return f"{folder}/{directory.replace('/', ':')}"
 
-    def _remove(self, path: Path, directory: str) -> None:
+    def _remove(self, path: str, directory: str) -> None:
         """Remove the manifest of a directory, where ``path`` says and where it may be apart."""
-        with contextlib.suppress(FileNotFoundError):
-            (self._data_dir.manifests_apart / directory.replace("/", ":")).unlink()
+        if self._has_apart:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._data_dir.manifests_apart}/{directory.replace('/', ':')}")
         if not self._is_apart:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
     def know(self, manifest: Manifest) -> None:
         """Remember what a manifest on the disk says, so that it is not written again as it is."""
@@ -269,20 +273,20 @@ class Manifests:
         if name is None or self._written.pop((name, key), None) is None:
             return
         if kind is VolumeRow:
-            self._remove(self._folder / "volumes" / f"{key}{_SUFFIX}", f"volumes/{key}")
+            self._remove(f"{self._folder}/volumes/{key}{_SUFFIX}", f"volumes/{key}")
         elif kind in (TemplateRow, BuildRow, SecretRow):
             (self._folder / "manifests" / f"{name}-{key}").unlink(missing_ok=True)
 
     def forget_layer(self, name: str) -> None:
         """Remove the manifest of a layer, before the layer is removed. Raises ``OSError``."""
         self._written.pop((LAYERS, name.removeprefix("layers/")), None)
-        self._remove(self._folder / f"{name}{_SUFFIX}", name)
+        self._remove(f"{self._folder}/{name}{_SUFFIX}", name)
 
     def forget_sandbox(self, sandbox_id: str) -> None:
         """Remove the manifest of a sandbox, before its layer is removed. Raises ``OSError``."""
         self._written.pop(("sandboxes", sandbox_id), None)
-        writable = self._data_dir.writable(sandbox_id)
-        self._remove(writable / _IN_SANDBOX, f"sandboxes/{writable.name}")
+        directory = self._data_dir.name_of_writable(sandbox_id)
+        self._remove(f"{self._folder}/{directory}/{_IN_SANDBOX}", directory)
 
     def remove_drafts(self) -> None:
         """Remove what a killed engine had not finished; the manifests themselves are whole."""
@@ -379,7 +383,11 @@ def _replace(path: str, content: bytes) -> None:
     except FileExistsError:
         draft = f"{path}{_DRAFT}"
         _write(draft, os.O_TRUNC, content)
-        os.rename(draft, path)
+        try:
+            os.rename(draft, path)
+        except OSError:
+            _discard(draft)
+            raise
 
 
 def _write(path: str, flag: int, content: bytes) -> None:
@@ -387,7 +395,15 @@ def _write(path: str, flag: int, content: bytes) -> None:
     descriptor = os.open(path, flags, 0o600)
     try:
         if os.write(descriptor, content) != len(content):
-            os.unlink(path)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    except OSError:
+        _discard(path)
+        raise
     finally:
         os.close(descriptor)
+
+
+def _discard(path: str) -> None:
+    """Remove what is not whole; where that fails too, the next start finds it damaged."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)

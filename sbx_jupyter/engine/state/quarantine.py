@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
 import os
@@ -58,6 +59,16 @@ class Entry(NamedTuple):
         """What was set aside, under a name of its own."""
         return self.folder / setting_aside.CONTENT
 
+    def is_empty(self) -> bool:
+        """Whether nothing was moved here: the engine was killed before. Blocking."""
+        try:
+            self.content.lstat()
+        except FileNotFoundError:
+            return True
+        except OSError:  # only root may look
+            return False
+        return False
+
     @property
     def is_apart(self) -> bool:
         """Whether it is of an engine with a user of its own, and not of its helper."""
@@ -94,7 +105,15 @@ class Quarantine:
 
     def entries(self) -> list[Entry]:
         """What is here, oldest first; blocking."""
-        return sorted(self._entries(), key=lambda entry: (entry.since, entry.folder.name))
+        found = [entry for entry in self._entries() if not entry.is_empty()]
+        return sorted(found, key=lambda entry: (entry.since, entry.folder.name))
+
+    def sweep(self) -> None:
+        """Remove entries that an engine made and was killed before it moved anything there."""
+        for entry in self._entries():
+            if entry.is_empty():
+                with contextlib.suppress(OSError):  # one of the helper, or there is no space
+                    setting_aside.remove_empty(entry.folder)
 
     def _entries(self) -> Iterator[Entry]:
         for parent in (setting_aside.FOLDER, setting_aside.APART):

@@ -35,6 +35,7 @@ def reconcile(
     found = list(manifests.find())
     _check_age(store, found)
     manifests.remove_drafts()
+    quarantine.sweep()
     rows = {(KEYS[type(row)][0], key_of(row)): row for row in store.rows() if has_manifest(row)}
     named = _directories(store, data_dir)
     for each in found:

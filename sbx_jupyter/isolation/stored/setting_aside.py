@@ -29,8 +29,13 @@ def set_aside(path: Path, into: Path, kind: str, reason: str, *, group: int = -1
     """
     into.mkdir(mode=0o700, exist_ok=True)
     entry = _make_entry(into, f"{kind}-{path.name.partition('.')[0]}")
-    (entry / REASON).write_text(f"{reason}\n")
-    path.rename(entry / CONTENT)
+    try:
+        (entry / REASON).write_text(f"{reason}\n")
+        path.rename(entry / CONTENT)
+    except OSError:
+        with contextlib.suppress(OSError):
+            remove_empty(entry)
+        raise
     if group != -1:
         show(entry, group)
     return entry
@@ -45,6 +50,12 @@ def _make_entry(into: Path, name: str) -> Path:
             entry.mkdir(mode=0o700)
             return entry
     raise OSError(f"{into} has too many entries of {name}")
+
+
+def remove_empty(entry: Path) -> None:
+    """Remove an entry that nothing was moved to; raises ``OSError``."""
+    (entry / REASON).unlink(missing_ok=True)
+    entry.rmdir()
 
 
 def show(entry: Path, group: int) -> None:

@@ -105,7 +105,7 @@ async def make_world(folder: Path, copy: Path) -> dict[str, Any]:
         for _ in range(3):
             await _make_sandbox(opened, ())
         for number in range(2):
-            await _make_volume(opened, f"volume-{number}")
+            await make_volume(opened, f"volume-{number}")
             await _make_snapshot(opened, f"snapshot-{number}")
             request = NewSecret(name=f"secret-{number}", value=f"value-{number}")
             await opened.secrets.create(request)
@@ -149,7 +149,7 @@ async def _change_sandbox(opened: Opened) -> None:
     await opened.store.commit(Batch().put(row))
 
 
-async def _make_volume(opened: Opened, name: str) -> None:
+async def make_volume(opened: Opened, name: str) -> None:
     row = VolumeRow(volume_id=str(uuid.uuid4()), name=name, created_at=now())
     folder = opened.data_dir.path / "volumes" / row.volume_id
     folder.mkdir(parents=True)
