@@ -36,6 +36,7 @@ from sbx_jupyter.server.ports.host_handler import HostHandler
 from sbx_jupyter.server.ports.hosts import PortHosts
 from sbx_jupyter.server.routes import HANDLERS
 from sbx_jupyter.server.running_commands import CullingGuard
+from sbx_jupyter.server.terminal_names import TerminalNames
 from sbx_jupyter.server.terminal_views import TerminalViews
 from sbx_jupyter.server.users import (
     OWNER_OF_KERNELS,
@@ -219,6 +220,11 @@ class SbxExtension(ExtensionApp):
         separate = self._has_separate_users()
         return str(Path(jupyter_data_dir()) / "sbx-audit.jsonl") if separate else ""
 
+    def _open_terminals(self) -> TerminalViews:
+        from jupyter_core.paths import jupyter_data_dir
+
+        return TerminalViews(TerminalNames(Path(jupyter_data_dir()) / "sbx-terminals"))
+
     @validate("ca_file")
     def _check_ca_file(self, proposal: Any) -> str:
         if path := proposal["value"]:
@@ -272,7 +278,7 @@ class SbxExtension(ExtensionApp):
         self.ports = PortAccess(
             self.port_hosts, may_share_domain=self.port_hosts_may_share_domain, log=self.log
         )
-        self.terminals, self.listings = TerminalViews(), ListingSnapshots()
+        self.terminals, self.listings = self._open_terminals(), ListingSnapshots()
         self.audit = AuditLog(Path(self.audit_file).expanduser()) if self.audit_file else None
         separate = self._has_separate_users()
         owner = (owner_of_server() or OWNER_OF_KERNELS) if separate else ""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.errors import InvalidArgumentError, NoSpaceError
+from sbx_jupyter.server.terminal_names import MAX_NAME, MAX_NAMES, TerminalNames, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-MAX_NAMES: Final = 1024
-MAX_NAME: Final = 64
+    from collections.abc import Callable, Generator, Mapping
 
 
 class Viewer(TypedDict):
@@ -44,14 +43,16 @@ class View:
 
 @dataclass(slots=True)
 class _Terminal:
+    tag: str = ""
     name: str = ""
     views: list[View] = field(default_factory=list[View])
 
 
 class TerminalViews:
-    """The names and views of the terminals of one server; they are kept in memory only."""
+    """The names and views of the terminals of one server; names are on the disk too."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: TerminalNames) -> None:
+        self._names = names
         self._known: OrderedDict[tuple[str, int], _Terminal] = OrderedDict()
 
     def describe(self, sandbox_id: str, pid: int) -> TerminalShown:
@@ -62,14 +63,38 @@ class TerminalViews:
             "viewers": [{"user": each.user, "readOnly": each.is_read_only} for each in known.views],
         }
 
-    def rename(self, sandbox_id: str, pid: int, name: str) -> None:
-        """Name a terminal, an empty name for none; raises ``InvalidArgumentError``."""
+    async def meet(self, sandbox_id: str, tags: Mapping[int, str]) -> None:
+        """Take up the names that live terminals have, whichever server they were given by.
+
+        ``tags`` are those of the processes, by number. A terminal with another tag than before is
+        another terminal.
+        """
+        names = await asyncio.to_thread(self._names.read, tags.values())
+        for pid, tag in tags.items():
+            known = self._known.get((sandbox_id, pid), _Terminal(tag))
+            name = names.get(tag, "") if known.tag != tag or tag in names else known.name
+            if (known.tag, known.name) != (tag, name):
+                self._set(sandbox_id, pid, tag, name)
+
+    async def rename(self, sandbox_id: str, pid: int, tag: str, name: str) -> None:
+        """Name a terminal, an empty name for none; ``tag`` is that of its process.
+
+        Raises ``InvalidArgumentError``, and ``NoSpaceError`` when the name cannot be kept.
+        """
         name = name.strip()
-        if len(name) > MAX_NAME or not name.isprintable():
+        if not is_name(name):
             raise InvalidArgumentError(
                 f"the name of a terminal has at most {MAX_NAME} characters, all of them printable"
             )
-        self._take(sandbox_id, pid).name = name
+        try:
+            await asyncio.to_thread(self._names.write, tag, name)
+        except OSError as error:
+            raise NoSpaceError(f"the name could not be kept: {error}") from error
+        self._set(sandbox_id, pid, tag, name)
+
+    def _set(self, sandbox_id: str, pid: int, tag: str, name: str) -> None:
+        known = self._take(sandbox_id, pid)
+        known.tag, known.name = tag, name
         self._changed(sandbox_id, pid)
 
     @contextlib.contextmanager
@@ -84,11 +109,13 @@ class TerminalViews:
             views.remove(view)
             self._changed(sandbox_id, pid)
 
-    def forget(self, sandbox_id: str, pid: int) -> None:
+    async def forget(self, sandbox_id: str, pid: int) -> None:
         """Forget the name of a terminal that has ended: another may get its number."""
         if (known := self._known.get((sandbox_id, pid))) is not None:
-            known.name = ""
+            tag, known.name = known.tag, ""
             self._drop_empty(sandbox_id, pid)
+            with contextlib.suppress(OSError):  # it stays until there are many newer ones
+                await asyncio.to_thread(self._names.write, tag, "")
 
     def _take(self, sandbox_id: str, pid: int) -> _Terminal:
         known = self._known.setdefault((sandbox_id, pid), _Terminal())

@@ -23,15 +23,14 @@ from sbx_jupyter.server.answers import SandboxRoute
 from sbx_jupyter.server.description.operations import EMPTY, SOCKET, Answer, Parameter
 from sbx_jupyter.server.running_commands import foreground_program
 from sbx_jupyter.server.sockets import SandboxSocket
+from sbx_jupyter.server.terminal_names import is_terminal, new_tag
 from sbx_jupyter.server.terminal_views import TerminalShown, TerminalViews, View
 
 if TYPE_CHECKING:
     from jupyter_server.base.handlers import JupyterHandler
 
     from sbx_jupyter.client.api.runtime import RuntimeClient
-
-TAG: Final = "jupyter-terminal"
-"""Tag of the processes that are terminals of any Jupyter server."""
+    from sbx_jupyter.protocol.runtime import ProcessInfo
 
 WINDOW: Final = 512 * 1024
 """How many bytes of output may be unacknowledged, for browsers that acknowledge output."""
@@ -94,8 +93,9 @@ class TerminalsHandler(SandboxRoute):
     @authorized
     async def get(self, sandbox_id: str) -> None:
         runtime = await self.connection.runtime(sandbox_id)
-        running = await Commands(runtime).list()
+        running = [each for each in await Commands(runtime).list() if is_terminal(each.tag)]
         views = views_of(self)
+        await views.meet(sandbox_id, {each.pid: each.tag or "" for each in running})
         shown: list[ListedTerminal] = [
             {
                 "pid": process.pid,
@@ -105,7 +105,6 @@ class TerminalsHandler(SandboxRoute):
                 **views.describe(sandbox_id, process.pid),
             }
             for process in running
-            if process.tag == TAG
         ]
         self.answer(shown)
 
@@ -129,7 +128,9 @@ class TerminalHandler(SandboxRoute):
         cannot be read.
         """
         runtime = await self.connection.runtime(sandbox_id)
-        shell = await find_terminal(Commands(runtime), int(pid))
+        found = await find_terminal(Commands(runtime), int(pid))
+        await views_of(self).meet(sandbox_id, {found.pid: found.tag or ""})
+        shell = found.pid
         running = await foreground_program(Files(runtime), shell)
         shown = views_of(self).describe(sandbox_id, shell)
         link = _link(self.base_url, sandbox_id, shell)
@@ -139,11 +140,12 @@ class TerminalHandler(SandboxRoute):
     @web.authenticated
     @authorized
     async def patch(self, sandbox_id: str, pid: str) -> None:
-        """Name a terminal for all its viewers, until this server ends."""
+        """Name a terminal for all its viewers, until it ends."""
         name = self.decode_body(TerminalNameBody).name
-        shell = await find_terminal(Commands(await self.connection.runtime(sandbox_id)), int(pid))
-        views_of(self).rename(sandbox_id, shell, name)
-        answer: NamedTerminal = {"pid": shell, **views_of(self).describe(sandbox_id, shell)}
+        found = await find_terminal(Commands(await self.connection.runtime(sandbox_id)), int(pid))
+        views = views_of(self)
+        await views.rename(sandbox_id, found.pid, found.tag or "", name)
+        answer: NamedTerminal = {"pid": found.pid, **views.describe(sandbox_id, found.pid)}
         self.answer(answer)
 
     @web.authenticated
@@ -151,8 +153,10 @@ class TerminalHandler(SandboxRoute):
     async def delete(self, sandbox_id: str, pid: str) -> None:
         """End the shell; the kernel then sends SIGHUP to the foreground processes."""
         commands = Commands(await self.connection.runtime(sandbox_id))
-        await commands.kill(await find_terminal(commands, int(pid)))
-        views_of(self).forget(sandbox_id, int(pid))
+        found = await find_terminal(commands, int(pid))
+        await views_of(self).meet(sandbox_id, {found.pid: found.tag or ""})
+        await commands.kill(found.pid)
+        await views_of(self).forget(sandbox_id, found.pid)
         self.answer_empty()
 
 
@@ -225,13 +229,13 @@ class TerminalSocket(SandboxSocket):
         views = views_of(self)
         user = self.current_user
         view = View(user.display_name or user.username, self.is_read_only, self._tell)
-        async with await self._attach(runtime) as terminal:
+        async with await self._attach(sandbox_id, runtime) as terminal:
             self._next = terminal.next_sequence
             await self.send_text({"pid": terminal.pid, "sequence": self._next})
             with views.shown(sandbox_id, terminal.pid, view):
                 end = await run_terminal_link(terminal, self._input, partial(self._show, terminal))
         if end is not None:
-            views.forget(sandbox_id, terminal.pid)
+            await views.forget(sandbox_id, terminal.pid)
             await self.send_text({"exit": {"code": end.exit_code, "status": end.status}})
 
     def on_close(self) -> None:
@@ -251,17 +255,19 @@ class TerminalSocket(SandboxSocket):
                 news, self._news = self._news, None
                 await self.send_text(news)
 
-    async def _attach(self, runtime: RuntimeClient) -> PtyHandle:
+    async def _attach(self, sandbox_id: str, runtime: RuntimeClient) -> PtyHandle:
         terminals = Ptys(runtime)
         cols = self.number_argument("cols", 80, 1, MAX_SIDE)
         rows = self.number_argument("rows", 24, 1, MAX_SIDE)
         pid = self.number_argument("pid", 0, 0, _MAX_PID)
-        if self.is_read_only:
-            await find_terminal(Commands(runtime), pid)
-        if not pid:
-            cwd = self.get_query_argument("cwd", "", strip=False) or None
-            return await terminals.create(cols, rows, cwd=cwd, timeout=None, tag=TAG)
+        if not pid and not self.is_read_only:
+            cwd, tag = self.get_query_argument("cwd", "", strip=False) or None, new_tag()
+            terminal = await terminals.create(cols, rows, cwd=cwd, timeout=None, tag=tag)
+            await views_of(self).meet(sandbox_id, {terminal.pid: tag})
+            return terminal
         since = self.number_argument("since", 0, 0, _MAX_SEQUENCE)
+        found = await find_terminal(Commands(runtime), pid)
+        await views_of(self).meet(sandbox_id, {pid: found.tag or ""})
         terminal = await terminals.connect(pid, replay_from=since)
         if self.get_query_argument("cols", "") and not self.is_read_only:
             self._input.resize(cols, rows)
@@ -292,11 +298,11 @@ class TerminalSocket(SandboxSocket):
             self._moved.set()
 
 
-async def find_terminal(commands: Commands, pid: int) -> int:
-    """Return ``pid`` if it is a terminal; raises ``NotFoundError`` for any other process."""
+async def find_terminal(commands: Commands, pid: int) -> ProcessInfo:
+    """The process of a terminal; raises ``NotFoundError`` for the number of any other process."""
     for process in await commands.list():
-        if process.pid == pid and process.tag == TAG:
-            return pid
+        if process.pid == pid and is_terminal(process.tag):
+            return process
     raise NotFoundError(f"no terminal {pid} runs in this sandbox")
 
 

@@ -7,9 +7,12 @@ import hashlib
 import json
 import re
 import resource
+from pathlib import Path
 
 import pytest
+from jupyter_core.paths import jupyter_data_dir
 
+from sbx_jupyter.server.terminal_names import MAX_NAMES, TAG, TerminalNames, new_tag
 from sbx_jupyter.server.terminal_views import TerminalViews
 from tests.waiting import async_until
 
@@ -381,10 +384,57 @@ async def test_names_that_cannot_be_shown_are_refused(terminal, api, sandbox, na
     assert (status, error["code"]) == (400, "invalid_argument")
 
 
-def test_names_of_terminals_are_bounded():
-    views = TerminalViews()
-    for pid in range(2000):
-        views.rename("i1", pid, f"n{pid}")
+async def test_names_of_terminals_are_bounded(tmp_path):
+    views = TerminalViews(TerminalNames(tmp_path / "names"))
+    tags = [new_tag() for _ in range(MAX_NAMES + 50)]
+    for pid, tag in enumerate(tags):
+        await views.rename("i1", pid, tag, f"n{pid}")
 
-    assert views.describe("i1", 1999)["name"] == "n1999"
+    last = len(tags) - 1
+    assert views.describe("i1", last)["name"] == f"n{last}"
     assert views.describe("i1", 0)["name"] == ""
+    assert len(list((tmp_path / "names").iterdir())) == MAX_NAMES
+
+
+async def test_a_name_outlives_the_server(terminal, api, sandbox, jp_serverapp):
+    """The next server knows it, at the first look and for each new view."""
+    screen = await terminal()
+    one = ("sandboxes", sandbox, "terminals", str(screen.pid))
+    assert (await api("PATCH", *one, body={"name": "build"}))[0] == 200
+    folder = Path(jupyter_data_dir()) / "sbx-terminals"
+    assert [path.read_text() for path in folder.iterdir()] == ["build"]
+    (extension,) = jp_serverapp.extension_manager.extension_apps["sbx_jupyter"]
+
+    extension.terminals = TerminalViews(TerminalNames(folder))  # as a new server has them
+
+    assert (await api("GET", *one))[1]["name"] == "build"
+    extension.terminals = TerminalViews(TerminalNames(folder))
+    again = await terminal(pid=screen.pid, since=screen.sequence)
+    await told(again, name="build", viewers=[False])
+    extension.terminals = TerminalViews(TerminalNames(folder))
+    (listed,) = (await api("GET", "sandboxes", sandbox, "terminals"))[1]
+    assert listed["name"] == "build"
+    assert (await api("DELETE", *one))[0] == 204
+    await async_until(lambda: not list(folder.iterdir()))
+
+
+async def test_another_terminal_of_the_same_number_has_no_name(tmp_path):
+    """As after a sandbox was paused without memory and started again."""
+    views = TerminalViews(TerminalNames(tmp_path))
+    first, second = new_tag(), new_tag()
+    await views.meet("i1", {7: first})
+    await views.rename("i1", 7, first, "build")
+
+    await views.meet("i1", {7: second})
+
+    assert views.describe("i1", 7)["name"] == ""
+    await views.meet("i1", {8: first})
+    assert views.describe("i1", 8)["name"] == "build"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"two\nlines", b"x" * 65])
+async def test_a_damaged_name_is_no_name(tmp_path, content):
+    tag = new_tag()
+    (tmp_path / tag.rpartition(".")[2]).write_bytes(content)
+
+    assert TerminalNames(tmp_path).read([tag, f"{TAG}.../../etc/passwd"]) == {}
