@@ -1,6 +1,6 @@
 // Types of the routes below sbx/api, made by `jlpm api` from their description: change nothing here.
-// description 017e7fea21540866e30d6b9f09a8a9229d1590b59d77e4a1bc7f11254ae6d6ca
-// types 15369fcce177e30d4a1dad814ee3de15e150d37cddd94439ddc78c3cac1d8f02
+// description e64b638045bbbd15147cb7004c357cd915868b30d2d68a430bfee20c4077570d
+// types 2a09aab68c3f06af1314b74300e8664c052d16f0961a01f7ae881c8ce5e6bb28
 
 export interface paths {
     readonly "/info": {
@@ -902,7 +902,7 @@ export interface paths {
         readonly delete: operations["delete /sandboxes/{sandbox_id}/terminals/{pid}"];
         readonly options?: never;
         readonly head?: never;
-        /** Name a terminal for all its viewers, until this server ends. */
+        /** Name a terminal for all its viewers, until it ends. */
         readonly patch: operations["patch /sandboxes/{sandbox_id}/terminals/{pid}"];
         readonly trace?: never;
     };
