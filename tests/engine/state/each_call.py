@@ -180,6 +180,8 @@ class Round:
     operation: Operation
     contents: dict[str, Any]
     told: list[str] = field(default_factory=list[str])
+    hit: str = ""
+    """The call that failed."""
 
     def check(self) -> None:
         """Raises ``AssertionError`` for what is lost, half there or left behind."""
@@ -247,6 +249,9 @@ class Round:
         empty = [entry.folder.name for entry in entries if not os.path.lexists(entry.content)]
         assert empty == []
         kinds = {entry.kind for entry in entries}
+        if self.hit.endswith("engine.seq"):
+            # Without a whole one no removal is certain, and what no row names is set aside.
+            kinds -= {"record", "volume", "sandbox"}
         assert kinds <= ({"store"} if self.operation.may_refuse else set()), entries
 
 
@@ -288,9 +293,11 @@ class Runner:
         try:
             for line in told:
                 assert "Traceback" not in line, line
-                if failure is Failure.NO_SPACE and line.startswith(("refused", "failed")):
+                is_refused = line.startswith(("refused", "failed")) and "not found" not in line
+                if failure is Failure.NO_SPACE and is_refused:
                     assert "no space left" in line.lower(), line
-            Round(folder, operation, self._contents_of(operation), told).check()
+            contents = self._contents_of(operation)
+            Round(folder, operation, contents, told, self._calls.hit).check()
         except Exception:
             return f"{self._calls.hit}: told {told}\n{traceback.format_exc(limit=-1)}"
         finally:
