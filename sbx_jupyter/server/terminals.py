@@ -266,8 +266,12 @@ class TerminalSocket(SandboxSocket):
             await views_of(self).meet(sandbox_id, {terminal.pid: tag})
             return terminal
         since = self.number_argument("since", 0, 0, _MAX_SEQUENCE)
-        found = await find_terminal(Commands(runtime), pid)
-        await views_of(self).meet(sandbox_id, {pid: found.tag or ""})
+        running = await Commands(runtime).list()
+        tags = {each.pid: each.tag or "" for each in running if is_terminal(each.tag)}
+        if self.is_read_only and pid not in tags:
+            raise no_terminal(pid)
+        # One that a widget or a program began has no name here, and can be used all the same.
+        await views_of(self).meet(sandbox_id, {pid: tags[pid]} if pid in tags else {})
         terminal = await terminals.connect(pid, replay_from=since)
         if self.get_query_argument("cols", "") and not self.is_read_only:
             self._input.resize(cols, rows)
@@ -303,7 +307,12 @@ async def find_terminal(commands: Commands, pid: int) -> ProcessInfo:
     for process in await commands.list():
         if process.pid == pid and is_terminal(process.tag):
             return process
-    raise NotFoundError(f"no terminal {pid} runs in this sandbox")
+    raise no_terminal(pid)
+
+
+def no_terminal(pid: int) -> NotFoundError:
+    """The error for the number of a process that is not a terminal."""
+    return NotFoundError(f"no terminal {pid} runs in this sandbox")
 
 
 def views_of(handler: JupyterHandler) -> TerminalViews:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from jupyter_core.paths import jupyter_data_dir
 
+from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.server.terminal_names import MAX_NAMES, TAG, TerminalNames, new_tag
 from sbx_jupyter.server.terminal_views import TerminalViews
 from tests.waiting import async_until
@@ -262,6 +263,17 @@ async def test_what_cannot_be_attached_is_told(open_socket, sandbox, params, cod
     assert json.loads(await socket.read_message())["error"]["code"] == code
     assert await socket.read_message() is None
     assert socket.close_code == close_code
+
+
+async def test_a_terminal_that_a_notebook_began_is_shown(terminal, sandbox, engine):
+    config = ConnectionConfig.from_connection_file(engine.connection)
+    async with await AsyncSandbox.connect(sandbox, config=config) as notebook:
+        began = await notebook.pty.create()
+
+        screen = await terminal(pid=began.pid, cols=80, rows=24)
+
+        await screen.type(b"echo typed-$((2))-here\n")
+        await screen.until(b"typed-2-here")
 
 
 async def test_an_unknown_sandbox_is_told(open_socket):
