@@ -27,9 +27,9 @@ def new_tag() -> str:
     return f"{TAG}.{secrets.token_hex(16)}"
 
 
-def is_terminal(tag: str | None) -> bool:
+def is_terminal(tag: str) -> bool:
     """Whether a process with this tag is a terminal; earlier versions used ``TAG`` for all."""
-    return tag == TAG or (tag is not None and _TAG.fullmatch(tag) is not None)
+    return tag == TAG or _TAG.fullmatch(tag) is not None
 
 
 class TerminalNames:

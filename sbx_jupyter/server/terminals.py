@@ -27,6 +27,8 @@ from sbx_jupyter.server.terminal_names import is_terminal, new_tag
 from sbx_jupyter.server.terminal_views import TerminalShown, TerminalViews, View
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jupyter_server.base.handlers import JupyterHandler
 
     from sbx_jupyter.client.api.runtime import RuntimeClient
@@ -93,9 +95,9 @@ class TerminalsHandler(SandboxRoute):
     @authorized
     async def get(self, sandbox_id: str) -> None:
         runtime = await self.connection.runtime(sandbox_id)
-        running = [each for each in await Commands(runtime).list() if is_terminal(each.tag)]
-        views = views_of(self)
-        await views.meet(sandbox_id, {each.pid: each.tag or "" for each in running})
+        running = await Commands(runtime).list()
+        tags, views = tags_of(running), views_of(self)
+        await views.meet(sandbox_id, tags)
         shown: list[ListedTerminal] = [
             {
                 "pid": process.pid,
@@ -105,6 +107,7 @@ class TerminalsHandler(SandboxRoute):
                 **views.describe(sandbox_id, process.pid),
             }
             for process in running
+            if process.pid in tags
         ]
         self.answer(shown)
 
@@ -128,9 +131,10 @@ class TerminalHandler(SandboxRoute):
         cannot be read.
         """
         runtime = await self.connection.runtime(sandbox_id)
-        found = await find_terminal(Commands(runtime), int(pid))
-        await views_of(self).meet(sandbox_id, {found.pid: found.tag or ""})
-        shell = found.pid
+        shell = int(pid)
+        await views_of(self).meet(
+            sandbox_id, {shell: await find_terminal(Commands(runtime), shell)}
+        )
         running = await foreground_program(Files(runtime), shell)
         shown = views_of(self).describe(sandbox_id, shell)
         link = _link(self.base_url, sandbox_id, shell)
@@ -142,10 +146,10 @@ class TerminalHandler(SandboxRoute):
     async def patch(self, sandbox_id: str, pid: str) -> None:
         """Name a terminal for all its viewers, until it ends."""
         name = self.decode_body(TerminalNameBody).name
-        found = await find_terminal(Commands(await self.connection.runtime(sandbox_id)), int(pid))
-        views = views_of(self)
-        await views.rename(sandbox_id, found.pid, found.tag or "", name)
-        answer: NamedTerminal = {"pid": found.pid, **views.describe(sandbox_id, found.pid)}
+        shell, views = int(pid), views_of(self)
+        tag = await find_terminal(Commands(await self.connection.runtime(sandbox_id)), shell)
+        await views.rename(sandbox_id, shell, tag, name)
+        answer: NamedTerminal = {"pid": shell, **views.describe(sandbox_id, shell)}
         self.answer(answer)
 
     @web.authenticated
@@ -153,10 +157,10 @@ class TerminalHandler(SandboxRoute):
     async def delete(self, sandbox_id: str, pid: str) -> None:
         """End the shell; the kernel then sends SIGHUP to the foreground processes."""
         commands = Commands(await self.connection.runtime(sandbox_id))
-        found = await find_terminal(commands, int(pid))
-        await views_of(self).meet(sandbox_id, {found.pid: found.tag or ""})
-        await commands.kill(found.pid)
-        await views_of(self).forget(sandbox_id, found.pid)
+        shell, views = int(pid), views_of(self)
+        await views.meet(sandbox_id, {shell: await find_terminal(commands, shell)})
+        await commands.kill(shell)
+        await views.forget(sandbox_id, shell)
         self.answer_empty()
 
 
@@ -266,8 +270,7 @@ class TerminalSocket(SandboxSocket):
             await views_of(self).meet(sandbox_id, {terminal.pid: tag})
             return terminal
         since = self.number_argument("since", 0, 0, _MAX_SEQUENCE)
-        running = await Commands(runtime).list()
-        tags = {each.pid: each.tag or "" for each in running if is_terminal(each.tag)}
+        tags = tags_of(await Commands(runtime).list())
         if self.is_read_only and pid not in tags:
             raise no_terminal(pid)
         # One that a widget or a program began has no name here, and can be used all the same.
@@ -302,12 +305,16 @@ class TerminalSocket(SandboxSocket):
             self._moved.set()
 
 
-async def find_terminal(commands: Commands, pid: int) -> ProcessInfo:
-    """The process of a terminal; raises ``NotFoundError`` for the number of any other process."""
-    for process in await commands.list():
-        if process.pid == pid and is_terminal(process.tag):
-            return process
-    raise no_terminal(pid)
+def tags_of(running: Iterable[ProcessInfo]) -> dict[int, str]:
+    """The tags of those processes that are terminals of a Jupyter server, by process id."""
+    return {each.pid: each.tag for each in running if each.tag and is_terminal(each.tag)}
+
+
+async def find_terminal(commands: Commands, pid: int) -> str:
+    """The tag of a terminal; raises ``NotFoundError`` for the number of any other process."""
+    if (tag := tags_of(await commands.list()).get(pid)) is None:
+        raise no_terminal(pid)
+    return tag
 
 
 def no_terminal(pid: int) -> NotFoundError:

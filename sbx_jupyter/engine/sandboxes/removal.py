@@ -79,21 +79,20 @@ class Removal:
             await hook(slot.sandbox_id)
 
     async def _forget_and_clean(self, slot: Slot, entry: LogRow) -> None:
-        """Remove the row, then the files in the background."""
+        """Remove the row, then the files; again later if the row cannot be removed now."""
         try:
-            await self._forget(slot, entry)
+            await self._forget_then_clean(slot, entry)
         except NoSpaceError:
             # The disk is too full to remove the row: remove the files first, then try again.
             self._context.tasks.spawn(self._forget_later(slot, entry), "sbx-forget")
-            return
         except SbxError:
             # Its processes are gone and it is no longer shown: with its row it would come back.
             name = f"the row of sandbox {slot.sandbox_id}"
-            self._context.remains.add(name, lambda: self._forget_again(slot, entry))
+            self._context.remains.add(name, lambda: self._forget_then_clean(slot, entry))
             raise
-        self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
 
-    async def _forget_again(self, slot: Slot, entry: LogRow) -> None:
+    async def _forget_then_clean(self, slot: Slot, entry: LogRow) -> None:
+        """Remove the row, then the files in the background."""
         await self._forget(slot, entry)
         self._context.cleaning.spawn(self._clean(slot.row), "sbx-clean")
 
