@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
@@ -9,16 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.stored.merged_tree import (
     Layer,
-    children,
-    is_made_anew,
+    LayerFolder,
     lookup_in,
-    open_directory,
-    open_folder,
 )
 from sbx_jupyter.isolation.stored.set_up_files import SetUpFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator
 
     from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
 
@@ -26,8 +24,8 @@ MAX_CHANGES: Final = 100_000
 _MAX_LOOKED_UP: Final = 5_000_000
 """Names on the paths of entries that are looked at, each of which is looked up again."""
 
-_AT_ONCE: Final = 256
-"""Entries of a directory that are looked up while it is open."""
+_MOST_OPEN: Final = 8
+"""Directories on the way from the root that are kept open in each layer that has them."""
 
 _Pair = tuple[str, os.stat_result | None, os.stat_result | None]
 
@@ -42,7 +40,7 @@ class Comparison:
     sandbox_id: str | None = None
     """The sandbox whose writable layer is the topmost of ``ours``."""
 
-    def changes(self, cut: Callable[[], None] = lambda: None) -> Iterator[Change]:
+    def changes(self, cut: Callable[[], None] = lambda: None) -> Generator[Change]:
         """What ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
 
         A deleted directory is one change; its contents are not listed. What the engine wrote when
@@ -52,68 +50,100 @@ class Comparison:
         looked_up = 0
         ours, theirs = (*self.ours, *self.common), (*self.theirs, *self.common)
         set_up = SetUpFiles(self.sandbox_id, ours, theirs) if self.sandbox_id else None
-        pending = [self._looked_up("")]
-        while pending:
-            if (found := next(pending[-1], None)) is None:
-                pending.pop()
-                continue
-            path, mine, other = found
-            looked_up += len(pending)
-            if looked_up > _MAX_LOOKED_UP:
-                cut()
-                return
-            is_set_up = set_up is not None and mine is not None and set_up.wrote(path, mine, other)
-            if not is_set_up and (change := _change(path, mine, other)):
-                yield change
-            if mine is not None and stat.S_ISDIR(mine.st_mode):
-                pending.append(self._looked_up(path))
-
-    def _looked_up(self, folder: str) -> Iterator[_Pair]:
-        """The entries of a directory that may differ, by path: in our stack, and in theirs."""
-        names = sorted(self._touched(folder), key=os.fsencode)
-        for start in range(0, len(names), _AT_ONCE):
-            yield from self._look_up(folder, names[start : start + _AT_ONCE])
-
-    def _look_up(self, folder: str, names: Sequence[str]) -> list[_Pair]:
-        with open_folder((*self.ours, *self.theirs, *self.common), folder) as opened:
-            first, last = len(self.ours), len(self.ours) + len(self.theirs)
-            ours, theirs = [*opened[:first], *opened[last:]], opened[first:]
-            return [
-                (
-                    f"{folder}/{name}" if folder else name,
-                    lookup_in(ours, name),
-                    lookup_in(theirs, name),
+        with contextlib.closing(_Descent(self)) as descent:
+            while (found := descent.next()) is not None:
+                path, mine, other = found
+                looked_up += descent.depth
+                if looked_up > _MAX_LOOKED_UP:
+                    cut()
+                    return
+                is_set_up = (
+                    set_up is not None and mine is not None and set_up.wrote(path, mine, other)
                 )
-                for name in names
-            ]
+                if not is_set_up and (change := _change(path, mine, other)):
+                    yield change
+                if mine is not None and stat.S_ISDIR(mine.st_mode):
+                    descent.enter(path)
 
-    def _touched(self, folder: str) -> set[str]:
-        """The names in a directory that one of the differing layers contains or hides."""
+
+class _Descent:
+    """Goes through the entries that may differ, parents first."""
+
+    def __init__(self, stacks: Comparison) -> None:
+        self._stacks = stacks
+        self._levels = [_Level(stacks, "", None)]
+
+    @property
+    def depth(self) -> int:
+        """Directories from the root to the one of the last entry."""
+        return len(self._levels)
+
+    def next(self) -> _Pair | None:
+        """The next entry by path, in our stack and in theirs; ``None`` after the last."""
+        while self._levels:
+            if (found := self._levels[-1].next()) is not None:
+                return found
+            self._levels.pop().close()
+        return None
+
+    def enter(self, path: str) -> None:
+        """Go on in a directory, that of the last entry."""
+        self._levels.append(_Level(self._stacks, path, self._levels[-1]))
+        if len(self._levels) > _MOST_OPEN:
+            self._levels[-_MOST_OPEN - 1].close()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for level in self._levels:
+            level.close()
+
+
+class _Level:
+    """One directory in all layers, with those of its entries that are still to be given."""
+
+    def __init__(self, stacks: Comparison, path: str, parent: _Level | None) -> None:
+        self._layers = (*stacks.ours, *stacks.theirs, *stacks.common)
+        self._first, self._last = len(stacks.ours), len(stacks.ours) + len(stacks.theirs)
+        self._path = path
+        self._folders: list[LayerFolder] = []
+        if parent is not None:
+            name = path.rpartition("/")[2]
+            self._folders = [folder.enter(name) for folder in parent._opened()]
+        self._names = iter(sorted(self._touched(), key=os.fsencode))
+
+    def next(self) -> _Pair | None:
+        """The next entry: its path, and what it is in our stack and in theirs."""
+        if (name := next(self._names, None)) is None:
+            return None
+        folders = self._opened()
+        ours, theirs = [*folders[: self._first], *folders[self._last :]], folders[self._first :]
+        path = f"{self._path}/{name}" if self._path else name
+        return path, lookup_in(ours, name), lookup_in(theirs, name)
+
+    def close(self) -> None:
+        """Close the directories; they are opened again when they are needed."""
+        for folder in self._folders:
+            folder.close()
+        self._folders = []
+
+    def _opened(self) -> list[LayerFolder]:
+        if not self._folders:
+            self._folders = [LayerFolder.find(layer, self._path) for layer in self._layers]
+        return self._folders
+
+    def _touched(self) -> set[str]:
+        """The names that one of the differing layers contains or hides."""
+        folders = self._opened()
+        ours, theirs = folders[: self._first], folders[self._first : self._last]
+        common = folders[self._last :]
         names: set[str] = set()
-        for layers, others in ((self.ours, self.theirs), (self.theirs, self.ours)):
-            for layer in layers:
-                try:
-                    with open_directory(layer.root, folder) as descriptor:
-                        names.update(os.listdir(descriptor))
-                except OSError:
-                    continue
-            if self._replaced(layers, folder):
-                names |= children((*others, *self.common), folder)
+        for differing, others in ((ours, theirs), (theirs, ours)):
+            # A directory that was deleted and created again hides what was in it.
+            is_hidden = any(folder.hides_rest for folder in differing)
+            for folder in (*differing, *others, *common) if is_hidden else differing:
+                with contextlib.suppress(OSError):
+                    names.update(folder.names())
         return names
-
-    def _replaced(self, layers: Sequence[Layer], folder: str) -> bool:
-        """Whether a directory was deleted and created again, which hides its earlier contents."""
-        if not folder:
-            return False
-        parent, _, name = folder.rpartition("/")
-        for layer in layers:
-            try:
-                with open_directory(layer.root, parent) as descriptor:
-                    if is_made_anew(descriptor, name):
-                        return True
-            except OSError:
-                continue
-        return False
 
 
 def _change(path: str, mine: os.stat_result | None, other: os.stat_result | None) -> Change | None:

@@ -7,6 +7,7 @@ below the root of a layer.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -29,44 +30,9 @@ class Layer:
     prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LayerEntry:
-    """The entry that one layer has at a path."""
-
-    status: os.stat_result
-    is_whiteout: bool
-    is_opaque: bool
-
-
 def is_whiteout(status: os.stat_result) -> bool:
     """Whether an entry of a layer marks the path as deleted."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
-
-
-def lookup(layers: Sequence[Layer], path: str) -> os.stat_result | None:
-    """The entry at a relative path of the stacked layers (topmost first), if there is one."""
-    for layer in layers:
-        below = _below(layer.prefix, path)
-        if below is None:
-            continue
-        found, hides_rest = _lookup_in_layer(layer.root, below.split("/") if below else [])
-        if found is not None:
-            return found
-        if hides_rest:
-            return None
-    return None
-
-
-def children(layers: Sequence[Layer], path: str) -> set[str]:
-    """The names in a directory of the stacked layers."""
-    names: set[str] = set()
-    for layer in layers:
-        below = _below(layer.prefix, path)
-        if below is None:
-            continue
-        with contextlib.suppress(OSError), open_directory(layer.root, below) as folder:
-            names.update(os.listdir(folder))
-    return {name for name in names if lookup(layers, f"{path}/{name}" if path else name)}
 
 
 def read_file(layers: Sequence[Layer], path: str, limit: int) -> bytes | None:
@@ -108,20 +74,8 @@ def open_directory(root: Path, path: str) -> Generator[int]:
         os.close(folder)
 
 
-def is_made_anew(folder: int, name: str) -> bool:
-    """Whether a directory of a layer hides what lower layers have in it; raises ``OSError``."""
-    return _describe(folder, name).is_opaque
-
-
-@contextlib.contextmanager
-def open_folder(layers: Sequence[Layer], path: str) -> Generator[list[LayerFolder]]:
-    """One directory in each of some layers, to look up many of its entries."""
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(contextlib.closing(LayerFolder(each, path))) for each in layers]
-
-
 def lookup_in(folders: Sequence[LayerFolder], name: str) -> os.stat_result | None:
-    """As ``lookup``: the entry with a name in an open directory of the stacked layers."""
+    """The entry with a name in a directory of the stacked layers (topmost first)."""
     for folder in folders:
         found, hides_rest = folder.lookup(name)
         if found is not None:
@@ -134,29 +88,47 @@ def lookup_in(folders: Sequence[LayerFolder], name: str) -> os.stat_result | Non
 class LayerFolder:
     """What one layer has in a directory of the tree; close it."""
 
-    def __init__(self, layer: Layer, path: str) -> None:
+    def __init__(self, layer: Layer, path: str, descriptor: int | None, hides_rest: bool) -> None:
         self._layer = layer
-        self._is_prefix = False
-        self._descriptor: int | None = None
-        self._hides_rest = False
+        self._path = path
+        self._descriptor = descriptor
+        self._is_prefix = descriptor is None and layer.prefix.rpartition("/")[0] == path
+        self.hides_rest = hides_rest
+        """Whether nothing shows here that lower layers have."""
+
+    @classmethod
+    def find(cls, layer: Layer, path: str) -> LayerFolder:
+        """The directory at ``path``; raises ``OSError`` when the layer itself is not there."""
         below = _below(layer.prefix, path)
-        if below is not None:
-            parts = below.split("/") if below else []
-            self._descriptor, self._hides_rest = _descend(layer.root, parts)
-        else:
-            self._is_prefix = layer.prefix.rpartition("/")[0] == path
+        if below is None:
+            return cls(layer, path, None, hides_rest=False)
+        return cls(layer, path, *_descend(layer.root, below.split("/") if below else []))
+
+    def enter(self, name: str) -> LayerFolder:
+        """The directory in this one with a name."""
+        path = f"{self._path}/{name}" if self._path else name
+        if self._descriptor is not None:
+            descriptor, hides = _enter(self._descriptor, name)
+            return LayerFolder(self._layer, path, descriptor, self.hides_rest or hides)
+        if path == self._layer.prefix:
+            return LayerFolder.find(self._layer, path)
+        return LayerFolder(self._layer, path, None, self.hides_rest)
+
+    def names(self) -> list[str]:
+        """The names that the layer itself has here, of whiteouts too. Raises ``OSError``."""
+        return [] if self._descriptor is None else os.listdir(self._descriptor)
 
     def lookup(self, name: str) -> tuple[os.stat_result | None, bool]:
         """The entry with a name, and whether the layer hides those of lower layers."""
         if self._is_prefix and name == self._layer.prefix.rpartition("/")[2]:
             return os.stat(self._layer.root, follow_symlinks=False), False
         if self._descriptor is None:
-            return None, self._hides_rest
+            return None, self.hides_rest
         try:
             found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except OSError:
-            return None, self._hides_rest
-        return (None, True) if is_whiteout(found) else (found, self._hides_rest)
+            return None, self.hides_rest
+        return (None, True) if is_whiteout(found) else (found, self.hides_rest)
 
     def close(self) -> None:
         """Close the directory."""
@@ -174,22 +146,6 @@ def _below(prefix: str, path: str) -> str | None:
     return path.removeprefix(f"{prefix}/") if path.startswith(f"{prefix}/") else None
 
 
-def _lookup_in_layer(root: Path, parts: list[str]) -> tuple[os.stat_result | None, bool]:
-    """The entry of a layer at a path, and whether the layer hides those of lower layers."""
-    folder, hides = _descend(root, parts[:-1])
-    if folder is None:
-        return None, hides
-    try:
-        if not parts:
-            return os.fstat(folder), False
-        found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return None, hides
-    finally:
-        os.close(folder)
-    return (None, True) if is_whiteout(found) else (found, hides)
-
-
 def _descend(root: Path, parts: Sequence[str]) -> tuple[int | None, bool]:
     """A directory of a layer, and whether the layer hides what lower layers have there.
 
@@ -199,31 +155,24 @@ def _descend(root: Path, parts: Sequence[str]) -> tuple[int | None, bool]:
     hides = False
     for name in parts:
         try:
-            found = _describe(folder, name)
-            if not _is_folder(found.status):  # a whiteout, or a file in place of the directory
-                return None, True
-            hides = hides or found.is_opaque
-            deeper = os.open(name, _FOLDER, dir_fd=folder)
-        except OSError:
-            return None, hides
+            deeper, hides_there = _enter(folder, name)
         finally:
             os.close(folder)
+        hides = hides or hides_there
+        if deeper is None:
+            return None, hides
         folder = deeper
     return folder, hides
 
 
-def _is_folder(status: os.stat_result) -> bool:
-    return stat.S_ISDIR(status.st_mode)
-
-
-def _describe(folder: int, name: str) -> LayerEntry:
-    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    is_opaque = False
-    if _is_folder(status):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(name, _FOLDER, dir_fd=folder)
-            try:
-                is_opaque = os.getxattr(descriptor, _OPAQUE) == b"y"
-            finally:
-                os.close(descriptor)
-    return LayerEntry(status, is_whiteout(status), is_opaque)
+def _enter(folder: int, name: str) -> tuple[int | None, bool]:
+    """The directory with a name, and whether what lower layers have in it is hidden."""
+    try:
+        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+    except OSError as error:
+        # A whiteout, a link or a file in place of the directory.
+        return None, error.errno in (errno.ENOTDIR, errno.ELOOP)
+    try:
+        return descriptor, os.getxattr(descriptor, _OPAQUE) == b"y"
+    except OSError:
+        return descriptor, False

@@ -7,7 +7,7 @@ import inspect
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,8 @@ from sbx_jupyter.isolation.stored import comparison, merged_tree, trees
 from sbx_jupyter.isolation.stored.comparison import Comparison
 from sbx_jupyter.isolation.stored.merged_tree import (
     Layer,
-    children,
-    lookup,
+    LayerFolder,
     lookup_in,
-    open_folder,
 )
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="whiteouts are device nodes: root only")
@@ -116,6 +114,30 @@ def test_a_directory_made_anew_hides_what_was_in_it(base: Tree, upper: Tree) -> 
     ]
 
 
+def test_what_a_directory_made_anew_hides_deeper_is_listed_too(base: Tree, upper: Tree) -> None:
+    base.file("a/in/old", "o")
+    upper.opaque("a").file("a/in/new", "")
+
+    assert changes([upper], [base]) == [
+        ("added", "/a/in/new"),
+        ("deleted", "/a/in/old"),
+        ("deleted", "/a/x"),
+        ("deleted", "/a/y"),
+    ]
+
+
+@needs_root
+def test_what_a_layer_between_deleted_is_listed(base: Tree, upper: Tree, tmp_path: Path) -> None:
+    between = Tree(tmp_path / "between").whiteout("a")
+    upper.file("a/new", "")
+
+    assert changes([upper, between], [base]) == [
+        ("added", "/a/new"),
+        ("deleted", "/a/x"),
+        ("deleted", "/a/y"),
+    ]
+
+
 @needs_root
 def test_what_a_later_layer_brings_back_is_no_deletion(
     base: Tree, upper: Tree, tmp_path: Path
@@ -139,54 +161,114 @@ def test_against_a_snapshot_only_what_came_after_counts(
     ]
 
 
+def found(layers: Sequence[Layer], path: str) -> os.stat_result | None:
+    """The entry at a path, looked up in directories that were entered one after the other."""
+    folder, _, name = path.rpartition("/")
+    with contextlib.ExitStack() as stack:
+        opened = [LayerFolder.find(layer, "") for layer in layers]
+        for part in folder.split("/") if folder else ():
+            opened = [stack.enter_context(contextlib.closing(each)) for each in opened]
+            opened = [each.enter(part) for each in opened]
+        with contextlib.ExitStack() as last:
+            opened = [last.enter_context(contextlib.closing(each)) for each in opened]
+            return lookup_in(opened, name)
+
+
 def test_a_layer_at_a_prefix_is_seen_there_alone(tmp_path: Path, upper: Tree) -> None:
     host = Tree(tmp_path / "host").file("bin/tool", "t")
     seen = (upper.layer, Layer(host.root, "usr"))
 
-    assert lookup(seen, "usr/bin/tool") is not None
-    assert lookup(seen, "bin/tool") is None
-    assert children(seen, "usr/bin") == {"tool"}
+    assert found(seen, "usr/bin/tool") is not None
+    assert found(seen, "usr") is not None
+    assert found(seen, "bin/tool") is None
 
 
 @needs_root
-def test_an_open_directory_has_what_is_found_by_path(
+def test_a_directory_that_was_entered_is_the_one_that_is_found_by_path(
     base: Tree, upper: Tree, tmp_path: Path
 ) -> None:
-    upper.file("a/new").whiteout("a/y").file("b", "x").opaque("made").file("made/in", "1")
+    upper.file("a/new").whiteout("a/y").file("b", "x").opaque("made").file("made/in/new", "1")
     upper.whiteout("gone").file("over", "a file in place of a directory")
     base.file("made/under", "u").file("gone/x", "x").file("over/x", "x").file("usr/own", "o")
+    base.file("made/in/old", "x")
     host = Tree(tmp_path / "host").file("bin/tool", "t")
     layers = (upper.layer, base.layer, Layer(host.root, "usr"), Layer(host.root, "opt/deep"))
+    expected = {
+        "a/new": upper.root / "a/new",
+        "a/x": base.root / "a/x",
+        "a/y": None,
+        "b": upper.root / "b",
+        "made/under": None,
+        "made/in/new": upper.root / "made/in/new",
+        "made/in/old": None,
+        "gone/x": None,
+        "over/x": None,
+        "over": upper.root / "over",
+        "usr/own": base.root / "usr/own",
+        "usr/bin/tool": host.root / "bin/tool",
+        "opt/deep": host.root,
+        "opt/deep/bin": host.root / "bin",
+        "bin/tool": None,
+        "none/x": None,
+    }
 
-    for folder in ("", "a", "made", "gone", "over", "usr", "usr/bin", "opt", "opt/deep", "none"):
-        with open_folder(layers, folder) as opened:
-            for name in ("a", "new", "x", "y", "b", "in", "under", "usr", "bin", "tool", "deep"):
-                found = lookup(layers, f"{folder}/{name}" if folder else name)
-                assert lookup_in(opened, name) == found, (folder, name)
+    for path, there in expected.items():
+        status = None if there is None else os.stat(there)
+        assert found(layers, path) == status, path
+        folder, _, name = path.rpartition("/")
+        opened = [LayerFolder.find(layer, folder) for layer in layers]
+        assert lookup_in(opened, name) == status, path
+        for each in opened:
+            each.close()
 
 
 def test_each_directory_costs_the_same_however_many_there_are(
     base: Tree, upper: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described: list[str] = []
-    describe = merged_tree._describe
+    entered: list[str] = []
+    enter = merged_tree._enter
 
     def counted(folder: int, name: str) -> object:
-        described.append(name)
-        return describe(folder, name)
+        entered.append(name)
+        return enter(folder, name)
 
-    monkeypatch.setattr(merged_tree, "_describe", counted)
+    monkeypatch.setattr(merged_tree, "_enter", counted)
     for number in range(50):
         upper.file(f"many/{number}/file")
     assert len(changes([upper], [base])) == 101
-    few = len(described)
+    few = len(entered)
 
     for number in range(50, 200):
         upper.file(f"many/{number}/file")
-    described.clear()
+    entered.clear()
     assert len(changes([upper], [base])) == 401
 
-    assert len(described) < 4.2 * few
+    assert len(entered) < 4.2 * few
+
+
+def test_few_directories_of_a_deep_tree_are_open(base: Tree, upper: Tree) -> None:
+    for name in "abc":
+        upper.file("/".join(["d"] * 60) + f"/{name}").file("/".join(["d"] * 30) + f"/{name}")
+    before = len(os.listdir("/proc/self/fd"))
+    most = 0
+    compared = Comparison((upper.layer,), (), (base.layer,))
+
+    for _ in compared.changes():
+        most = max(most, len(os.listdir("/proc/self/fd")))
+
+    assert before < most <= before + 20
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_comparison_that_is_given_up_leaves_nothing_open(base: Tree, upper: Tree) -> None:
+    upper.file("d/e/f/g")
+    before = len(os.listdir("/proc/self/fd"))
+    compared = Comparison((upper.layer,), (), (base.layer,)).changes()
+
+    assert [next(compared).path for _ in range(3)] == ["/d", "/d/e", "/d/e/f"]
+    compared.close()
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_links_in_a_layer_lead_nowhere(base: Tree, upper: Tree, tmp_path: Path) -> None:
@@ -194,7 +276,7 @@ def test_links_in_a_layer_lead_nowhere(base: Tree, upper: Tree, tmp_path: Path) 
     (upper.root / "a").symlink_to(outside.root)
 
     assert changes([upper], [base]) == [("changed", "/a")]
-    assert lookup((upper.layer, base.layer), "a/secret") is None
+    assert found((upper.layer, base.layer), "a/secret") is None
 
 
 def test_names_that_are_not_text_are_listed(base: Tree, upper: Tree) -> None:
