@@ -22,6 +22,7 @@ LATER_STANDARD = {"compression"}
 
 NOT_IMPORTED = {
     "ipywidgets": "anywidget stands on it, and allows versions too old for JupyterLab 4",
+    "sniffio": "httpcore imports it in each request, and goes on without it after a search",
 }
 """Declared for its version, or for what it installs beside its modules."""
 
