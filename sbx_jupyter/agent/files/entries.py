@@ -91,15 +91,16 @@ class EntryReader:
         return entry
 
     def _format(
-        self, item: os.DirEntry[str], path: str, folder: str, status: os.stat_result
+        self, item: os.DirEntry[str], directory: str, folder: str, status: os.stat_result
     ) -> str:
-        """The entry as JSON; ``folder`` is the beginning of its path, encoded but not closed.
+        """The entry as JSON; ``folder`` is its directory as shown, encoded but not closed.
 
         For files and directories it is put together from parts that most entries of a directory
         share, which is three times as fast as a record and an encoder.
         """
         mode = status.st_mode
         if mode & _FORMAT_MASK not in _TYPES:
+            path = f"{directory}/{item.name}"
             return json.dumps(self.describe(item.name, path, path, status), separators=(",", ":"))
         owner = (mode, status.st_uid, status.st_gid)
         shared = self._shared.get(owner)
@@ -180,13 +181,13 @@ class EntryReader:
         folder = _quote(_printable(paths.clean(directory) + "/"))[:-1]
         for item in items:
             budget.step()
-            path = f"{directory}/{item.name}"
             try:
                 status = item.stat(follow_symlinks=False)
-                entry = self._format(item, path, folder, status)
+                entry = self._format(item, directory, folder, status)
             except OSError:
                 continue  # it vanished
-            entries.append((entry, path if stat.S_ISDIR(status.st_mode) else ""))
+            is_directory = status.st_mode & _FORMAT_MASK == stat.S_IFDIR
+            entries.append((entry, f"{directory}/{item.name}" if is_directory else ""))
         return entries
 
 
@@ -218,7 +219,7 @@ def _sorted_items(directory: str, budget: TimeBudget) -> list[os.DirEntry[str]]:
         if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):
             raise
         return []
-    if all(item.name.isascii() for item in items):
+    if "".join([item.name for item in items]).isascii():
         items.sort(key=operator.attrgetter("name"))
     else:
         items.sort(key=lambda item: os.fsencode(item.name))

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 QUEUE_LIMIT: Final = 8
 """Chunks that may wait for one subscriber before the process is no longer read."""
 
+_LOW: Final = QUEUE_LIMIT // 2
+"""Chunks of an only subscriber from which on the process is read again: to stop and start the
+reading for each chunk takes as long as to send it."""
+
 
 class DisconnectedError(UnavailableError):
     """The sandbox was paused with its memory, which ends its connections (interface 9.5)."""
@@ -81,6 +85,13 @@ class Subscription:
         if self._replay is not None:
             return self._replay.is_behind
         return len(self._queue) >= QUEUE_LIMIT
+
+    @property
+    def is_low(self) -> bool:
+        """Whether this reader needs more output soon."""
+        if self._replay is not None:
+            return not self._replay.is_behind
+        return len(self._queue) <= _LOW
 
     @property
     def has_ended(self) -> bool:
@@ -184,6 +195,8 @@ class Subscribers:
         self._members.append(subscription)
         if self.is_full:
             self._pause()
+        else:
+            self._resume_if_room()
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
@@ -229,10 +242,16 @@ class Subscribers:
             self._start_timer()
 
     def _resume_if_room(self) -> None:
-        if self._is_paused and not self.is_full:
+        if self._is_paused and self._has_room():
             self._is_paused = False
             self._stop_timer()
             self._on_room()
+
+    def _has_room(self) -> bool:
+        # Beside others, one that has stopped reading must get full, to be dropped in the end.
+        if len(self._members) == 1:
+            return self._members[0].is_low
+        return not self.is_full
 
     def _start_timer(self) -> None:
         loop = asyncio.get_running_loop()

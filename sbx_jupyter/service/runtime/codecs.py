@@ -37,8 +37,8 @@ class Codec(Protocol):
 
     def encode(self, message: Message) -> bytes: ...
 
-    def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
-        """The envelope of one chunk of a process's output."""
+    def output_envelope(self, output: Output, *, numbered: bool) -> tuple[bytes, ...]:
+        """The parts of the envelope of one chunk of a process's output."""
         ...
 
 
@@ -54,13 +54,13 @@ class _JsonCodec:
     def encode(self, message: Message) -> bytes:
         return messages.encode(message)
 
-    def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
-        """Join the envelope from bytes, ten times as fast as a JSON encoder does."""
+    def output_envelope(self, output: Output, *, numbered: bool) -> tuple[bytes, ...]:
+        """Make the envelope of bytes, ten times as fast as a JSON encoder does."""
         encoded = b2a_base64(output.chunk, newline=False)
         suffix = b'"},"sequence":"%d"}}' % output.sequence if numbered else _SUFFIX
         prefix = _PREFIX[output.kind]
         size = len(prefix) + len(encoded) + len(suffix)
-        return b"".join((connect.envelope_header(size), prefix, encoded, suffix))
+        return (connect.envelope_header(size) + prefix, encoded, suffix)
 
 
 class _BinaryCodec:
@@ -82,11 +82,11 @@ class _BinaryCodec:
     def encode(self, message: Message) -> bytes:
         return self._loaded.encode(message)
 
-    def output_envelope(self, output: Output, *, numbered: bool) -> bytes:
+    def output_envelope(self, output: Output, *, numbered: bool) -> tuple[bytes, ...]:
         del numbered  # always false: the request was rejected, since can_number is false
         prefix: bytes = self._loaded.output_prefix(output.kind, len(output.chunk))
         header = connect.envelope_header(len(prefix) + len(output.chunk))
-        return b"".join((header, prefix, output.chunk))
+        return (header + prefix, output.chunk)
 
     @property
     def _loaded(self) -> Any:

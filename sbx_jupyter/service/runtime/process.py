@@ -127,7 +127,7 @@ async def _send_output(call: StreamCall, subscription: Subscription) -> None:
     numbered = call.replay_from is not None
     async for item in subscription:
         if isinstance(item, Output):
-            await call.writer.send_raw(call.codec.output_envelope(item, numbered=numbered))
+            await call.writer.send_parts(call.codec.output_envelope(item, numbered=numbered))
         else:
             call.send_last(ProcessEventResponse(event=ProcessEvent(end=item.end)))
 

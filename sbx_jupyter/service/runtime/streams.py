@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from tornado.iostream import IOStream
+
 from sbx_jupyter.protocol import connect
 
 if TYPE_CHECKING:
@@ -67,6 +69,41 @@ class StreamWriter:
             self._is_writing = False
             self._last = self._loop.time()
 
+    async def send_parts(self, parts: tuple[bytes, ...]) -> None:
+        """Send the parts of a complete envelope; raises ``StreamClosedError``.
+
+        What the socket takes at once is copied nowhere before.
+        """
+        sent = self._send_now(parts)
+        if sent is None:
+            await self.send_raw(b"".join(parts))
+            return
+        self._last = self._loop.time()
+        if sent:
+            self._is_writing = True
+            try:
+                await self._connection.stream.write(sent)
+            finally:
+                self._is_writing = False
+
+    def _send_now(self, parts: tuple[bytes, ...]) -> bytes | None:
+        """Send an envelope as one chunk; gives what is still to be written.
+
+        ``None`` when nothing was sent and all of it has to go the usual way.
+        """
+        stream = self._connection.stream
+        is_plain = self.is_begun and not self._last_message and _is_chunked(self._connection)
+        if not is_plain or type(stream) is not IOStream or stream.closed() or stream.writing():
+            return None
+        size = sum(map(len, parts))
+        chunk = (b"%x\r\n" % size, *parts, b"\r\n")
+        try:
+            taken = stream.socket.sendmsg(chunk)
+        except OSError:  # no room, or the usual way finds out why not
+            return None
+        self._counters.sent_bytes += size
+        return b"".join(chunk)[taken:] if taken < sum(map(len, chunk)) else b""
+
     def ping_with(self, payload: bytes) -> None:
         """Send ``payload`` whenever nothing was sent for the interval."""
         self._keepalive = connect.encode_envelope(payload)
@@ -89,6 +126,11 @@ class StreamWriter:
             self._connection.write(self._keepalive)
         self._last = self._loop.time()
         self._timer = self._loop.call_later(self._interval, self._tick)
+
+
+def _is_chunked(connection: HTTP1Connection) -> bool:
+    # Tornado tells nobody whether it sends the length of each piece.
+    return connection._chunking_output  # pyright: ignore[reportPrivateUsage]
 
 
 def keepalive_of(headers: HTTPHeaders) -> float:
