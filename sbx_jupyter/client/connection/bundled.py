@@ -7,6 +7,7 @@ import http.client
 import os
 import shutil
 import sys
+import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,7 +56,7 @@ _NEEDS_LINUX: Final = (
 )
 
 _children: set[int] = set()
-"""Engines that this process started and must reap when they end."""
+"""Engines that this process started and that have not ended."""
 
 
 def check_platform() -> None:
@@ -71,7 +72,6 @@ def find_engine(data_dir: Path | None = None) -> ConnectionFile | None:
     """
     if sys.platform != "linux":
         return None
-    _reap()
     found = read_connection_file(connection_file_of(data_dir or default_data_dir()))
     return found if found is not None and _answers(found) else None
 
@@ -147,6 +147,7 @@ def _spawn(data_dir: Path) -> int:
         ],
     )
     _children.add(pid)
+    threading.Thread(target=_reap, args=(pid,), name="sbx-engine-end", daemon=True).start()
     return pid
 
 
@@ -231,11 +232,8 @@ def _answers(connection: ConnectionFile) -> bool:
         probe.close()
 
 
-def _reap() -> None:
-    for pid in list(_children):
-        try:
-            ended, _ = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            ended = pid
-        if ended:
-            _children.discard(pid)
+def _reap(pid: int) -> None:
+    """Wait for the end of an engine, of which a defunct process would stay otherwise."""
+    with contextlib.suppress(ChildProcessError):  # something else in this process has waited
+        os.waitpid(pid, 0)
+    _children.discard(pid)

@@ -56,8 +56,7 @@ def are_files_open(folder):
 
 
 def is_alive(pid):
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+    """Whether there is such a process, be it a defunct one."""
     return Path(f"/proc/{pid}").exists()
 
 
@@ -112,6 +111,15 @@ def test_starters_at_the_same_time_share_one_engine(data_dir):
 
     assert len(said) == 1
     assert said != {b""}
+
+
+def test_no_defunct_process_of_an_engine_stays(data_dir):
+    running = bundled.ensure_engine(data_dir)
+    assert Path(f"/proc/{running.pid}/stat").read_text().split()[3] == str(os.getpid())
+
+    os.kill(running.pid, signal.SIGKILL)
+
+    until(lambda: not is_alive(running.pid))
 
 
 def test_a_file_left_by_a_dead_engine_is_not_believed(data_dir):
