@@ -28,7 +28,7 @@ class Way:
         self.client.setblocking(False)
         self.stream = IOStream(ours)
         self.connection = HTTP1Connection(self.stream, is_client=False)
-        self.connection._chunking_output = True  # pyright: ignore[reportPrivateUsage]
+        self.connection._chunking_output = True
         self.writes = 0
         self.writer = StreamWriter(self.connection, Counters(), self._begin, 90.0)
         self.writer.is_begun = True
@@ -89,7 +89,7 @@ async def test_nothing_overtakes_what_still_waits(way: Way) -> None:
 
 
 async def test_an_answer_without_chunks_has_none(way: Way) -> None:
-    way.connection._chunking_output = False  # pyright: ignore[reportPrivateUsage]
+    way.connection._chunking_output = False
 
     await way.writer.send_parts((b"a", b"b"))
 
@@ -108,4 +108,4 @@ async def test_the_bytes_are_counted(way: Way) -> None:
     await way.writer.send_parts((b"head", b"content"))
     await way.writer.send_raw(b"more")
 
-    assert way.writer._counters.sent_bytes == 15  # pyright: ignore[reportPrivateUsage]
+    assert way.writer._counters.sent_bytes == 15
