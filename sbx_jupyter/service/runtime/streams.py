@@ -74,29 +74,35 @@ class StreamWriter:
 
         What the socket takes at once is copied nowhere before.
         """
-        sent = self._send_now(parts)
-        if sent is None:
+        stream = self._idle_stream()
+        rest = None if stream is None else self._send_now(stream, parts)
+        if stream is None or rest is None:
             await self.send_raw(b"".join(parts))
             return
         self._last = self._loop.time()
-        if sent:
+        if rest:
             self._is_writing = True
             try:
-                await self._connection.stream.write(sent)
+                await stream.write(rest)
             finally:
                 self._is_writing = False
 
-    def _send_now(self, parts: tuple[bytes, ...]) -> bytes | None:
-        """Send an envelope as one chunk; gives what is still to be written.
-
-        ``None`` when nothing was sent and all of it has to go the usual way.
-        """
+    def _idle_stream(self) -> IOStream | None:
+        """The stream, if a chunk may go to its socket now."""
         stream = self._connection.stream
         is_plain = self.is_begun and not self._last_message and _is_chunked(self._connection)
         if not is_plain or type(stream) is not IOStream or stream.closed() or stream.writing():
             return None
+        return stream
+
+    def _send_now(self, stream: IOStream, parts: tuple[bytes, ...]) -> bytes | None:
+        """Send an envelope as one chunk; gives what is still to be written.
+
+        ``None`` when nothing was sent and all of it has to go the usual way.
+        """
         size = sum(map(len, parts))
         chunk = (b"%x\r\n" % size, *parts, b"\r\n")
+        assert stream.socket is not None, "only a closed stream has none"
         try:
             taken = stream.socket.sendmsg(chunk)
         except OSError:  # no room, or the usual way finds out why not
