@@ -29,8 +29,8 @@ pytestmark = pytest.mark.timeout(500)
 COUNT = 200
 IDLE_SECONDS = 60
 
-SCROLL = """async () => {
-  const body = document.querySelector('.sbx-Panel-body');
+SCROLL = """async selector => {
+  const body = document.querySelector(selector);
   const frames = [];
   let last = performance.now();
   for (let step = 0; step < 240; step += 1) {
@@ -61,9 +61,12 @@ def server() -> Iterator[JupyterServer]:
         shutil.rmtree(home)
 
 
-SMOOTH = 1000 / 60 * 1.2
-"""Milliseconds: a screen that is drawn 60 times a second, with what timers add."""
-LONGEST_FRAME = 50
+TIMES_SLOWER = 1.5
+"""What ours may take beside JupyterLab's own list of as many, in the same page."""
+MOST_LATE = 24
+"""Of 240 frames."""
+OWN_FILES = 1000
+"""As many as our listing shows at first of a large folder."""
 
 WATCH = """() => {
   window.watched = { tasks: [0], frames: [], on: true };
@@ -91,16 +94,27 @@ WATCHED = """() => {
   };
 }"""
 
-OPEN_FOLDER = """async ([sandbox, path]) => {
+OPEN_FOLDER = """async ([command, options, listing]) => {
   const begun = performance.now();
-  void jupyterapp.commands.execute('sbx:browse-files', { sandbox, path });
+  void jupyterapp.commands.execute(command, options);
   const name = /entry-/;
-  while (!name.test(document.querySelector('#sbx-files .jp-DirListing-content')?.textContent)) {
+  while (!name.test(document.querySelector(`${listing} .jp-DirListing-content`)?.textContent)) {
     await new Promise(resolve => requestAnimationFrame(resolve));
   }
   return performance.now() - begun;
 }"""
 """Milliseconds from the command to the first names."""
+
+
+def open_own_folder(lab: Lab, server: JupyterServer, count: int) -> float:
+    """Open a folder of the host in JupyterLab's own file browser; milliseconds to its names."""
+    folder = server.root / f"own-{count}"
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"entry-{number:06}").touch()
+    lab.execute("filebrowser:activate")
+    options = {"path": folder.name}
+    return lab.page.evaluate(OPEN_FOLDER, ["filebrowser:go-to-path", options, "#filebrowser"])
 
 
 def test_two_hundred_sandboxes_scroll_and_rest(lab: Lab, server: JupyterServer) -> None:
@@ -109,18 +123,21 @@ def test_two_hundred_sandboxes_scroll_and_rest(lab: Lab, server: JupyterServer) 
     expect(lab.rows).to_have_count(COUNT, timeout=60_000)
     expect(lab.rows.locator(".sbx-Row-chart").first).to_be_visible(timeout=60_000)
 
-    frames = lab.page.evaluate(SCROLL)
+    frames = lab.page.evaluate(SCROLL, ".sbx-Panel-body")
     received, asked, minutes = rest(lab)
-    print(
-        f"\n{COUNT} sandboxes: a frame takes {frames['median']:.1f} ms in the median, "
-        f"{frames['slowest']:.0f} ms at most, {frames['late']} of 240 late; idle "
-        f"{received / minutes / 1024:.0f} KiB and {asked / minutes:.0f} requests a minute"
-    )
+    open_own_folder(lab, server, COUNT)
+    own = lab.page.evaluate(SCROLL, "#filebrowser .jp-DirListing-content")
+    for name, each in {"sandboxes": frames, "files in JupyterLab's own browser": own}.items():
+        print(
+            f"\n{COUNT} {name}: a frame takes {each['median']:.1f} ms in the median, "
+            f"{each['slowest']:.0f} ms at most, {each['late']} of 240 late"
+        )
+    print(f"idle {received / minutes / 1024:.0f} KiB, {asked / minutes:.0f} requests a minute")
     for sandbox_id in made:
         server.kill(sandbox_id)
 
-    assert frames["median"] < SMOOTH
-    assert frames["slowest"] <= LONGEST_FRAME
+    assert frames["median"] < TIMES_SLOWER * own["median"]
+    assert frames["late"] <= MOST_LATE
 
 
 def rest(lab: Lab) -> tuple[int, int, float]:
@@ -150,16 +167,22 @@ def test_a_folder_of_a_hundred_thousand_files(
     server.wait_for(sandbox, "/home/user/made", b"", 120)
     lab.page.evaluate(WATCH)
 
-    paint = lab.page.evaluate(OPEN_FOLDER, [sandbox, "/home/user/big"])
+    options = {"sandbox": sandbox, "path": "/home/user/big"}
+    paint = lab.page.evaluate(OPEN_FOLDER, ["sbx:browse-files", options, "#sbx-files"])
     expect(lab.page.locator(".sbx-FileBrowser-cut")).to_contain_text("of 100,000")
     lab.page.wait_for_timeout(2000)
     watched = lab.page.evaluate(WATCHED)
+    lab.page.evaluate(WATCH)
+    own_paint = open_own_folder(lab, server, OWN_FILES)
+    lab.page.wait_for_timeout(2000)
+    own = lab.page.evaluate(WATCHED)
     print(
         f"\n100,000 files: first names after {paint:.0f} ms, longest task {watched['task']:.0f} ms"
+        f"; {OWN_FILES:,} in JupyterLab's own browser: {own_paint:.0f} and {own['task']:.0f} ms"
     )
 
-    assert paint < 5000
-    assert watched["task"] < 1000
+    assert paint < 10_000
+    assert watched["task"] < TIMES_SLOWER * own["task"]
 
 
 FLOOD = "seq -f 'a line of the flood %010.0f' 1 {lines}; touch {done}"

@@ -40,6 +40,7 @@ ATTACKS = [
         import os; os._exit(0)
         """,
         holds=(printed("True"),),
+        seconds=30,
     ),
     Exhaustion(
         "processes",
@@ -264,6 +265,7 @@ ATTACKS = [
         except OSError as e: print(n <= 1024, e)
         """,
         holds=(printed("True"),),
+        seconds=30,
     ),
     Exhaustion(
         "buffers",
@@ -355,6 +357,7 @@ ATTACKS = [
         print(made <= max(16, most // 4), made, most)
         """,
         holds=(printed("True"),),
+        seconds=30,
         tiers=NAMESPACES,
     ),
     Exhaustion(
@@ -369,6 +372,7 @@ ATTACKS = [
         print(made <= 256, made)
         """,
         holds=(printed("True"),),
+        seconds=30,
         tiers=NAMESPACES,
     ),
     Exhaustion(
@@ -381,6 +385,7 @@ ATTACKS = [
         print(made * 16 <= 256, made)
         """,
         holds=(printed("True"),),
+        seconds=30,
         tiers=NAMESPACES,
     ),
 ]

@@ -104,6 +104,7 @@ def requests_for(world: World, path: str) -> list[str]:
     return [hit for hit in world.hits() if hit.startswith("request") and path in hit]
 
 
+@pytest.mark.timeout(300)  # a search reads every file in reach, the first time from the disk
 def test_a_secret_reaches_the_server_and_never_the_sandbox(
     config: ConnectionConfig, world: World
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_secret_reaches_the_server_and_never_the_sandbox(
         assert search(sandbox) == ["found: []\n"] * 2
 
 
+@pytest.mark.timeout(300)
 def test_a_search_would_find_the_secret(config: ConnectionConfig) -> None:
     with Sandbox.create(config=config, timeout=120) as sandbox:
         sandbox.files.write("/home/user/leak", VALUE)

@@ -47,6 +47,7 @@ async def disturb(engine: Engine, sandbox_id: str, choice: random.Random) -> Non
         return
 
 
+@pytest.mark.timeout(240)  # forty changes, many of which copy or freeze, on a busy machine
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_changes_in_any_order_leave_true_states(
     make_engine: MakeEngine, data_dir: Path, seed: int
