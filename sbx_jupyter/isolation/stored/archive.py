@@ -28,6 +28,8 @@ def write_archive(target: IO[bytes], layers: Sequence[Layer], changes: Iterable[
         for change in changes:
             if change.change != "deleted":
                 _add(archive, layers, change.path.removeprefix("/"))
+                # It would keep one for each entry.
+                archive.members = []  # type: ignore[attr-defined]
 
 
 def _add(archive: tarfile.TarFile, layers: Sequence[Layer], path: str) -> None:

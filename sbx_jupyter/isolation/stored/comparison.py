@@ -24,6 +24,9 @@ MAX_CHANGES: Final = 100_000
 _MAX_LOOKED_UP: Final = 5_000_000
 """Names on the paths of entries that are looked at, each of which is looked up again."""
 
+_LONGEST_PATH: Final = 8192
+"""Characters. A hostile chain of directories has paths that sum up to the square of its length."""
+
 _MOST_OPEN: Final = 8
 """Directories on the way from the root that are kept open in each layer that has them."""
 
@@ -62,7 +65,11 @@ class Comparison:
                 )
                 if not is_set_up and (change := _change(path, mine, other)):
                     yield change
-                if mine is not None and stat.S_ISDIR(mine.st_mode):
+                if mine is None or not stat.S_ISDIR(mine.st_mode):
+                    continue
+                if len(path) > _LONGEST_PATH:
+                    cut()
+                else:
                     descent.enter(path)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
 import threading
 from typing import TYPE_CHECKING, Protocol
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.isolation.stored.volume_content import VolumeContent
-    from sbx_jupyter.protocol.diff import Diff
+    from sbx_jupyter.protocol.diff import Change, Diff
+
+_MOST_PATHS = 16 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -110,15 +111,25 @@ class StoredTrees:
         return VolumeContent(self._path(f"volumes/{volume_id}"), real_ids=real_ids)
 
     def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
-        """The first 100,000 differences of two stacks; ``on_stock``: above the stock layer."""
+        """The first differences of two stacks; ``on_stock``: above the stock layer.
+
+        There are at most 100,000, with paths of 16 Mi characters together.
+        """
         # Not above: the rest of isolation needs nothing but the standard library.
         from sbx_jupyter.protocol.diff import Diff
 
         is_cut = threading.Event()
         found = self._comparison(stacks, on_stock).changes(is_cut.set)
-        changes = list(itertools.islice(found, MAX_CHANGES + 1))
-        truncated = is_cut.is_set() or len(changes) > MAX_CHANGES
-        return Diff(changes=changes[:MAX_CHANGES], truncated=truncated)
+        changes: list[Change] = []
+        room = _MOST_PATHS
+        with contextlib.closing(found):
+            for change in found:
+                room -= len(change.path)
+                if room < 0 or len(changes) == MAX_CHANGES:
+                    is_cut.set()
+                    break
+                changes.append(change)
+        return Diff(changes=changes, truncated=is_cut.is_set())
 
     def archive(self, stacks: Stacks, *, on_stock: bool) -> int:
         """Write the changed files as a tar to a pipe; returns its reading end.

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -317,6 +318,42 @@ def test_a_comparison_that_is_cut_says_so(
 
     assert [change.path for change in found] == ["/d", "/d/d", "/d/d/d", "/d/d/d/d"]
     assert cut == [True]
+
+
+def test_a_chain_of_long_names_is_cut(base: Tree, upper: Tree) -> None:
+    fd = os.open(upper.root, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir(b"\xff" * 255, dir_fd=fd)
+        deeper = os.open(b"\xff" * 255, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = deeper
+    os.close(fd)
+    upper.file("z")
+    cut: list[bool] = []
+
+    found = list(Comparison((upper.layer,), (), (base.layer,)).changes(lambda: cut.append(True)))
+
+    assert cut == [True]
+    assert sum(len(change.path) for change in found) < 1 << 20
+    assert "/z" in [change.path for change in found]  # what is beside it is not left out
+
+
+def test_differences_have_so_many_characters_at_most(
+    base: Tree, upper: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "_MOST_PATHS", 30)
+    upper.file("d/one").file("d/two").file("d/" + "x" * 40)
+
+    @dataclass
+    class Names:
+        ours = (upper.root.name,)
+        theirs = ()
+        common = (base.root.name,)
+
+    found = trees.StoredTrees(upper.root.parent).compare(Names(), on_stock=False)
+
+    assert [change.path for change in found.changes] == ["/d", "/d/one", "/d/two"]
+    assert found.truncated
 
 
 @pytest.fixture
