@@ -85,8 +85,11 @@ def pack(channel: int, frames: list[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def unpack(raw: bytes) -> tuple[int, list[bytes]]:
-    """The channel and the frames of a message. Raises ``ValueError`` for anything else."""
+def unpack(raw: bytes, most: int | None = None) -> tuple[int, list[bytes]]:
+    """The channel and the frames of a message.
+
+    Raises ``ValueError`` for anything else, and for more frames than ``most``.
+    """
     if not raw or raw[0] >= len(CHANNELS):
         raise ValueError("not a message of a channel")
     frames: list[bytes] = []
@@ -98,6 +101,8 @@ def unpack(raw: bytes) -> tuple[int, list[bytes]]:
         at += _LENGTH.size
         if at + size > len(raw):
             raise ValueError("a frame is cut")
+        if len(frames) == most:
+            raise ValueError("too many frames")
         frames.append(raw[at : at + size])
         at += size
     return raw[0], frames

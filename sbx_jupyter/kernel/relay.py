@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import tornado.httpclient
@@ -41,7 +42,14 @@ _HEARTBEAT: Final = "hb"
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 2.0
 _CONNECT_TIMEOUT: Final = 10.0
-_LARGE: Final = 256 * 1024
+_LARGE: Final = 4 * 1024
+"""Bytes that may need long to check, such as Markdown that is all brackets: 0.1 ms for each two."""
+_LONG: Final = 0.02
+"""Seconds."""
+_MOST_FRAMES: Final = 1024
+_EACH_FRAME: Final = 512
+"""Bytes that a buffer counts besides its own, since each costs time on every event loop."""
+_MOST_BEAT: Final = 4 * 1024
 _MOST_WAITING: Final = 20_000
 """Messages that wait for a slow reader, who gets no others; ``OutputLimit`` bounds their size."""
 _LOST: Final = "\n[the last of the output is lost: it came faster than it was read]\n"
@@ -196,12 +204,10 @@ class Relay:
     async def _receive(self, raw: str | bytes) -> None:
         """Pass a message of the guest on to Jupyter, as far as it is harmless."""
         try:
-            number, frames = unpack(raw if isinstance(raw, bytes) else raw.encode())
-            # Checking a large message takes long enough to hold up the other kernels.
+            raw = raw if isinstance(raw, bytes) else raw.encode()
+            number, frames = unpack(raw, _MOST_FRAMES)
             name = CHANNELS[number]
-            check = functools.partial(self._checked, name, frames)
-            kept = await asyncio.to_thread(check) if len(raw) > _LARGE else check()
-            for message in kept:
+            for message in await self._check(name, frames, len(raw)):
                 if name != "iopub" and not self._limit.passes_reply(sum(map(len, message))):
                     self.dropped += 1
                     continue
@@ -218,13 +224,26 @@ class Relay:
             self.dropped += 1
             _LOG.log(level, "a message of a sandboxed kernel cannot be checked", exc_info=True)
 
+    async def _check(self, name: str, frames: list[bytes], size: int) -> list[list[bytes]]:
+        """``_checked``, such that neither one message nor many hold up the other kernels for long.
+
+        Raises ``ForgedMessageError``.
+        """
+        begun = time.monotonic()
+        try:
+            check = functools.partial(self._checked, name, frames)
+            return await asyncio.to_thread(check) if size > _LARGE else check()
+        finally:
+            if (spent := time.monotonic() - begun) > _LONG:
+                await asyncio.sleep(spent)
+
     def _checked(self, name: str, frames: list[bytes]) -> list[list[bytes]]:
         """What is passed on of a message of the guest: at most once for all, once for some pages.
 
         Raises ``ForgedMessageError``.
         """
         if name == _HEARTBEAT:
-            return [frames] if frames else []
+            return [frames] if frames and sum(map(_counted, frames)) <= _MOST_BEAT else []
         found = [from_guest(name, frames, self._theirs, self._ours, self._drawing)]
         if name == "iopub" and self._drawing.marks():
             found.append(direct_comm(frames, self._theirs, self._ours, self._drawing))
@@ -246,7 +265,7 @@ class Relay:
         """What is left of a checked message of the output channel, after what one cell may show."""
         at = frames.index(DELIMITER) + 2
         header, parent, metadata, content = frames[at : at + 4]
-        beside = sum(map(len, frames[at + 4 :]))
+        beside = sum(map(_counted, frames[at + 4 :]))
         for kind, passed in self._limit.passed(header, parent, content, beside):
             if passed is content:
                 yield frames
@@ -260,6 +279,10 @@ class Relay:
         if self._guest is not None:
             self._guest.close()
             self._guest = None
+
+
+def _counted(frame: bytes) -> int:
+    return len(frame) + _EACH_FRAME
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 THEIRS = Signer(b"theirs")
+UPDATE = {"comm_id": "a", "data": {"method": "update"}}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -49,6 +51,10 @@ def message(kind: str, content: Any) -> list[bytes]:
         ("hb", []),
         ("shell", []),
         ("iopub", [b""] * 1000),
+        ("iopub", [*message("comm_msg", UPDATE), *[b""] * 20_000]),
+        ("hb", [b""] * 20_000),
+        ("hb", [b""] * 1000),
+        ("hb", [b"x" * 5000]),
         ("control", [b"<IDS|MSG>"] * 9),
         ("stdin", [b"x" * 300, *message("input_request", {"prompt": "?"})]),
         ("iopub", message("display_data", {"data": {WIDGET: {"model_id": [1]}}})),
@@ -74,6 +80,50 @@ async def test_no_message_of_a_guest_ends_the_channels(
         found = b""
         while b"the next one" not in found:
             found = b"".join(await page.recv_multipart())
+
+
+async def test_a_message_of_very_many_frames_takes_no_time(relay: Relay):
+    frames = [*message("comm_msg", UPDATE), *[b""] * 4_000_000]
+    raw = pack(CHANNELS.index("iopub"), frames)
+    begun = time.process_time()
+
+    await relay._receive(raw)
+
+    assert relay.dropped == 1
+    assert time.process_time() - begun < 0.5
+
+
+async def test_buffers_without_bytes_count_for_the_rate(relay: Relay):
+    frames = [*message("comm_msg", UPDATE), *[b""] * 1000]
+    checked = relay._checked("iopub", frames)[0]
+
+    passed = sum(len(list(relay._limited(checked))) for _ in range(1000))
+
+    assert 0 < passed < 200
+
+
+async def test_a_kernel_waits_as_long_as_its_messages_took_to_check(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch
+):
+    def slow(*_: object) -> None:
+        time.sleep(0.2)
+
+    monkeypatch.setattr("sbx_jupyter.kernel.relay.from_guest", slow)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.01)
+
+    going_on = asyncio.create_task(others())
+    begun = time.monotonic()
+    await relay._receive(pack(CHANNELS.index("shell"), message("execute_reply", {"a": "x" * 5000})))
+    going_on.cancel()
+
+    assert time.monotonic() - begun >= 0.4
+    assert turns > 10
 
 
 async def test_what_cannot_be_checked_is_left_out_and_told_once(
