@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_PICTURE: Final = 16 * 1024 * 1024
 MAX_TEXT: Final = 1024 * 1024
+MAX_MARKDOWN: Final = 64 * 1024
+"""Characters; longer Markdown is shown as text, since a few brackets take long to draw."""
 MAX_DEPTH: Final = 100
 """Levels of JSON."""
 PLOTLY: Final = "application/vnd.plotly.v1+json"
@@ -108,9 +110,11 @@ def _svg(value: str) -> Bundle:
 
 
 def _markdown(value: str) -> Bundle:
+    if len(value) > MAX_MARKDOWN:
+        return {"text/plain": cut_text(clean(value)[0])}
     from sbx_jupyter.display.markdown import render
 
-    return {"text/html": formulas.guarded(render(cut_text(value)))}
+    return {"text/html": formulas.guarded(render(value))}
 
 
 def _latex(value: str) -> Bundle | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+import time
 
 import pytest
 
@@ -65,6 +66,24 @@ def test_html_that_is_no_plain_table_goes_into_a_frame(hostile):
     assert "allow-same-origin" not in shown
     document = document_of(shown)
     assert document.index("Content-Security-Policy") < document.index(hostile)
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", "<a", "<td>", '<a x="', "<a x='", "<![", "<?", "</", "<td ", "<style scoped>"]
+)
+def test_html_of_pieces_that_are_never_closed_is_checked_in_little_time(piece):
+    begun = time.process_time()
+
+    assert tables.plain_table(piece * (200_000 // len(piece))) is None
+    assert time.process_time() - begun < 3
+
+
+def test_long_markdown_is_shown_as_text():
+    text = "![" * bundle.MAX_MARKDOWN
+    begun = time.process_time()
+
+    assert bundle.safe_bundle({"markdown": text}) == {"text/plain": text}
+    assert time.process_time() - begun < 3
 
 
 def test_a_script_cannot_end_the_element_that_it_stands_in():
