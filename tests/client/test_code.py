@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gzip
 import threading
 import time
 
 import pytest
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, Sandbox
+from sbx_jupyter.client.api.runtime import RuntimeClient
+from sbx_jupyter.client.api.transport import Transport
 from sbx_jupyter.client.code.events import LineDecoder, decode_event, is_end
 from sbx_jupyter.client.code.execution import (
     Chart,
@@ -17,6 +21,7 @@ from sbx_jupyter.client.code.execution import (
     Recorder,
     Result,
 )
+from sbx_jupyter.client.code.runner import CodeRunner
 from sbx_jupyter.errors import (
     DeadlineExceededError,
     InternalError,
@@ -235,3 +240,47 @@ def test_the_fields_of_a_chart_are_attributes_at_every_depth():
 
     assert chart.elements[0].type == "pie"
     assert chart.to_dict()["type"] == "superchart"
+
+
+async def call_instead(answer: bytes, *, is_endless: bool = False) -> None:
+    """List the contexts of what answers in place of the interpreter."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n" + answer)
+        with contextlib.suppress(ConnectionError):
+            while is_endless:
+                writer.write(b" " * 65536)
+                await writer.drain()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        served.set()
+
+    served = asyncio.Event()
+
+    class Runner(CodeRunner):
+        def __init__(self, runtime: RuntimeClient) -> None:
+            self._runtime = runtime
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    transport = Transport(ConnectionConfig(url, "a-key", sandbox_url=url))
+    try:
+        async with server, asyncio.timeout(30):
+            await Runner(RuntimeClient(transport, "i1", access_token=None)).list_code_contexts()
+    finally:
+        await transport.aclose()
+        await served.wait()
+
+
+async def test_an_endless_answer_in_place_of_the_interpreter_is_given_up():
+    with pytest.raises(UnavailableError, match="more than expected"):
+        await call_instead(b"\r\n", is_endless=True)
+
+
+async def test_a_compressed_answer_in_place_of_the_interpreter_is_not_unpacked():
+    packed = gzip.compress(b" " * (64 << 20) + b"[]")
+    head = f"Content-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+    with pytest.raises(UnavailableError, match="something else than expected"):
+        await call_instead(head.encode() + packed)

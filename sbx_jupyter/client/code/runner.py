@@ -48,6 +48,8 @@ _SILENCE: Final = 60.0
 """Seconds; the interpreter sends a sign of life every five."""
 _MEASURING: Final = 30.0
 """Seconds from the end of the code to the line that says what it used."""
+_MAX_ANSWER: Final = 1024 * 1024
+"""Bytes about contexts."""
 
 
 class CodeStream:
@@ -234,9 +236,15 @@ class CodeRunner:
         self, method: str, path: str, body: Any = None, timeout: float | None = None
     ) -> bytes:
         response = await self._send_interpreter(method, path, body, silence=timeout)
+        answer = bytearray()
         with translated_errors():
             try:
-                return await response.aread()
+                # As it comes: a hostile program may answer in the interpreter's place.
+                async for chunk in response.aiter_raw():
+                    answer += chunk
+                    if len(answer) > _MAX_ANSWER:
+                        raise UnavailableError("the interpreter answered with more than expected")
+                return bytes(answer)
             finally:
                 with shielded():
                     await response.aclose()
