@@ -167,6 +167,15 @@ def test_what_cannot_be_done_is_one_clear_line(box, line, said):
     assert box.value("'ran_on' in globals()") == "False"
 
 
+@pytest.mark.parametrize(("option", "allowed"), [("", "True"), ("--no-internet", "False")])
+def test_a_sandbox_has_internet_unless_it_was_refused(box, option, allowed):
+    box.run(f"%sbx create {option}")
+    found = box.value("get_ipython()._sbx_magics.session.current.box.info().allow_internet_access")
+    box.run("%sbx kill\n%sbx use box")
+
+    assert found == allowed
+
+
 def test_a_sandbox_that_has_ended_says_what_to_do(box):
     box.run("%sbx create brief")
     box.run("get_ipython()._sbx_magics.session.current.box.kill()")

@@ -32,7 +32,7 @@ def _create_arguments(parser: Parser) -> None:
         "--env", action="append", default=[], metavar="NAME=VALUE", help="an environment variable"
     )
     parser.add_argument(
-        "--internet", action="store_true", help="allow connections to public addresses"
+        "--no-internet", action="store_true", help="allow no connections to public addresses"
     )
 
 
@@ -42,7 +42,7 @@ def _create(notebook: Notebook, options: argparse.Namespace) -> None:
         template=options.template,
         timeout=int(options.timeout),
         envs=_pairs(options.env),
-        allow_internet_access=options.internet,
+        allow_internet_access=not options.no_internet,
     )
     write(f"created {known.label} ({known.box.sandbox_id}), in use from now on\n")
 
