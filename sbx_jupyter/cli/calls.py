@@ -26,7 +26,8 @@ def running_engine(options: argparse.Namespace) -> ConnectionFile:
     found = find_engine(options.data_dir)
     if found is None:
         raise UnavailableError(
-            f"no engine is running; `jupyter sbx env` starts it{see('use-it-from')}"
+            "no engine is running; `jupyter sbx env --connection local` starts it"
+            f"{see('use-it-from')}"
         )
     return found
 
