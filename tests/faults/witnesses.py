@@ -33,9 +33,10 @@ class Witnesses:
 
     @staticmethod
     def _make(world: World) -> Witnesses:
-        running, frozen, on_disk = (world.create(metadata={"role": "witness"}) for _ in range(3))
-        process = world.run(running, "echo kept > ~/file; sleep 3600 >/dev/null 2>&1 & echo $!")
-        world.run(frozen, "echo kept > ~/file; sleep 3600 >/dev/null 2>&1 &")
+        of_long_life = {"metadata": {"role": "witness"}, "timeout": 3600}
+        running, frozen, on_disk = (world.create(**of_long_life) for _ in range(3))
+        process = world.run(running, "echo kept > ~/file; sleep 7200 >/dev/null 2>&1 & echo $!")
+        world.run(frozen, "echo kept > ~/file; sleep 7200 >/dev/null 2>&1 &")
         world.run(on_disk, "echo kept > ~/file")
         made = world.ask("POST", f"/sandboxes/{running}/snapshots", {})
         assert made.status_code == 201, made.text
