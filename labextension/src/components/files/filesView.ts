@@ -1,4 +1,4 @@
-import { messageOf } from '../../protocol/errors';
+import { messageOf, SandboxError } from '../../protocol/errors';
 import type { IEntryInfo } from '../../protocol/runtime';
 import { isDirectory, sizeOf } from '../../protocol/runtime';
 import { element, iconButton } from '../dom';
@@ -7,7 +7,7 @@ import { FileTree } from './fileTree';
 import { formatBytes } from '../format';
 import * as icons from '../icons';
 import { trans } from '../translation';
-import { dirname, joinPath } from './paths';
+import { basename, dirname, joinPath } from './paths';
 import { InlineDialog } from '../inlineDialog';
 import type { Dispose, ISandboxTransport } from '../transport';
 import { isAbort } from './upload';
@@ -198,10 +198,28 @@ export class FilesView {
   private async rename(entry: IEntryInfo): Promise<void> {
     const text = trans.__('New name of %1', entry.name);
     const name = await this.dialog.ask({ text, yes: trans.__('Rename'), value: entry.name });
-    if (name && name !== entry.name) {
-      await this.transport.move(entry.path, joinPath(dirname(entry.path), name));
+    const target = joinPath(dirname(entry.path), name ?? '');
+    if (name && name !== entry.name && (!(await this.isTaken(target)) || (await this.mayReplace(name)))) {
+      await this.transport.move(entry.path, target);
       await this.tree.refresh(this.root);
     }
+  }
+
+  /** Whether there is an entry at a path, by the listing of its directory: over a comm there is nothing else to ask. */
+  private async isTaken(path: string): Promise<boolean> {
+    try {
+      return (await this.transport.list(dirname(path))).some(({ name }) => name === basename(path));
+    } catch (reason) {
+      if (reason instanceof SandboxError && reason.code === 'not_found') {
+        return false;
+      }
+      throw reason;
+    }
+  }
+
+  private async mayReplace(names: string): Promise<boolean> {
+    const text = trans.__('Replace %1?', names);
+    return (await this.dialog.ask({ text, yes: trans.__('Replace'), isDanger: true })) !== null;
   }
 
   private async remove(entry: IEntryInfo): Promise<void> {
@@ -226,11 +244,8 @@ export class FilesView {
     const chosen = [...(files ?? [])];
     const known = new Set((await this.transport.list(directory)).map(({ name }) => name));
     const replaced = chosen.filter(({ name }) => known.has(name)).map(({ name }) => name);
-    if (replaced.length > 0) {
-      const text = trans.__('Replace %1?', replaced.join(', '));
-      if ((await this.dialog.ask({ text, yes: trans.__('Replace'), isDanger: true })) === null) {
-        return;
-      }
+    if (replaced.length > 0 && !(await this.mayReplace(replaced.join(', ')))) {
+      return;
     }
     try {
       for (const file of chosen) {

@@ -18,7 +18,7 @@ import { NotebookTrust } from './notebookTrust';
 import { copyOnServer } from '../copies/serverCopy';
 import type { Sandboxes } from '../sandboxes';
 import type { ITrashed } from './trash';
-import { isInTrash, moveToTrash, putBack } from './trash';
+import { exists, isInTrash, moveToTrash, putBack } from './trash';
 
 /** The name of the drive: what stands before the colon of its paths. */
 export const DRIVE_NAME = 'sbx';
@@ -134,6 +134,10 @@ export class SandboxDrive implements Contents.IDrive {
     const [from, to] = [this.entryInside(oldLocalPath), this.entryInside(newLocalPath)];
     if (from.sandboxId !== to.sandboxId) {
       throw new SandboxError('invalid_argument', trans.__('A file cannot be moved to another sandbox; copy it instead.'));
+    }
+    // The move itself would replace what is there.
+    if (to.path !== from.path && (await exists(to.transport, to.path))) {
+      throw new NameTakenError(to.path);
     }
     await from.transport.move(from.path, to.path);
     this.trust.renamed(oldLocalPath, newLocalPath);
@@ -279,6 +283,15 @@ export class SandboxDrive implements Contents.IDrive {
   private stopFollowing: Dispose | null = null;
   private timer = 0;
   private disposed = false;
+}
+
+/** Something has the name already; JupyterLab then asks whether to replace it, for which it looks at the status. */
+class NameTakenError extends SandboxError {
+  constructor(path: string) {
+    super('already_exists', trans.__('%1 exists already.', path));
+  }
+
+  readonly response = { status: 409 };
 }
 
 interface IInside {

@@ -38,7 +38,8 @@ export async function putBack(transport: ServerTransport, trashed: ITrashed): Pr
   await transport.remove(trashed.info);
 }
 
-async function exists(transport: ServerTransport, path: string): Promise<boolean> {
+/** Whether there is an entry at a path; a link is one, wherever it leads. */
+export async function exists(transport: ServerTransport, path: string): Promise<boolean> {
   try {
     await transport.stat(path);
     return true;

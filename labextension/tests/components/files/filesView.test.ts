@@ -228,6 +228,36 @@ describe('the file browser of the widgets', () => {
     });
   });
 
+  it('asks before a renamed file replaces another', async () => {
+    const { row, names, answer, node, transport } = await shown();
+    const ask = async () => {
+      press(row('a.txt'), 'F2');
+      await answer('b.txt');
+      await vi.waitFor(() => {
+        expect(node.textContent).toContain('Replace b.txt?');
+      });
+    };
+    await ask();
+    button(node, 'Cancel').click();
+    await new Promise(resolve => setTimeout(resolve, 0));
+    expect([transport.files.get('/home/a.txt'), transport.files.get('/home/b.txt')]).toEqual(['one', 'two']);
+    await ask();
+    await answer();
+    await vi.waitFor(() => {
+      expect(names()).toEqual(['b.txt']);
+    });
+    expect(transport.files.get('/home/b.txt')).toBe('one');
+  });
+
+  it('moves a file into a folder that is to be made', async () => {
+    const { row, transport, answer } = await shown();
+    press(row('a.txt'), 'F2');
+    await answer('new/a.txt');
+    await vi.waitFor(() => {
+      expect(transport.files.get('/home/new/a.txt')).toBe('one');
+    });
+  });
+
   it('deletes a file once the user agrees', async () => {
     const { row, names, answer, node } = await shown();
     press(row('a.txt'), 'Delete');

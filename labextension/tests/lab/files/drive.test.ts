@@ -1,5 +1,5 @@
 import type { Contents, ServerConnection } from '@jupyterlab/services';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { SandboxApi } from '../../../src/components/sandboxApi';
 import { freeName, SandboxDrive } from '../../../src/lab/files/drive';
@@ -84,6 +84,22 @@ describe('the drive', () => {
     });
     expect([...transport.files.keys()]).toEqual(['/home', '/home/n.ipynb', '/home/b-Copy1.txt']);
     expect(changes).toEqual(['rename', 'new', 'delete']);
+  });
+
+  it('refuses to rename onto another file, with the status for which JupyterLab asks', async () => {
+    const { drive: made, transport } = drive();
+    const renamed = made.rename('id1/home/n.ipynb', 'id1/home/a.txt');
+    await expect(renamed).rejects.toMatchObject({ code: 'already_exists', response: { status: 409 } });
+    await expect(renamed).rejects.toThrow('/home/a.txt exists already.');
+    expect(transport.files.get('/home/a.txt')).toBe('one');
+    expect(transport.files.has('/home/n.ipynb')).toBe(true);
+  });
+
+  it('renames to other capitals, and onto itself', async () => {
+    const { drive: made, transport } = drive();
+    expect((await made.rename('id1/home/a.txt', 'id1/home/A.txt')).name).toBe('A.txt');
+    vi.spyOn(transport, 'move').mockResolvedValue();
+    expect((await made.rename('id1/home/A.txt', 'id1/home/A.txt')).name).toBe('A.txt');
   });
 
   it('says which file of a folder was not copied', async () => {
