@@ -98,6 +98,12 @@ export class SandboxDrive implements Contents.IDrive {
     return model;
   }
 
+  /** Whether a directory of a sandbox has an entry, also one that its listing leaves out. */
+  async has(localDir: string, name: string): Promise<boolean> {
+    const { transport, path } = this.entryInside(join(localDir, name));
+    return exists(transport, path);
+  }
+
   /** Uploads a file of any size in one request into a directory of a sandbox. */
   async upload(localDir: string, file: File, options: IUploadOptions): Promise<Contents.IModel> {
     const { transport, path } = this.entryInside(join(localDir, file.name));

@@ -24,28 +24,33 @@ const SHOW_DELAY = 1000;
 export function uploadWithoutChunks(model: FileBrowserModel, drive: SandboxDrive): void {
   model.upload = async (file: File, directory?: string): Promise<Contents.IModel> => {
     const localDir = drivePath(directory ?? model.path);
-    await model.refresh();
-    if ([...model.items()].some(item => item.name === file.name) && !(await confirmReplace(file.name))) {
-      throw new DOMException(trans.__('%1 was not uploaded.', file.name), 'AbortError');
-    }
-    const shown = new ProgressNotification(SHOW_DELAY);
-    const onProgress = (done: number, total: number) => {
-      shown.update(() => ({
-        message: trans.__('Uploading %1: %2 of %3', file.name, formatBytes(done), formatBytes(total)),
-        progress: total > 0 ? done / total : 0
-      }));
-    };
     try {
-      return await drive.upload(localDir, file, { onProgress, signal: shown.signal });
+      if ((await drive.has(localDir, file.name)) && !(await confirmReplace(file.name))) {
+        throw new DOMException(trans.__('%1 was not uploaded.', file.name), 'AbortError');
+      }
+      return await uploadWithProgress(drive, localDir, file);
     } catch (reason) {
       if (!isAbort(reason)) {
         notifyError(trans.__('%1 was not uploaded. %2', file.name, messageOf(reason)));
       }
       throw reason;
-    } finally {
-      shown.end();
     }
   };
+}
+
+async function uploadWithProgress(drive: SandboxDrive, localDir: string, file: File): Promise<Contents.IModel> {
+  const shown = new ProgressNotification(SHOW_DELAY);
+  const onProgress = (done: number, total: number) => {
+    shown.update(() => ({
+      message: trans.__('Uploading %1: %2 of %3', file.name, formatBytes(done), formatBytes(total)),
+      progress: total > 0 ? done / total : 0
+    }));
+  };
+  try {
+    return await drive.upload(localDir, file, { onProgress, signal: shown.signal });
+  } finally {
+    shown.end();
+  }
 }
 
 /** A button that uploads the files that the user picks; each has its own notification. */
