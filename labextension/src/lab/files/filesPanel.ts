@@ -7,23 +7,30 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
-import type { ISandbox } from '../../protocol/sandboxes';
+import { messageOf, SandboxError } from '../../protocol/errors';
 import { displayName } from '../../protocol/sandboxes';
 import { CommandIDs } from '../commandIds';
 import { filesIcon } from '../icons';
+import { notifyError } from '../notifications';
 import type { Sandboxes } from '../sandboxes';
+import { splitPath } from './driveModel';
 import { ListingBar } from './listingBar';
-import type { Listings } from './listings';
+import type { IListing, Listings } from './listings';
 import { listingIn, markLinks } from './linkMarks';
 import { uploadButton } from './uploads';
 
-/** JupyterLab's file browser for one sandbox at a time: its name, its buttons, and a notice once it has ended. */
+/**
+ * JupyterLab's file browser for one sandbox at a time: its name, its buttons, and a notice once it has ended.
+ *
+ * Which sandbox that is follows from the path that is shown: the user may open another from the root, and
+ * a folder that was asked for may not be readable.
+ */
 export class FilesPanel {
   constructor(
     readonly browser: FileBrowser,
     private readonly sandboxes: Sandboxes,
     private readonly commands: CommandRegistry,
-    listings: Listings
+    private readonly listings: Listings
   ) {
     browser.title.icon = filesIcon;
     browser.addClass('sbx-FileBrowser');
@@ -32,9 +39,14 @@ export class FilesPanel {
     this.notice.hide();
     // Below the toolbar.
     (browser.layout as PanelLayout).insertWidget(1, this.notice);
-    this.addListingBar(listings);
+    this.addListingBar();
     markLinks(browser, listings);
     sandboxes.changed.connect(this.onSandboxes);
+    browser.model.pathChanged.connect(this.onPath);
+    browser.model.connectionFailure.connect(this.onFailure);
+    browser.model.refreshed.connect(this.onRefreshed);
+    this.show('');
+    this.onPath();
     const followWhenVisible = (_: unknown, message: Message): boolean => {
       if (message.type === 'after-show' || message.type === 'before-hide') {
         this.follow(message.type === 'after-show');
@@ -46,16 +58,6 @@ export class FilesPanel {
       this.follow(false);
       sandboxes.changed.disconnect(this.onSandboxes);
     });
-  }
-
-  /** Names the sandbox whose files are shown from now on. */
-  show(sandbox: ISandbox): void {
-    this.sandbox = sandbox;
-    const name = displayName(sandbox);
-    this.browser.title.caption = trans.__('Files of sandbox %1', name);
-    this.name.node.textContent = name;
-    this.name.node.title = this.browser.title.caption;
-    this.onSandboxes();
   }
 
   private addToolbar(): void {
@@ -78,11 +80,11 @@ export class FilesPanel {
   }
 
   /** Between the path and the list, which are in a panel of their own. */
-  private addListingBar(listings: Listings): void {
+  private addListingBar(): void {
     const listing = listingIn(this.browser);
     const layout = listing?.parent?.layout;
     if (listing !== undefined && layout instanceof PanelLayout) {
-      layout.insertWidget(layout.widgets.indexOf(listing), new ListingBar(this.browser.model, listings));
+      layout.insertWidget(layout.widgets.indexOf(listing), new ListingBar(this.browser.model, this.listings));
     }
   }
 
@@ -92,22 +94,74 @@ export class FilesPanel {
     this.unfollow = isVisible ? this.sandboxes.watch() : null;
   }
 
+  private get path(): string {
+    const { model } = this.browser;
+    return model.manager.services.contents.localPath(model.path);
+  }
+
+  private readonly onPath = (): void => {
+    const { sandboxId } = splitPath(this.path);
+    this.reported = '';
+    if (sandboxId !== this.sandboxId) {
+      this.sandboxId = sandboxId;
+      this.show(sandboxId);
+      this.notice.hide();
+      this.browser.removeClass('sbx-mod-ended');
+    }
+    this.onSandboxes();
+  };
+
+  private show(name: string): void {
+    this.shownName = name;
+    const isRoot = this.sandboxId === '';
+    this.browser.title.caption = isRoot ? trans.__('Files of sandboxes') : trans.__('Files of sandbox %1', name);
+    this.name.node.textContent = isRoot ? trans.__('All sandboxes') : name;
+    this.name.node.title = this.browser.title.caption;
+  }
+
   private readonly onSandboxes = (): void => {
-    const { sandbox } = this;
-    const { items, error } = this.sandboxes;
-    if (sandbox === null || items === null || error !== null) {
+    const sandbox = this.sandboxes.find(this.sandboxId);
+    if (sandbox !== undefined) {
+      this.show(displayName(sandbox));
+    }
+    if (this.sandboxes.items === null || this.sandboxes.error !== null) {
       return;
     }
-    const hasEnded = items.every(({ sandboxID }) => sandboxID !== sandbox.sandboxID);
+    const hasEnded = sandbox === undefined && this.sandboxId !== '';
     this.browser.toggleClass('sbx-mod-ended', hasEnded);
     this.notice.setHidden(!hasEnded);
-    if (hasEnded && this.notice.node.dataset['sandbox'] !== sandbox.sandboxID) {
-      this.notice.node.dataset['sandbox'] = sandbox.sandboxID;
-      this.fillNotice(sandbox);
+    if (hasEnded && this.notice.node.dataset['sandbox'] !== this.sandboxId) {
+      this.notice.node.dataset['sandbox'] = this.sandboxId;
+      this.fillNotice(this.shownName);
     }
   };
 
-  private fillNotice(sandbox: ISandbox): void {
+  /** The model swallows why a folder could not be listed, and asks for it every 10 seconds. */
+  private readonly onFailure = (_: unknown, reason: Error): void => {
+    this.listed = this.listings.get(this.path);
+    const text = messageOf(reason);
+    if (text !== this.reported) {
+      this.reported = text;
+      void this.report(reason);
+    }
+  };
+
+  private async report(reason: Error): Promise<void> {
+    await this.sandboxes.refresh();
+    const isEndShown = !this.notice.isHidden && reason instanceof SandboxError && reason.code === 'not_found';
+    if (!this.browser.isDisposed && !isEndShown) {
+      notifyError(trans.__('The files could not be listed. %1', messageOf(reason)));
+    }
+  }
+
+  /** The model also says that it is refreshed right after a failure, when there is no new listing. */
+  private readonly onRefreshed = (): void => {
+    if (this.listings.get(this.path) !== this.listed) {
+      this.reported = '';
+    }
+  };
+
+  private fillNotice(name: string): void {
     const button = (label: string, onClick: () => void) => {
       const node = element('button', 'sbx-TextButton', { type: 'button' }, label);
       node.addEventListener('click', onClick);
@@ -115,7 +169,7 @@ export class FilesPanel {
     };
     this.notice.node.setAttribute('role', 'status');
     this.notice.node.replaceChildren(
-      element('p', '', {}, trans.__('%1 has ended; its files are gone.', displayName(sandbox))),
+      element('p', '', {}, trans.__('%1 has ended; its files are gone.', name)),
       button(trans.__('New sandbox'), () => void this.replace()),
       button(trans.__('Close'), () => {
         this.browser.dispose();
@@ -132,6 +186,12 @@ export class FilesPanel {
 
   private readonly name = new Widget({ node: document.createElement('h2') });
   private readonly notice = new Widget();
-  private sandbox: ISandbox | null = null;
+  /** The sandbox whose files are shown; `''` for the list of all. */
+  private sandboxId = '';
+  private shownName = '';
+  /** The failure that the user was told of, until there is a listing again. */
+  private reported = '';
+  /** What was listed last before that. */
+  private listed: IListing | undefined;
   private unfollow: (() => void) | null = null;
 }

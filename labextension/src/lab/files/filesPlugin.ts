@@ -76,11 +76,10 @@ export const filesPlugin: JupyterFrontEndPlugin<void> = {
       }),
       execute: async args => {
         const sandbox = await commands.target(args);
-        if (sandbox === null) {
+        if (sandbox === null || !(await commands.ensureRunning(sandbox))) {
           return null;
         }
         const files = await open();
-        files.show(sandbox);
         if (args['restored'] !== true) {
           app.shell.activateById(files.browser.id);
         }

@@ -118,6 +118,20 @@ export class SandboxCommands {
     return this.sandboxes.resume(sandbox.sandboxID, this.settings.current.defaultTimeout);
   }
 
+  /** Resumes the sandbox if it is paused; `false`, with a notification of why, if that fails. */
+  async ensureRunning(sandbox: ISandbox): Promise<boolean> {
+    if (sandbox.state !== 'paused') {
+      return true;
+    }
+    try {
+      await this.resume(sandbox);
+      return true;
+    } catch (reason) {
+      notifyError(RESUMED.failure(displayName(sandbox), messageOf(reason)));
+      return false;
+    }
+  }
+
   register(): void {
     this.registerCreation();
     this.registerLifecycle();

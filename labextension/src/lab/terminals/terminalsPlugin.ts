@@ -226,15 +226,7 @@ async function terminalTarget(
   }
   const restored = args['restored'] === true;
   const sandbox = await commands.target(wanted === undefined ? {} : { sandbox: wanted, restored });
-  if (sandbox?.state === 'paused') {
-    try {
-      await commands.resume(sandbox);
-    } catch (reason) {
-      notifyError(trans.__('%1 could not be resumed. %2', displayName(sandbox), messageOf(reason)));
-      return null;
-    }
-  }
-  return sandbox === null ? null : { sandboxId: sandbox.sandboxID, name: displayName(sandbox) };
+  return sandbox === null || !(await commands.ensureRunning(sandbox)) ? null : { sandboxId: sandbox.sandboxID, name: displayName(sandbox) };
 }
 
 /** Saves the arguments that restore the terminal: at once when it connects, then at intervals. */
