@@ -52,7 +52,9 @@ export class ListingBar extends Widget {
   }
 
   private readonly onPath = (): void => {
-    this.input.value = '';
+    // What was typed for the other directory must not filter this one.
+    window.clearTimeout(this.timer);
+    this.input.value = this.listings.wanted(this.path).filter;
     this.draw();
   };
 
