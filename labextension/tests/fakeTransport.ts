@@ -85,8 +85,8 @@ export class FakeTransport implements ISandboxTransport {
     return Promise.resolve();
   }
 
-  watch(_path: string, listener: (event: IFilesystemEvent) => void): Dispose {
-    this.watchers.add(listener);
+  watch(_path: string, listener: (event: IFilesystemEvent) => void, onEnd?: () => void): Dispose {
+    this.watchers.set(listener, onEnd);
     return () => {
       this.watchers.delete(listener);
     };
@@ -98,9 +98,16 @@ export class FakeTransport implements ISandboxTransport {
 
   /** Tells the watchers that an entry was written. */
   change(name: string): void {
-    this.watchers.forEach(listener => {
+    this.watchers.forEach((_, listener) => {
       listener({ name, type: 'EVENT_TYPE_WRITE' });
     });
+  }
+
+  /** Ends all watches, as a pause does. */
+  endWatches(): void {
+    const ends = [...this.watchers.values()];
+    this.watchers.clear();
+    ends.forEach(end => end?.());
   }
 
   metrics(): Promise<IReading> {
@@ -159,5 +166,5 @@ export class FakeTransport implements ISandboxTransport {
   /** What `metrics` answers; it fails without one. */
   reading: IReading | null = null;
   readonly terminals: FakeTerminal[] = [];
-  private readonly watchers = new Set<(event: IFilesystemEvent) => void>();
+  private readonly watchers = new Map<(event: IFilesystemEvent) => void, (() => void) | undefined>();
 }

@@ -7,6 +7,7 @@ import { FileTree } from './fileTree';
 import { formatBytes } from '../format';
 import * as icons from '../icons';
 import { trans } from '../translation';
+import { watchLastingly } from './lastingWatch';
 import { basename, dirname, joinPath } from './paths';
 import { InlineDialog } from '../inlineDialog';
 import type { Dispose, ISandboxTransport } from '../transport';
@@ -118,7 +119,7 @@ export class FilesView {
     this.observer.onPath?.(this.root);
     this.refresh();
     this.stopWatch?.();
-    this.stopWatch = this.transport.watch(this.root, () => {
+    this.stopWatch = watchLastingly(this.transport, this.root, () => {
       window.clearTimeout(this.timer);
       // Not as the user's attempt: a message about what they did stays.
       this.timer = window.setTimeout(() => void this.tree.refresh(this.root), REDRAW_DELAY);

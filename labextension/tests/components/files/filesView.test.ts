@@ -300,6 +300,44 @@ describe('the file browser of the widgets', () => {
     expect(names()).toContain('new.txt');
   });
 
+  it('follows changes again after a pause, without waking the sandbox', async () => {
+    const { transport, names } = await shown();
+    vi.useFakeTimers();
+    transport.currentState = 'paused';
+    transport.endWatches();
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(transport.watches).toBe(0);
+    transport.currentState = 'running';
+    transport.files.set('/home/missed.txt', '');
+    await vi.advanceTimersByTimeAsync(6000);
+    expect(transport.watches).toBe(1);
+    expect(names()).toContain('missed.txt');
+    transport.files.set('/home/new.txt', '');
+    transport.change('new.txt');
+    await vi.advanceTimersByTimeAsync(400);
+    expect(names()).toContain('new.txt');
+  });
+
+  it('does not follow again what is not shown any more, or has ended', async () => {
+    const { transport, view } = await shown([['/other', null]]);
+    vi.useFakeTimers();
+    transport.endWatches();
+    view.show('/other');
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(transport.watches).toBe(1);
+    transport.currentState = 'ended';
+    transport.endWatches();
+    const asked = vi.spyOn(transport, 'state');
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect([transport.watches, asked.mock.calls.length]).toEqual([0, 1]);
+    transport.currentState = 'running';
+    view.show('/home');
+    transport.endWatches();
+    view.dispose();
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(transport.watches).toBe(0);
+  });
+
   it('reads again when asked to', async () => {
     const { transport, node, names } = await shown();
     transport.files.set('/home/new.txt', '');
