@@ -58,6 +58,11 @@ export class FileEditor {
     this.text.focus();
   }
 
+  /** The text as it is now, saved or not. */
+  get content(): string {
+    return this.text.value;
+  }
+
   /** Whether the editor may close: nothing is unsaved, or the user agrees to discard it. */
   async mayLeave(): Promise<boolean> {
     if (this.text.value === this.saved) {

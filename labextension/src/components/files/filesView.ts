@@ -152,6 +152,7 @@ export class FilesView {
     if (sizeOf(entry) > MAX_OPEN) {
       throw new NotShownError(entry, trans.__('%1 is too large to open here: %2.', entry.name, formatBytes(sizeOf(entry))));
     }
+    const given = this.editor?.content;
     const bytes = await this.transport.read(entry.path);
     if (this.wanted !== entry.path) {
       // Another file was opened since, perhaps with changes by now.
@@ -162,6 +163,10 @@ export class FilesView {
       text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     } catch {
       throw new NotShownError(entry, trans.__('%1 is not text.', entry.name));
+    }
+    // What was typed while the file was read has not been asked about.
+    if (this.editor !== null && this.editor.content !== given && !(await this.editor.mayLeave())) {
+      return;
     }
     this.editor?.dispose();
     const node = element('div', '');

@@ -144,6 +144,34 @@ describe('the file browser of the widgets', () => {
     expect(node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text')?.value).toBe('changed');
   });
 
+  it('asks about what is typed while another file is read', async () => {
+    const { transport, node, open, row, dialog, answer } = await shown();
+    enter(await open('a.txt'), 'agreed to lose');
+    const read = transport.read.bind(transport);
+    let arrive: () => void = () => undefined;
+    const reading = vi.spyOn(transport, 'read').mockImplementation(async path => {
+      await new Promise<void>(resolve => { arrive = resolve; });
+      return read(path);
+    });
+    const pick = async () => {
+      row('b.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
+      await answer();
+      await vi.waitFor(() => { expect(reading).toHaveBeenCalled(); });
+    };
+    await pick();
+    const text = node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text') as HTMLTextAreaElement;
+    enter(text, 'typed meanwhile');
+    arrive();
+    await vi.waitFor(() => { expect(dialog()?.textContent).toContain('not saved'); });
+    button(node, 'Cancel').click();
+    await new Promise(resolve => setTimeout(resolve, 0));
+    expect(node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text')?.value).toBe('typed meanwhile');
+    reading.mockClear();
+    await pick();
+    arrive();
+    expect((await open('b.txt')).value).toBe('two');
+  });
+
   it('closes the editor', async () => {
     const { node, open } = await shown();
     await open('a.txt');
