@@ -5,7 +5,7 @@ import { messageOf, sentence } from '../../protocol/errors';
 import type { ILogEntry } from '../../protocol/observations';
 import type { IBegunBuild, IBuildProgress } from '../../protocol/storage';
 import { CommandIDs } from '../commandIds';
-import { cancelBuild } from './questions';
+import { cancelBuild, confirmDeletion } from './questions';
 import type { StorageRequests } from './requests';
 import type { IStoreProps } from './sections';
 
@@ -20,7 +20,7 @@ interface IBuildFormProps extends IStoreProps {
 }
 
 /** Asks for a name and a Dockerfile, and then follows the build. */
-export function BuildForm({ requests, refresh, commands, close }: IBuildFormProps): React.JSX.Element {
+export function BuildForm({ requests, refresh, commands, isActive, close }: IBuildFormProps): React.JSX.Element {
   const [name, setName] = React.useState('');
   const [dockerfile, setDockerfile] = React.useState(EXAMPLE);
   const [begun, setBegun] = React.useState<IBegunBuild | null>(null);
@@ -43,8 +43,21 @@ export function BuildForm({ requests, refresh, commands, close }: IBuildFormProp
       setBusy(false);
     }
   };
+  const closeIfSure = async () => {
+    const isTyped = name.trim() !== '' || dockerfile !== EXAMPLE;
+    if (!isTyped || (await confirmDiscard(name.trim()))) {
+      close();
+    }
+  };
   if (begun !== null) {
-    return <BuildLog begun={begun} requests={requests} refresh={refresh} commands={commands} close={close} back={() => { setBegun(null); }} />;
+    const closeLog = (isBuilt: boolean) => {
+      if (isBuilt) {
+        close();
+      } else {
+        void closeIfSure();
+      }
+    };
+    return <BuildLog begun={begun} requests={requests} refresh={refresh} commands={commands} isActive={isActive} close={closeLog} back={() => { setBegun(null); }} />;
   }
   return (
     <form
@@ -92,19 +105,30 @@ export function BuildForm({ requests, refresh, commands, close }: IBuildFormProp
         <button type="submit" className="sbx-Button" disabled={isBusy || name.trim() === '' || dockerfile.trim() === ''}>
           {isBusy ? trans.__('Starting…') : trans.__('Build')}
         </button>
-        <CloseButton close={close} />
+        <CloseButton close={() => void closeIfSure()} />
       </div>
     </form>
   );
 }
 
-interface IBuildLogProps extends Omit<IBuildFormProps, 'sandboxes' | 'isActive'> {
+/** Asks before what was typed is thrown away. */
+function confirmDiscard(name: string): Promise<boolean> {
+  return confirmDeletion({
+    title: trans.__('Discard this Dockerfile?'),
+    name: name === '' ? trans.__('Not named yet') : name,
+    consequences: [trans.__('What you typed is not kept anywhere else. A build that has begun goes on.')],
+    label: trans.__('Discard')
+  });
+}
+
+interface IBuildLogProps extends Omit<IBuildFormProps, 'sandboxes' | 'close'> {
   readonly begun: IBegunBuild;
+  readonly close: (isBuilt: boolean) => void;
   readonly back: () => void;
 }
 
 /** The log of a build while it runs, and how it ended. */
-function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLogProps): React.JSX.Element {
+function BuildLog({ begun, requests, refresh, commands, isActive, back, close }: IBuildLogProps): React.JSX.Element {
   const { lines, progress, error } = useBuild(begun, requests, refresh);
   const reason = progress?.status === 'error' ? (progress.reason?.message ?? '') : '';
   // The engine logs the reason too; it is shown once.
@@ -116,10 +140,11 @@ function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLog
     log.current?.focus();
   }, []);
   React.useLayoutEffect(() => {
-    if (box.current !== null) {
+    // What is hidden has no place to which it is scrolled.
+    if (box.current !== null && isActive) {
       box.current.scrollTop = box.current.scrollHeight;
     }
-  }, [lines]);
+  }, [lines, isActive]);
   const name = begun.names[0] ?? begun.templateID;
   const isOver = error !== null || progress?.status === 'ready' || progress?.status === 'error';
   return (
@@ -156,7 +181,7 @@ function BuildLog({ begun, requests, refresh, commands, back, close }: IBuildLog
             {progress?.status === 'ready' ? trans.__('Build another') : trans.__('Change the Dockerfile')}
           </button>
         )}
-        <CloseButton close={close} />
+        <CloseButton close={() => { close(progress?.status === 'ready'); }} />
       </div>
     </section>
   );

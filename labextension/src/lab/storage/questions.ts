@@ -16,7 +16,7 @@ interface IQuestion {
   readonly label: string;
 }
 
-/** Asks before something is deleted, and says what that means. */
+/** Asks before something is deleted or thrown away, and says what that means. */
 export async function confirmDeletion({ title, name, consequences, label }: IQuestion): Promise<boolean> {
   const body = new Widget({ node: element('div', 'sbx-Confirm') });
   body.node.append(element('p', 'sbx-Confirm-name', {}, name), ...consequences.map(sentence => element('p', '', {}, sentence)));

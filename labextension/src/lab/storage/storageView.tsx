@@ -14,9 +14,10 @@ interface IStorageProps extends IStoreProps {
   readonly setStore: (store: Store) => void;
 }
 
-/** What outlives sandboxes, a tab for each kind. */
+/** What outlives sandboxes, a tab for each kind; one that was seen stays as it is while another is shown. */
 export function StorageView(props: IStorageProps): React.JSX.Element {
-  const { store, setStore, sandboxes } = props;
+  const { store, setStore, sandboxes, isActive } = props;
+  const seen = useSeen(store);
   const requests = React.useMemo(() => new StorageRequests(sandboxes.server), [sandboxes]);
   return (
     <>
@@ -24,12 +25,36 @@ export function StorageView(props: IStorageProps): React.JSX.Element {
         <h2 className="sbx-View-title">{trans.__('Storage of sandboxes')}</h2>
       </div>
       <Tabs label={trans.__('Kinds')} tabs={STORES} nameOf={storeLabel} chosen={store} choose={setStore} />
-      <div className="sbx-Storage-body" role="tabpanel" aria-label={storeLabel(store)}>
-        {store === 'snapshots' && <TemplatesSection key="snapshot" {...props} requests={requests} kind="snapshot" />}
-        {store === 'templates' && <TemplatesSection key="template" {...props} requests={requests} kind="template" />}
-        {store === 'volumes' && <VolumesSection {...props} requests={requests} />}
-        {store === 'secrets' && <SecretsSection {...props} requests={requests} />}
-      </div>
+      {STORES.filter(each => seen.has(each)).map(each => (
+        <div key={each} className="sbx-Storage-body" role="tabpanel" aria-label={storeLabel(each)} hidden={each !== store}>
+          <StoreSection {...props} store={each} isActive={isActive && each === store} requests={requests} />
+        </div>
+      ))}
     </>
   );
+}
+
+/** The kinds that were shown so far, with this one. */
+function useSeen(store: Store): ReadonlySet<Store> {
+  const seen = React.useRef(new Set<Store>());
+  seen.current.add(store);
+  return seen.current;
+}
+
+interface ISectionProps extends IStoreProps {
+  readonly store: Store;
+  readonly requests: StorageRequests;
+}
+
+function StoreSection({ store, ...props }: ISectionProps): React.JSX.Element {
+  switch (store) {
+    case 'snapshots':
+      return <TemplatesSection {...props} kind="snapshot" />;
+    case 'templates':
+      return <TemplatesSection {...props} kind="template" />;
+    case 'volumes':
+      return <VolumesSection {...props} />;
+    case 'secrets':
+      return <SecretsSection {...props} />;
+  }
 }
