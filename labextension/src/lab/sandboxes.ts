@@ -7,6 +7,7 @@ import type { AnswerOf } from '../components/sandboxApi';
 import { SandboxApi } from '../components/sandboxApi';
 import type { ServerState } from '../protocol/api';
 import { ServerTransport } from '../components/serverTransport';
+import type { SandboxState } from '../components/transport';
 import type {
   IKernelPlace,
   INewSandbox,
@@ -99,6 +100,15 @@ export class Sandboxes {
     return this.known?.find(sandbox => sandbox.sandboxID === sandboxId);
   }
 
+  /** The state of a sandbox, where it is known; one that is being paused is not to be woken, and counts as paused. */
+  stateOf(sandboxId: string): SandboxState | null {
+    if (this.activity(sandboxId)?.kind === 'pausing') {
+      return 'paused';
+    }
+    const isListKnown = this.known !== null && this.failure === null;
+    return this.find(sandboxId)?.state ?? (isListKnown ? 'ended' : null);
+  }
+
   /** The sandbox that a kernel runs in. */
   sandboxOfKernel(kernelId: string): string | undefined {
     return this.kernels.find(({ kernelID }) => kernelID === kernelId)?.sandboxID;
@@ -167,6 +177,7 @@ export class Sandboxes {
   pause(sandboxId: string): Promise<void> {
     return this.during(sandboxId, 'pausing', async () => {
       await this.api.post('/sandboxes/{sandbox_id}/pause', { path: { sandbox_id: sandboxId } });
+      this.setState(sandboxId, 'paused');
     });
   }
 
@@ -174,6 +185,7 @@ export class Sandboxes {
     const body = timeout === undefined ? {} : { timeout };
     return this.during(sandboxId, 'resuming', async () => {
       await this.api.post('/sandboxes/{sandbox_id}/connect', { path: { sandbox_id: sandboxId }, body });
+      this.setState(sandboxId, 'running');
     });
   }
 
@@ -339,6 +351,11 @@ export class Sandboxes {
     this.kernels = state.kernels;
     this.serverInfo = state.info;
     this.failure = state.problem === undefined ? null : errorFrom(state.problem, '');
+  }
+
+  /** Until the next list: a view that takes a paused sandbox for a running one asks it something, which wakes it. */
+  private setState(sandboxId: string, state: ISandbox['state']): void {
+    this.known = this.known?.map(item => (item.sandboxID === sandboxId ? { ...item, state } : item)) ?? null;
   }
 
   private without(sandboxId: string): readonly ISandbox[] {

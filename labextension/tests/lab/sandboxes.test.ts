@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Sandboxes } from '../../src/lab/sandboxes';
 import type { ISandbox } from '../../src/protocol/sandboxes';
+import { fakeSandbox } from '../fakeRecords';
 import { FakeServer } from '../fakeServer';
 
 const sandbox = (sandboxID: string, startedAt: string) => ({ sandboxID, startedAt }) as unknown as ISandbox;
@@ -160,5 +161,25 @@ describe('the sandboxes of a server', () => {
     await vi.advanceTimersByTimeAsync(30_000);
     expect(lists()).toBeLessThanOrEqual(3);
     sandboxes.dispose();
+  });
+
+  it('count as paused from the moment in which they are to be paused, so that nothing wakes them', async () => {
+    const { server, sandboxes } = model();
+    server.listed = [fakeSandbox('old')];
+    expect(sandboxes.stateOf('old')).toBeNull();
+    await sandboxes.refresh();
+    expect(sandboxes.stateOf('old')).toBe('running');
+
+    let finish: (response: Response) => void = () => undefined;
+    server.answers['POST sandboxes/old/pause'] = new Promise<Response>(resolve => (finish = resolve));
+    const states = new Set<unknown>();
+    sandboxes.changed.connect(() => states.add(sandboxes.stateOf('old')));
+    const paused = sandboxes.pause('old');
+    server.listed = [fakeSandbox('old', { state: 'paused' })];
+    finish(Response.json({}));
+    await paused;
+    await sandboxes.refresh();
+    expect([...states]).toEqual(['paused']);
+    expect(sandboxes.stateOf('other')).toBe('ended');
   });
 });

@@ -2,7 +2,7 @@ import type { SandboxError } from '../../protocol/errors';
 import { isFinal } from '../../protocol/errors';
 import type { ITerminalExit, ITerminalRequest, ITerminalShown, ITerminalSize } from '../../protocol/terminal';
 import { trans } from '../translation';
-import type { ISandboxTransport, ITerminalChannel } from '../transport';
+import type { ISandboxTransport, ITerminalChannel, SandboxState } from '../transport';
 
 /** Milliseconds before the nth attempt to reconnect; the last delay repeats. */
 const RETRY_DELAYS = [250, 500, 1000, 2000, 4000, 8000];
@@ -25,8 +25,8 @@ const QUERY_ANSWER = /^\x1b(\[[?>=]?[\d;]*[Rcnty]|P|\])/;
  */
 export type TerminalState = 'idle' | 'connecting' | 'connected' | 'waiting' | 'ended';
 
-/** What can be done about a terminal that cannot be used: try again, start another shell, or nothing. */
-export type TerminalRemedy = 'reconnect' | 'restart' | 'none';
+/** What can be done about a terminal that cannot be used: try again, start another shell, resume the sandbox, or nothing. */
+export type TerminalRemedy = 'reconnect' | 'restart' | 'resume' | 'none';
 
 export interface ITerminalSessionOptions {
   /** The process to attach to; a new shell is started without it. */
@@ -58,7 +58,7 @@ export interface ITerminalSessionListener {
  *
  * Connects when the size of the screen is known. After a lost connection it attaches to the same
  * process again, from the first byte that was not shown. It stops when the shell exits or when an
- * error is final.
+ * error is final, and makes no attempt while the sandbox is paused, which an attempt may wake.
  */
 export class TerminalSession {
   constructor(
@@ -77,12 +77,12 @@ export class TerminalSession {
 
   /** Why the terminal cannot be used, in words for people; `null` while it can. */
   get message(): string | null {
-    return this.currentMessage;
+    return this.isHeld ? trans.__('The sandbox is paused.') : this.currentMessage;
   }
 
   /** What can be done about the message. */
   get remedy(): TerminalRemedy {
-    return this.hasExited ? 'restart' : this.isGone ? 'none' : 'reconnect';
+    return this.isHeld ? 'resume' : this.hasExited ? 'restart' : this.isGone ? 'none' : 'reconnect';
   }
 
   /** The process in the terminal, once it is known. */
@@ -132,6 +132,24 @@ export class TerminalSession {
     this.connect();
   }
 
+  /** Takes over what is known of the sandbox: connects again once when it is not paused any more. */
+  setSandboxState(state: SandboxState): void {
+    const isPaused = state === 'paused';
+    if (this.isDisposed || this.isPaused === isPaused) {
+      return;
+    }
+    this.isPaused = isPaused;
+    window.clearTimeout(this.timer);
+    this.wasPaused = state === 'running';
+    if (!isPaused && this.currentState !== 'idle') {
+      this.reconnect();
+    } else if (isPaused && this.currentState === 'ended' && !this.hasExited) {
+      // The last attempt was refused for the pause.
+      this.currentState = 'waiting';
+    }
+    this.listener.onChange();
+  }
+
   /** Leaves the terminal; the process goes on. */
   dispose(): void {
     this.isDisposed = true;
@@ -179,6 +197,7 @@ export class TerminalSession {
   private onStart(pid: number, sequence: number): void {
     this.currentPid = pid;
     this.attempts = 0;
+    this.isPaused = this.wasPaused = this.isGone = false;
     if (this.isReplayUnbounded) {
       this.isReplayUnbounded = false;
       this.replayEnd = Date.now() + REPLAY_TIME;
@@ -210,6 +229,16 @@ export class TerminalSession {
       return;
     }
     this.isGone = reason?.code === 'not_found';
+    if (this.isPaused) {
+      this.change('waiting', this.currentMessage);
+      return;
+    }
+    if (this.isGone && this.wasPaused && this.currentPid !== undefined) {
+      // Only the files outlast a pause without the memory.
+      this.hasExited = true;
+      this.change('ended', trans.__('The shell ended when the sandbox was paused.'));
+      return;
+    }
     if (reason !== null && isFinal(reason)) {
       this.change('ended', reason.message);
       return;
@@ -220,6 +249,11 @@ export class TerminalSession {
     this.timer = window.setTimeout(() => {
       this.connect();
     }, delay);
+  }
+
+  /** Whether a terminal that could go on waits for its sandbox to be resumed. */
+  private get isHeld(): boolean {
+    return this.isPaused && !this.hasExited;
   }
 
   private isReplaying(): boolean {
@@ -248,5 +282,8 @@ export class TerminalSession {
   private timer = 0;
   private hasExited = false;
   private isGone = false;
+  private isPaused = false;
+  /** Whether the sandbox was resumed, and the terminal not yet connected to it. */
+  private wasPaused = false;
   private isDisposed = false;
 }

@@ -4,11 +4,14 @@ import { Terminal } from '@xterm/xterm';
 import { element } from '../dom';
 import { onThemeChange, themeValue } from '../theme';
 import { trans } from '../translation';
-import type { ISandboxTransport } from '../transport';
+import type { ISandboxTransport, SandboxState } from '../transport';
+import type { TerminalRemedy } from './terminalSession';
 import { TerminalSession } from './terminalSession';
 
 /** Clears a terminal and its history: RIS. */
 const FULL_RESET = '\x1bc';
+/** When the same terminal may be tried again; an attempt wakes a sandbox that may be woken. */
+const CAN_RECONNECT: ReadonlySet<TerminalRemedy> = new Set(['reconnect', 'resume']);
 
 /** Shows a terminal session with xterm.js on pages without JupyterLab. */
 export class TerminalView {
@@ -76,6 +79,12 @@ export class TerminalView {
     }
   }
 
+  /** Takes over what is known of the sandbox. */
+  setSandboxState(state: SandboxState): void {
+    this.sandboxState = state;
+    this.session.setSandboxState(state);
+  }
+
   focus(): void {
     this.term.focus();
   }
@@ -105,18 +114,19 @@ export class TerminalView {
       },
       { pid }
     );
+    session.setSandboxState(this.sandboxState);
     return session;
   }
 
   private showMessage(): void {
     const { message, remedy } = this.session;
     this.message.textContent = message ?? '';
-    this.remedyButton.textContent = remedy === 'reconnect' ? trans.__('Try now') : trans.__('New terminal');
+    this.remedyButton.textContent = CAN_RECONNECT.has(remedy) ? trans.__('Try now') : trans.__('New terminal');
     this.band.hidden = message === null;
   }
 
   private remedy(): void {
-    if (this.session.remedy === 'reconnect') {
+    if (CAN_RECONNECT.has(this.session.remedy)) {
       this.session.reconnect();
     } else {
       this.show(null);
@@ -137,6 +147,7 @@ export class TerminalView {
 
   private readonly term = new Terminal({ fontSize: 13, scrollback: 5000, minimumContrastRatio: 4.5 });
   private readonly fit = new FitAddon();
+  private sandboxState: SandboxState = 'running';
   private session: TerminalSession;
   private readonly screen: HTMLElement;
   private readonly band: HTMLElement;

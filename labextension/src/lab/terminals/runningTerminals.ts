@@ -96,6 +96,10 @@ export class RunningTerminals implements IRunningSessions.IManager {
   }
 
   private async listOne(sandboxId: string): Promise<void> {
+    // Its terminals lose their connections when a sandbox is paused; the question would wake it.
+    if (this.sandboxes.stateOf(sandboxId) === 'paused') {
+      return;
+    }
     await this.lists.refreshOne(sandboxId);
     this.runningChanged.emit();
   }

@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { TerminalRemedy, TerminalState } from '../../components/terminals/terminalSession';
 import { TerminalSession } from '../../components/terminals/terminalSession';
-import type { ISandboxTransport } from '../../components/transport';
+import type { ISandboxTransport, SandboxState } from '../../components/transport';
 import type { ITerminalShown } from '../../protocol/terminal';
 
 const STATUS: Readonly<Record<TerminalState, Terminal.ConnectionStatus>> = {
@@ -143,6 +143,11 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
     } else if (message.type === 'stdin') {
       this.session.sendText(String(first));
     }
+  }
+
+  /** Takes over what is known of the sandbox. */
+  setSandboxState(state: SandboxState): void {
+    this.session.setSandboxState(state);
   }
 
   async reconnect(): Promise<void> {

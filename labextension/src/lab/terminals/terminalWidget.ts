@@ -18,6 +18,8 @@ export interface ITerminalActions {
   end(widget: TerminalWidget): void;
   /** Opens another terminal in the place of one whose shell has ended. */
   restart(widget: TerminalWidget): void;
+  /** Resumes the sandbox of the terminal, which then goes on. */
+  resume(widget: TerminalWidget): void;
   split(widget: TerminalWidget): void;
 }
 
@@ -133,7 +135,7 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
     const { message, remedy } = this.connection;
     this.message.textContent = message ?? '';
     this.message.title = message ?? '';
-    const label = { reconnect: trans.__('Try now'), restart: trans.__('New terminal'), none: trans.__('Close tab') }[remedy];
+    const label = { reconnect: trans.__('Try now'), restart: trans.__('New terminal'), resume: trans.__('Resume'), none: trans.__('Close tab') }[remedy];
     if (this.remedyButton.textContent !== label) {
       this.remedyButton.textContent = label;
     }
@@ -147,6 +149,8 @@ export class TerminalWidget extends MainAreaWidget<Terminal> {
       void this.connection.reconnect();
     } else if (remedy === 'restart') {
       actions.restart(this);
+    } else if (remedy === 'resume') {
+      actions.resume(this);
     } else {
       this.closeEnded();
     }

@@ -26,6 +26,7 @@ import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { RunningTerminals } from './runningTerminals';
 import { TerminalConnection } from './terminalConnection';
 import { addSharingCommands, openLinkedTerminal } from './sharedTerminals';
+import { followSandbox } from './followSandbox';
 import { TerminalPreferences } from './terminalPreferences';
 import { addViewCommands } from './viewCommands';
 import { TerminalWidget } from './terminalWidget';
@@ -61,6 +62,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       void app.commands.execute(CommandIDs.openTerminal, { sandbox: widget.connection.sandboxId, beside: widget.id });
     const restart = (widget: TerminalWidget) =>
       void app.commands.execute(CommandIDs.openTerminal, { sandbox: widget.connection.sandboxId, replaces: widget.id });
+    const resume = ({ connection }: TerminalWidget) => void app.commands.execute(CommandIDs.resume, { sandbox: connection.sandboxId });
     app.commands.addCommand(CommandIDs.openTerminal, {
       label: args => terminalLabel(args),
       caption: trans.__('Open a terminal in a sandbox'),
@@ -94,7 +96,8 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
             isReadOnly: args['readOnly'] === true
           }
         );
-        const widget = new TerminalWidget(connection, target.name, limitsText(sandboxes.find(target.sandboxId)), preferences, { end, restart, split });
+        const widget = new TerminalWidget(connection, target.name, limitsText(sandboxes.find(target.sandboxId)), preferences, { end, restart, resume, split });
+        followSandbox(sandboxes, connection);
         // The layout finds a restored tab by the name that it had.
         widget.id = stringOf(args['key']) ?? `sbx-terminal-${UUID.uuid4()}`;
         widget.title.dataset = { ...widget.title.dataset, type: 'sbx-terminal' };

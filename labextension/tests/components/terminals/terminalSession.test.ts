@@ -213,4 +213,48 @@ describe('a terminal session', () => {
     expect(transport.terminals).toHaveLength(1);
     expect(states).toEqual(['connecting', 'connected']);
   });
+
+  it('makes no attempt while the sandbox is paused, which an attempt may wake, and one afterwards', () => {
+    const { session, transport } = connected();
+    transport.terminal().listener.onClose(null);
+    session.setSandboxState('paused');
+    vi.advanceTimersByTime(60_000);
+    expect(transport.terminals).toHaveLength(1);
+    expect(session.remedy).toBe('resume');
+
+    session.setSandboxState('running');
+    expect(transport.terminals).toHaveLength(2);
+    expect(transport.terminal().request).toMatchObject({ pid: 7 });
+  });
+
+  it('loses its connection in a pause without an attempt', () => {
+    const { session, transport } = connected();
+    session.setSandboxState('paused');
+    transport.terminal().listener.onClose(null);
+    vi.advanceTimersByTime(60_000);
+    expect(transport.terminals).toHaveLength(1);
+    expect(session.message).toBe('The sandbox is paused.');
+  });
+
+  it('says after one attempt that a pause without the memory ended the shell', () => {
+    const { session, transport } = connected();
+    session.setSandboxState('paused');
+    transport.terminal().listener.onClose(null);
+    session.setSandboxState('running');
+    transport.terminal().listener.onClose(new SandboxError('not_found', 'no terminal 7 runs in this sandbox'));
+    vi.advanceTimersByTime(60_000);
+
+    expect(transport.terminals).toHaveLength(2);
+    expect(session.message).toBe('The shell ended when the sandbox was paused.');
+    expect(session.remedy).toBe('restart');
+  });
+
+  it('says what the server says when the sandbox has ended in its pause', () => {
+    const { session, transport } = connected();
+    session.setSandboxState('paused');
+    session.setSandboxState('ended');
+    transport.terminal().listener.onClose(new SandboxError('not_found', 'The sandbox was not found'));
+    expect(session.message).toBe('The sandbox was not found');
+    expect(session.remedy).toBe('none');
+  });
 });
