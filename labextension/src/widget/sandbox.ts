@@ -26,6 +26,9 @@ const render = renderWith([xterm, uplot, base], (node, transport, model) => {
     refresh: () => {
       files.refresh?.();
     },
+    setSandboxState: state => {
+      terminal.setSandboxState?.(state);
+    },
     dispose: () => {
       files.dispose();
       terminal.dispose();

@@ -17,6 +17,9 @@ export const shownTerminal: MakeView = (node, transport, model) => {
     view.open();
   });
   return {
+    setSandboxState: state => {
+      view.setSandboxState(state);
+    },
     dispose: () => {
       model.off('change:pid', onPid);
       view.dispose();

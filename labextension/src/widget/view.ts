@@ -2,7 +2,7 @@ import type { AnyModel, RenderProps } from '@anywidget/types';
 
 import { StateBand } from '../components/sandboxState';
 import { ServerTransport } from '../components/serverTransport';
-import type { ISandboxTransport } from '../components/transport';
+import type { ISandboxTransport, SandboxState } from '../components/transport';
 import { ModelTransport } from './modelTransport';
 import { serverFor } from './sameOriginServer';
 import { follow, tell } from './traits';
@@ -11,6 +11,8 @@ export interface IView {
   dispose(): void;
   /** Called when Python asks the view to read again. */
   refresh?(): void;
+  /** Called with the state of the sandbox, at first and after each change. */
+  setSandboxState?(state: SandboxState): void;
 }
 
 /** Creates a view in `node`. */
@@ -43,6 +45,8 @@ export function renderWith(styles: readonly string[], make: MakeView) {
     const body = document.createElement('div');
     body.className = 'sbx-Widget-body';
     const band = new StateBand(document.createElement('div'), transport, state => {
+      // The state is told after an answer, so there is a view.
+      view.setSandboxState?.(state);
       node.classList.toggle('sbx-mod-ended', state === 'ended');
       tell(model, 'status', state);
     });

@@ -14,6 +14,8 @@ const PATIENCE = 10;
 export interface IMetricsSource {
   readonly name: string;
   readonly transport: Pick<ISandboxTransport, 'metrics'>;
+  /** Whether it is paused: a paused sandbox is not asked, which may wake it. */
+  isPaused?(): boolean | Promise<boolean>;
 }
 
 /** Reads metrics while the page is visible and shows them in a chart, or why they cannot be read. */
@@ -88,7 +90,11 @@ export class MetricsView {
       return null;
     }
     this.missing.delete(at);
+    const say = (text: string) => (source.name === '' ? text : `${source.name}: ${text}`);
     try {
+      if ((await source.isPaused?.()) === true) {
+        return say(trans.__('The sandbox is paused.'));
+      }
       const reading = await source.transport.metrics();
       if (!this.disposed) {
         this.chart.pushTo(at, [reading]);
@@ -96,11 +102,10 @@ export class MetricsView {
       }
       return null;
     } catch (reason) {
-      const text = source.name === '' ? messageOf(reason) : `${source.name}: ${messageOf(reason)}`;
       if (reason instanceof SandboxError && reason.code === 'not_found') {
         this.missing.add(at);
       }
-      return text;
+      return say(messageOf(reason));
     }
   }
 

@@ -60,6 +60,10 @@ export class SandboxDrive implements Contents.IDrive {
       await this.sandboxes.refresh();
       return rootModel(this.sandboxes.items ?? []);
     }
+    // JupyterLab asks for the directory that it shows every ten seconds, which may wake the sandbox.
+    if (this.listings.get(localPath) !== undefined && this.sandboxes.stateOf(sandboxId) === 'paused') {
+      throw new SandboxError('failed_precondition', trans.__('The sandbox is paused.'));
+    }
     const transport = this.sandboxes.transport(sandboxId);
     const entry = path === '/' ? rootEntry : await transport.stat(path);
     const model = entryModel(localPath, entry, this.describe);

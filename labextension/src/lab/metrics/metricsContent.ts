@@ -32,7 +32,11 @@ export class MetricsContent {
     node.replaceChildren(this.head(), this.views);
     this.view = new MetricsView(
       this.views,
-      shown.map(({ sandboxId, name }) => ({ name: shown.length === 1 ? '' : name, transport: sandboxes.transport(sandboxId) }))
+      shown.map(({ sandboxId, name }) => ({
+        name: shown.length === 1 ? '' : name,
+        transport: sandboxes.transport(sandboxId),
+        isPaused: () => sandboxes.stateOf(sandboxId) === 'paused'
+      }))
     );
     this.view.chart.onZoom = isZoomed => {
       this.zoomButton.disabled = !isZoomed;

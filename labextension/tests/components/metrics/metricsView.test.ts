@@ -114,6 +114,23 @@ describe('the metrics of a sandbox', () => {
     expect(values()[0]).toBe('12 % of 1 core');
   });
 
+  it('asks nothing of a paused sandbox, which that may wake, and goes on when it runs', async () => {
+    const { transport, node } = view();
+    let isPaused = true;
+    const asked = vi.spyOn(transport, 'metrics');
+    transport.reading = reading(100);
+    const paused = new MetricsView(node, [{ name: '', transport, isPaused: () => isPaused }]);
+    paused.start();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).not.toHaveBeenCalled();
+    expect(paused.node.textContent).toContain('The sandbox is paused.');
+
+    isPaused = false;
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked).toHaveBeenCalledTimes(1);
+    paused.dispose();
+  });
+
   it('does not read in a hidden page', async () => {
     const { transport, view: made, values } = view();
     vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');

@@ -16,13 +16,14 @@ function drive() {
     ])
   );
   const server = new FakeServer();
-  const sandboxes = { items: [], refresh: () => Promise.resolve(), transport: () => transport, server, api: new SandboxApi(server) };
+  const states = { current: 'running' };
+  const sandboxes = { stateOf: () => states.current, items: [], refresh: () => Promise.resolve(), transport: () => transport, server, api: new SandboxApi(server) };
   const made = new SandboxDrive(
     sandboxes as unknown as Sandboxes,
     {} as ServerConnection.ISettings,
     path => ({ type: path.endsWith('.ipynb') ? 'notebook' : 'file', mimetype: 'text/plain' })
   );
-  return { transport, drive: made, server };
+  return { transport, drive: made, server, states };
 }
 
 /** The answer of a server that has copied. */
@@ -37,6 +38,18 @@ describe('the drive', () => {
     const paths = (model.content as Contents.IModel[]).map(entry => entry.path);
     expect(paths).toEqual(['id1/home/a.txt', 'id1/home/n.ipynb']);
     expect((model.content as Contents.IModel[])[0]?.last_modified).toBe('2026-01-02T03:04:05Z');
+  });
+
+  it('does not wake a paused sandbox for the directory that is shown, but to open another or a file', async () => {
+    const { drive: made, transport, states } = drive();
+    await made.get('id1/home');
+    const asked = vi.spyOn(transport, 'stat');
+    states.current = 'paused';
+    await expect(made.get('id1/home')).rejects.toThrow('The sandbox is paused.');
+    expect(asked).not.toHaveBeenCalled();
+
+    expect((await made.get('id1/home/a.txt')).content).toBe('one');
+    expect((await made.get('id1/')).content).toHaveLength(1);
   });
 
   it('gives a file without being told its type, as JupyterLab asks after a save', async () => {

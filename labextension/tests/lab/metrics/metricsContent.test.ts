@@ -21,6 +21,7 @@ function content() {
     error: null,
     find: (id: string) => state.items.find(({ sandboxID }) => sandboxID === id),
     now: () => state.now,
+    stateOf: () => 'running',
     transport: () => Object.assign(new FakeTransport(), { history: () => Promise.resolve([]) }),
     watch: () => () => undefined,
     activity: () => undefined,
