@@ -56,11 +56,15 @@ describe('the charts', () => {
     expect([times()[0]?.length, isZoomed]).toEqual([3, false]);
   });
 
-  it('put stored readings before live ones, without repeating any', () => {
+  it('put stored readings where there are no live ones, without repeating any', () => {
     const { made, times } = chart();
-    made.push(reading(1000));
-    made.prepend(0, [reading(990), reading(1000), reading(1001)]);
-    expect(times()).toEqual([[990, 1000]]);
+    made.push(reading(1000), reading(1002), reading(1060));
+    const stored = [990, 995, 1000, 1005, 1010, 1055, 1060, 1065].map(ts => reading(ts));
+    made.fill(0, stored);
+    const all = [990, 995, 1000, 1002, 1010, 1055, 1060, 1065];
+    expect(times()).toEqual([all]);
+    made.fill(0, stored);
+    expect(times()).toEqual([all]);
   });
 
   it('take markers and the limit, and leave nothing behind', () => {

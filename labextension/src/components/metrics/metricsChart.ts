@@ -10,6 +10,8 @@ import { onThemeChange, themeValue } from '../theme';
 export const WINDOW = 300;
 /** Readings kept of each sandbox: six hours of the stored ones, one each five seconds. */
 const MAX_READINGS = 5000;
+/** A stored reading that is as near as this to a live one adds nothing, in seconds. */
+const NEAR = 3;
 /** The shortest span that zooming gives, in seconds. */
 const SHORTEST = 10;
 
@@ -65,11 +67,11 @@ export class MetricsChart {
     }
   }
 
-  /** Puts stored readings before the live ones of one sandbox. */
-  prepend(at: number, readings: readonly IReading[]): void {
+  /** Puts stored readings, oldest first, where one sandbox has no live ones. */
+  fill(at: number, readings: readonly IReading[]): void {
     const known = this.series[at] ?? [];
-    const first = known[0]?.ts ?? Infinity;
-    this.series[at] = [...readings.filter(reading => reading.ts < first), ...known].slice(-MAX_READINGS);
+    const all = [...known, ...inGaps(known, readings)];
+    this.series[at] = all.sort((one, other) => one.ts - other.ts).slice(-MAX_READINGS);
     this.show();
   }
 
@@ -172,4 +174,15 @@ export class MetricsChart {
   private limitShown = false;
   private zoomed: readonly [number, number] | null = null;
   private span = WINDOW;
+}
+
+/** The stored readings that are not near a known one; both lists begin with the oldest. */
+function inGaps(known: readonly IReading[], stored: readonly IReading[]): readonly IReading[] {
+  let at = 0;
+  return stored.filter(({ ts }) => {
+    while ((known[at]?.ts ?? Infinity) < ts - NEAR) {
+      at += 1;
+    }
+    return (known[at]?.ts ?? Infinity) > ts + NEAR;
+  });
 }

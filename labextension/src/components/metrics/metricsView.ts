@@ -38,9 +38,9 @@ export class MetricsView {
     );
   }
 
-  /** Shows stored readings of a sandbox before the live ones. */
-  prefill(readings: readonly IReading[], at = 0): void {
-    this.chart.prepend(at, readings);
+  /** Shows stored readings of a sandbox where it has no live ones. */
+  fill(readings: readonly IReading[], at = 0): void {
+    this.chart.fill(at, readings);
   }
 
   start(): void {

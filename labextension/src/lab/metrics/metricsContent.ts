@@ -43,7 +43,6 @@ export class MetricsContent {
     };
     sandboxes.changed.connect(this.onSandboxes);
     this.describe();
-    void this.prefill(SPANS[0]);
   }
 
   start(): void {
@@ -52,8 +51,10 @@ export class MetricsContent {
     if (this.timer === 0) {
       this.timer = window.setInterval(() => void this.readMarkers(), MARKER_INTERVAL);
       this.clock = window.setInterval(() => { this.describe(); }, CLOCK_INTERVAL);
+      document.addEventListener('visibilitychange', this.onVisibility);
       this.describe();
       void this.readMarkers();
+      void this.readHistory();
     }
   }
 
@@ -61,6 +62,7 @@ export class MetricsContent {
     this.stopWatching?.();
     this.stopWatching = null;
     this.view.stop();
+    document.removeEventListener('visibilitychange', this.onVisibility);
     window.clearInterval(this.timer);
     window.clearInterval(this.clock);
     this.timer = 0;
@@ -78,9 +80,9 @@ export class MetricsContent {
     const span = element('select', 'sbx-Input', { 'aria-label': trans.__('Time that is shown') });
     span.append(...SPANS.map(seconds => element('option', '', { value: String(seconds) }, trans.__('Last %1', formatDuration(seconds)))));
     span.addEventListener('change', () => {
-      const seconds = Number(span.value);
-      this.view.chart.setSpan(seconds);
-      void this.prefill(seconds);
+      this.span = Number(span.value);
+      this.view.chart.setSpan(this.span);
+      void this.readHistory();
     });
     const limit = element('input', '', { type: 'checkbox' });
     limit.addEventListener('change', () => {
@@ -142,13 +144,20 @@ export class MetricsContent {
     this.views.classList.toggle('sbx-mod-ended', hasEnded);
   }
 
-  /** Shows the stored readings of so many of the last seconds. */
-  private async prefill(seconds: number): Promise<void> {
+  /** Nothing was read while the page was hidden. */
+  private readonly onVisibility = (): void => {
+    if (document.visibilityState === 'visible') {
+      void this.readHistory();
+    }
+  };
+
+  /** Shows the stored readings of the span that is shown, also of the time in which nothing was read. */
+  private async readHistory(): Promise<void> {
     const now = Math.floor(this.sandboxes.now() / 1000);
     await Promise.all(
       this.shown.map(async ({ sandboxId }, at) => {
         try {
-          this.view.prefill(await this.sandboxes.transport(sandboxId).history(now - seconds, now), at);
+          this.view.fill(await this.sandboxes.transport(sandboxId).history(now - this.span, now), at);
         } catch {
           // No message here: the live reading that follows fails the same way and shows why.
         }
@@ -196,6 +205,7 @@ export class MetricsContent {
   private readonly snapshots: IMarker[] = [];
   private logged: readonly IMarker[] = [];
   private last: ISandbox | undefined;
+  private span: number = SPANS[0];
   private timer = 0;
   private clock = 0;
   private stopWatching: (() => void) | null = null;

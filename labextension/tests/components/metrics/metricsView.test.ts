@@ -88,13 +88,13 @@ describe('the metrics of a sandbox', () => {
 
   it('shows the newest of the stored readings until a live one comes', () => {
     const { view: made, values } = view();
-    made.prefill([reading(90), reading(95, { cpu_used_pct: 88 })]);
+    made.fill([reading(90), reading(95, { cpu_used_pct: 88 })]);
     expect(values()[0]).toBe('88 % of 1 core');
   });
 
   it('leaves out a reading that is older than what it shows', async () => {
     const { transport, view: made, values } = view();
-    made.prefill([reading(95, { cpu_used_pct: 88 })]);
+    made.fill([reading(95, { cpu_used_pct: 88 })]);
     transport.reading = reading(94, { cpu_used_pct: 1 });
     made.start();
     await vi.advanceTimersByTimeAsync(0);

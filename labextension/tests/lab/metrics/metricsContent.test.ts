@@ -14,6 +14,7 @@ const SANDBOX = fakeSandbox('a', { alias: 'local/base', endAt: '2026-01-01T00:10
 function content() {
   const state = { items: [SANDBOX], now: Date.parse('2026-01-01T00:00:30Z') };
   const changed = new Signal<object, void>(state);
+  const history = vi.fn(() => Promise.resolve([]));
   const execute = vi.fn(() => Promise.resolve());
   const sandboxes = {
     changed,
@@ -22,7 +23,7 @@ function content() {
     find: (id: string) => state.items.find(({ sandboxID }) => sandboxID === id),
     now: () => state.now,
     stateOf: () => 'running',
-    transport: () => Object.assign(new FakeTransport(), { history: () => Promise.resolve([]) }),
+    transport: () => Object.assign(new FakeTransport(), { history }),
     watch: () => () => undefined,
     activity: () => undefined,
     server: new FakeServer()
@@ -31,7 +32,7 @@ function content() {
   document.body.replaceChildren(node);
   const made = new MetricsContent(node, [{ sandboxId: 'a', name: 'bench' }], sandboxes as never, { execute } as never);
   const facts = () => node.querySelector('.sbx-View-facts')?.textContent;
-  return { node, made, state, changed, facts, execute };
+  return { node, made, state, changed, facts, execute, history };
 }
 
 describe('the metrics tab', () => {
@@ -57,6 +58,25 @@ describe('the metrics tab', () => {
     state.now += 60_000;
     await vi.advanceTimersByTimeAsync(5000);
     expect(facts()).toContain('8:20 left');
+    made.dispose();
+  });
+
+  it('reads what is stored each time it is shown again, since it read nothing while it was hidden', () => {
+    const { made, history } = content();
+    made.start();
+    expect(history).toHaveBeenCalledTimes(1);
+    made.stop();
+    document.dispatchEvent(new Event('visibilitychange'));
+    expect(history).toHaveBeenCalledTimes(1);
+
+    made.start();
+    expect(history).toHaveBeenCalledTimes(2);
+    const page = vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
+    document.dispatchEvent(new Event('visibilitychange'));
+    expect(history).toHaveBeenCalledTimes(2);
+    page.mockReturnValue('visible');
+    document.dispatchEvent(new Event('visibilitychange'));
+    expect(history).toHaveBeenCalledTimes(3);
     made.dispose();
   });
 
