@@ -46,7 +46,7 @@ export class Sandboxes {
       name: 'sbx-jupyter:sandboxes',
       factory: () => this.readOnce(),
       frequency: { interval: DEFAULT_INTERVAL, backoff: true, max: MAX_INTERVAL },
-      standby: () => (this.watchers === 0 || this.events.isLive ? true : 'when-hidden')
+      standby: () => (this.watchers === 0 || (this.events.isLive && !this.isStuck) ? true : 'when-hidden')
     });
     this.activities = new Activities(this.api, () => { this.changedSignal.emit(); });
     this.events = new ServerEvents(this.api, event => { this.take(event); });
@@ -305,9 +305,9 @@ export class Sandboxes {
       if (changes === this.changes) {
         this.show(sandboxes);
       }
-      this.failure = null;
+      this.fail(null);
     } catch (reason) {
-      this.failure = reason;
+      this.fail(reason);
       throw reason;
     } finally {
       this.changedSignal.emit();
@@ -317,6 +317,13 @@ export class Sandboxes {
   /** Takes over what the server tells. */
   private take(event: ServerEvent): void {
     this.changes += 1;
+    this.apply(event);
+    if (this.isStuck) {
+      void this.refresh();
+    }
+  }
+
+  private apply(event: ServerEvent): void {
     switch (event.name) {
       case 'state':
         this.takeState(event.data);
@@ -334,7 +341,7 @@ export class Sandboxes {
         this.serverInfo = event.data;
         break;
       case 'problem':
-        this.failure = event.data === null ? null : errorFrom(event.data, '');
+        this.fail(event.data === null ? null : errorFrom(event.data, ''), true);
         break;
       default:
         this.toldSignal.emit(event);
@@ -350,7 +357,17 @@ export class Sandboxes {
     }
     this.kernels = state.kernels;
     this.serverInfo = state.info;
-    this.failure = state.problem === undefined ? null : errorFrom(state.problem, '');
+    this.fail(state.problem === undefined ? null : errorFrom(state.problem, ''), true);
+  }
+
+  private fail(reason: unknown, isTold = false): void {
+    this.failure = reason;
+    this.isTold = isTold;
+  }
+
+  /** Whether a request failed, of whose end the server does not tell: only another request can. */
+  private get isStuck(): boolean {
+    return this.failure !== null && !this.isTold;
   }
 
   /** Until the next list: a view that takes a paused sandbox for a running one asks it something, which wakes it. */
@@ -393,6 +410,8 @@ export class Sandboxes {
   private kernels: readonly IKernelPlace[] = [];
   private serverInfo: IServerInfo | null = null;
   private failure: unknown = null;
+  /** Whether the server told of the failure, and will tell of its end. */
+  private isTold = false;
   private reading: Promise<void> | null = null;
   /** Counts changes, so that a list requested before a change does not replace it. */
   private changes = 0;

@@ -13,6 +13,9 @@ const NEW = sandbox('new', '2026-01-02T00:00:00Z');
 class EventServer extends FakeServer {
   override async request(parts: readonly string[], init: RequestInit = {}): Promise<Response> {
     await super.request(parts, init);
+    if (this.isBroken && parts[0] === 'sandboxes') {
+      return Response.json({ code: 'unavailable', message: 'Not now.' }, { status: 503 });
+    }
     if (parts[0] !== 'events') {
       return Response.json({ sandboxes: [OLD], kernels: [], version: '1' });
     }
@@ -35,6 +38,7 @@ class EventServer extends FakeServer {
     return this.requests.filter(({ url }) => url.endsWith(path)).length;
   }
 
+  isBroken = false;
   stream: ReadableStreamDefaultController<Uint8Array> | null = null;
   readonly lastIds: (string | null)[] = [];
 }
@@ -99,6 +103,37 @@ describe('the events of a server', () => {
     unwatch();
     await vi.advanceTimersByTimeAsync(120_000);
     expect(server.lastIds).toEqual([null]);
+    sandboxes.dispose();
+  });
+
+  it.each([
+    ['the next event', (server: EventServer) => server.tell('kernels', [], 'a-2')],
+    ['the next poll', () => vi.advanceTimersByTimeAsync(6000)]
+  ])('let the list be asked for again at %s, when only its request failed', async (_, happen) => {
+    const { server, sandboxes } = await following();
+    await server.tell('state', { sandboxes: [OLD], kernels: [], info: {} }, 'a-1');
+    server.isBroken = true;
+    await sandboxes.refresh();
+    expect(sandboxes.error).not.toBeNull();
+
+    server.isBroken = false;
+    await happen(server);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(sandboxes.error).toBeNull();
+    sandboxes.dispose();
+  });
+
+  it('tell of a problem until it is over, without a question meanwhile', async () => {
+    const { server, sandboxes } = await following();
+    await server.tell('problem', { code: 'unavailable', message: 'No engine.' }, 'a-1');
+    const asked = server.count('/sandboxes');
+    await server.tell('kernels', [], 'a-2');
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(server.count('/sandboxes')).toBe(asked);
+    expect(sandboxes.error?.message).toBe('No engine.');
+
+    await server.tell('problem', null, 'a-3');
+    expect(sandboxes.error).toBeNull();
     sandboxes.dispose();
   });
 
