@@ -32,6 +32,11 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
     return api.get('/sandboxes/{sandbox_id}/diff', { path: { sandbox_id: sandboxId }, query });
   }, [api, sandboxId, since]);
   const { value, error, isRefreshing, refresh } = usePolled(read, 0, isActive);
+  const [round, next] = React.useReducer((count: number) => count + 1, 0);
+  const compareAgain = () => {
+    refresh();
+    next();
+  };
   const shown = React.useMemo(() => (value === null ? null : { ...value, changes: changesIn(value.changes, folder) }), [value, folder]);
   const snapshots = useSnapshots(sandboxes, isActive);
   return (
@@ -63,9 +68,9 @@ export function ChangesSection(props: ISectionProps): React.JSX.Element {
         <span className="sbx-Section-count" role="status">
           {shown === null ? '' : isRefreshing ? trans.__('Comparing the files…') : changeCounts(shown.changes)}
         </span>
-        <IconAction icon={refreshIcon} label={trans.__('Compare again')} disabled={props.hasEnded} onClick={refresh} />
+        <IconAction icon={refreshIcon} label={trans.__('Compare again')} disabled={props.hasEnded} onClick={compareAgain} />
       </div>
-      <ChangesBody {...props} since={since} value={shown} error={error} isRefreshing={isRefreshing} refresh={refresh} chosen={chosen} choose={choose} />
+      <ChangesBody {...props} since={since} value={shown} error={error} isRefreshing={isRefreshing} refresh={compareAgain} round={round} chosen={chosen} choose={choose} />
     </div>
   );
 }
@@ -76,6 +81,8 @@ interface IBodyProps extends ISectionProps {
   readonly error: unknown;
   readonly isRefreshing: boolean;
   readonly refresh: () => void;
+  /** How often the files were compared again. */
+  readonly round: number;
   readonly chosen: IChange | null;
   readonly choose: (change: IChange) => void;
 }
@@ -101,10 +108,15 @@ function ChangesBody(props: IBodyProps): React.JSX.Element {
       {value.truncated && <Notice text={trans.__('Only the first %1 changes are listed.', value.changes.length)} />}
       <div className="sbx-Changes">
         <ChangeTree key={props.folder} changes={value.changes} chosen={chosen} choose={choose} />
-        {chosen !== null && <FileChange key={`${chosen.path} ${props.since}`} {...props} change={chosen} />}
+        {chosen !== null && <FileChange key={`${chosen.path} ${props.since} ${props.round}`} {...props} change={nowOf(chosen, value.changes)} />}
       </div>
     </>
   );
+}
+
+/** The change of the same file in a newer comparison, which may be of another kind. */
+function nowOf(chosen: IChange, changes: readonly IChange[]): IChange {
+  return changes.find(({ path }) => path === chosen.path) ?? chosen;
 }
 
 /** The snapshots to compare with; empty while they are not known. */
