@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from sbx_jupyter.client import ConnectionConfig
+from sbx_jupyter.client.connection.bundled import find_engine
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -43,6 +46,13 @@ class JupyterServer:
         self.stop()
         self.process = self.launch()
         _wait_ready(self.process, self.url, self.log)
+
+    def connection(self) -> ConnectionConfig:
+        """The way to the engine itself, past this server."""
+        config = json.loads((self.log.parent / "config/jupyter_server_config.json").read_text())
+        engine = find_engine(Path(config["SbxExtension"]["data_dir"]))
+        assert engine is not None
+        return ConnectionConfig.from_connection_file(engine)
 
     def stop(self) -> None:
         self.process.terminate()

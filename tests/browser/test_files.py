@@ -160,3 +160,27 @@ def test_the_files_of_an_ended_sandbox_are_greyed_out(
     assert float(listing.evaluate("node => getComputedStyle(node).opacity")) < 1
     notice.get_by_role("button", name="Close").click()
     expect(lab.page.locator("#sbx-files")).to_have_count(0)
+
+
+def test_a_rename_onto_another_file_asks_first(
+    lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
+):
+    server.write(sandbox, "/home/user/other.txt", b"second\n")
+    item(browser_of_files, "other.txt").wait_for()
+
+    def rename() -> None:
+        item(browser_of_files, "notes.txt").click()
+        lab.page.keyboard.press("F2")
+        lab.page.keyboard.press("Control+a")
+        lab.page.keyboard.type("other.txt")
+        lab.page.keyboard.press("Enter")
+
+    rename()
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Cancel").click()
+    expect(item(browser_of_files, "notes.txt")).to_have_count(1)
+    assert server.read(sandbox, "/home/user/other.txt") == b"second\n"
+
+    rename()
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Overwrite").click()
+    server.wait_for(sandbox, "/home/user/other.txt", b"first\n")
+    assert server.read(sandbox, "/home/user/notes.txt") is None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from sbx_jupyter.client import ConnectionConfig, Sandbox
-from sbx_jupyter.client.connection.bundled import find_engine
+from sbx_jupyter.client import Sandbox
 from tests.browser.chromium import chromium
 from tests.browser.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
@@ -57,10 +54,7 @@ def address(server: JupyterServer, sandbox: str) -> str:
 
 @pytest.fixture
 def serving(server: JupyterServer, sandbox: str, address: str) -> None:
-    config = json.loads((server.log.parent / "config" / "jupyter_server_config.json").read_text())
-    engine = find_engine(Path(config["SbxExtension"]["data_dir"]))
-    assert engine is not None
-    connected = Sandbox.connect(sandbox, config=ConnectionConfig.from_connection_file(engine))
+    connected = Sandbox.connect(sandbox, config=server.connection())
     connected.commands.run(f"exec python3 /tmp/serve.py {PORT}", background=True, timeout=None)
 
 

@@ -109,6 +109,23 @@ def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: J
     lab.show_panel()
 
 
+def test_a_shell_goes_on_after_its_sandbox_was_paused_and_resumed(
+    lab: Lab, sandbox: str, server: JupyterServer
+):
+    open_terminal(lab)
+    lab.type_in_terminal("kept=variable; touch /tmp/typed")
+    server.wait_for(sandbox, "/tmp/typed", b"")
+
+    lab.execute("sbx:pause", sandbox=sandbox)
+    banner = lab.page.locator(".sbx-TerminalWidget-banner:visible")
+    expect(banner).to_contain_text("The sandbox is paused.")
+    banner.get_by_text("Resume", exact=True).click()
+    wait_connected(lab)
+
+    lab.type_in_terminal("printf $kept > /tmp/resumed")
+    server.wait_for(sandbox, "/tmp/resumed", b"variable")
+
+
 def test_a_terminal_whose_tab_was_closed_is_reopened(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
     lab.type_in_terminal("kept=again; touch /tmp/ready")

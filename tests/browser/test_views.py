@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
+from sbx_jupyter.client import Sandbox
+
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
@@ -107,3 +109,19 @@ def test_a_narrow_storage_cuts_no_button_off(lab: Lab, sandbox: str, server: Jup
     expect(stock).to_be_visible()
     expect(stock).not_to_contain_text("0 B")
     server.http.delete(f"templates/{kept.raise_for_status().json()['snapshotID']}")
+
+
+def test_open_views_leave_a_paused_sandbox_asleep(lab: Lab, server: JupyterServer):
+    box = Sandbox.create(timeout=600, auto_resume=True, config=server.connection())
+    lab.execute("sbx:refresh")
+    for command in ("sbx:open-terminal", "sbx:browse-files", "sbx:open-metrics"):
+        lab.execute(command, sandbox=box.sandbox_id)
+    expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%", timeout=10_000)
+
+    lab.execute("sbx:pause", sandbox=box.sandbox_id)
+    expect(lab.page.locator(".sbx-MetricsView-message")).to_contain_text("is paused")
+    # Longer than the views wait between two readings, attempts or listings.
+    lab.page.wait_for_timeout(15_000)
+
+    assert server.sandboxes()[box.sandbox_id]["state"] == "paused"
+    box.kill()
