@@ -18,12 +18,15 @@ PYTHON_FACE = (
     "Sandbox.files",
     "Sandbox.commands",
     "Sandbox.pty",
+    "Sandbox.git",
     "AsyncSandbox",
     "CommandHandle",
     "CommandResult",
     "Execution",
     "Context",
     "ConnectionConfig",
+    "SbxError",
+    "SandboxView",
     "FileBrowser",
     "Terminal",
     "MetricsChart",
@@ -185,9 +188,10 @@ def _owner(name: str) -> type:
     """The class of a public name, or of what a sandbox has under one."""
     import sbx_jupyter
     from sbx_jupyter.client.files.sync_files import SyncFiles
+    from sbx_jupyter.client.git.sync_git import SyncGit
     from sbx_jupyter.client.processes.sync_commands import SyncCommands, SyncPtys
 
-    parts = {"files": SyncFiles, "commands": SyncCommands, "pty": SyncPtys}
+    parts = {"files": SyncFiles, "commands": SyncCommands, "pty": SyncPtys, "git": SyncGit}
     _, dot, part = name.partition(".")
     return parts[part] if dot else getattr(sbx_jupyter, name)
 
