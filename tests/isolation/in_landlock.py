@@ -138,5 +138,5 @@ def _state(pid: int) -> str:
 
 
 if __name__ == "__main__":
-    signal.alarm(45)
+    signal.alarm(200)
     asyncio.run(main(Path(sys.argv[1])))
