@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds: much longer than any condition takes, also on a busy machine."""
 STEP = 0.01
 

@@ -140,7 +140,7 @@ class SbxExtension(ExtensionApp):
     ).tag(config=True)
 
     engine_timeout = Float(
-        30.0, min=0.1, help="Seconds to wait for the bundled engine to be ready."
+        60.0, min=0.1, help="Seconds to wait for the bundled engine to be ready."
     ).tag(config=True)
 
     stop_with_server = Bool(

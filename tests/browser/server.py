@@ -27,7 +27,7 @@ LABEXTENSION = CHECKOUT / "sbx_jupyter" / "labextension"
 BASE_URL = "/user/a%40b/"
 """What a hub gives: it catches every path that is built by hand."""
 TOKEN = "t0k"
-START_PATIENCE = 40.0
+START_PATIENCE = 90.0
 
 
 @dataclass

@@ -63,7 +63,7 @@ def start_and_fail(world: World) -> str:
     process = world.engine.process
     assert process is not None
     before = world.engine.log.stat().st_size
-    assert process.wait(20) == 1
+    assert process.wait(60) == 1
     return world.engine.log.read_text()[before:]
 
 

@@ -25,7 +25,7 @@ from tests.engine_process import EngineProcess
 from tests.waiting import until, until_equal
 
 _PR_SET_CHILD_SUBREAPER = 36
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 SLIRP = "slirp4netns"
 
 
@@ -57,7 +57,7 @@ class World:
         self.client = httpx.Client(
             base_url=connection.url,
             headers={access.API_KEY_HEADER: connection.api_key},
-            timeout=20,
+            timeout=60,
             trust_env=False,
         )
 

@@ -27,7 +27,7 @@ from sbx_jupyter.protocol.locations import (
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-START_TIMEOUT: Final = 30.0
+START_TIMEOUT: Final = 60.0
 _POLL_INTERVAL: Final = 0.02
 _LOST_RACE_PATIENCE: Final = 3.0
 _LOG_TAIL: Final = 2000
