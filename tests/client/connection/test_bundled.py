@@ -150,12 +150,11 @@ def test_a_file_of_a_live_process_that_does_not_answer_is_not_believed(data_dir)
 
 def test_an_engine_that_cannot_start_says_where_its_log_is(data_dir, monkeypatch):
     (data_dir / "engine.json").mkdir()
-    (data_dir / "engine.sqlite").mkdir()
     monkeypatch.setattr(bundled, "_LOST_RACE_PATIENCE", 0.1)
 
     try:
         with pytest.raises(UnavailableError, match="did not start") as caught:
-            bundled.ensure_engine(data_dir, timeout=10)
+            bundled.ensure_engine(data_dir)
     finally:
         (data_dir / "engine.json").rmdir()
 
