@@ -50,6 +50,9 @@ from tornado.httpclient import HTTPClientError
 from tests.engine_process import engine_process
 from tests.server import conformity as described
 
+PATIENT = {"connect_timeout": 120.0, "request_timeout": 120.0}
+"""Seconds, instead of tornado's 20: a first call starts an engine, on a busy machine, too."""
+
 
 @pytest_asyncio.fixture
 async def loop_of_the_test():
@@ -101,7 +104,7 @@ def api(jp_fetch):  # noqa: F811
         elif method in ("POST", "PUT", "PATCH"):
             options["body"] = b""
         try:
-            response = await jp_fetch("sbx", "api", *parts, method=method, **options)
+            response = await jp_fetch("sbx", "api", *parts, method=method, **PATIENT | options)
         except HTTPClientError as e:
             if e.response is None:
                 raise
