@@ -143,32 +143,26 @@ class SbxEngine(EngineSettings, Application):
         self._open_log()
         listener.store_port()
         key = credentials.find_api_key(self.data_path, os.environ.get(API_KEY_VARIABLE))
-        audit = Audit(self.data_path / "log") if self.audit else None
-        server = Server(engine, key, self.service_settings(), audit)
-        server.start(listener.sockets)
-        connection = ConnectionFile(
-            url=listener.url, api_key=key, pid=os.getpid(), version=server.version
-        )
-        paths = credentials.connection_files(self.data_path, self.connection_path)
-        for path in paths:
-            await credentials.publish(engine.fence, path, connection)
-        print(f"sbx-jupyter {server.version} serves {listener.url} ({engine.tier})", flush=True)
-        if engine.tier == "none":
-            print("NOT ISOLATED: sandboxes can do all that this user may", flush=True)
-            _log.warning("sandboxes are not isolated: the tier is 'none'")
-        _log.info("started", extra={"fields": {"url": listener.url, "tier": engine.tier}})
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            audit = Audit(self.data_path / "log") if self.audit else None
+            if audit is not None:
+                stack.callback(audit.close)
+            server = Server(engine, key, self.service_settings(), audit)
+            server.start(listener.sockets)
+            # After a failure, too: if a socket is closed while the event loop watches it, the next
+            # descriptor of its number is not watched, and the engine waits for that without end.
+            stack.push_async_callback(server.stop)
+            connection = ConnectionFile(
+                url=listener.url, api_key=key, pid=os.getpid(), version=server.version
+            )
+            for path in credentials.connection_files(self.data_path, self.connection_path):
+                stack.push_async_callback(credentials.withdraw, engine.fence, path, connection)
+                await credentials.publish(engine.fence, path, connection)
+            _announce(connection, engine.tier)
             received = await self._wait_for_end(engine, server, stop_signal)
-        finally:
-            for path in paths:
-                await credentials.withdraw(engine.fence, path, connection)
-        reason = {"reason": "idle"} if received is None else {"signal": received.name}
-        _log.info("stopping", extra={"fields": reason})
-        keep_sandboxes = received in _KEEP_SANDBOXES_SIGNALS
-        await server.stop()
-        if audit is not None:
-            audit.close()
-        return keep_sandboxes
+            reason = {"reason": "idle"} if received is None else {"signal": received.name}
+            _log.info("stopping", extra={"fields": reason})
+        return received in _KEEP_SANDBOXES_SIGNALS
 
     async def _wait_for_end(
         self, engine: Engine, server: Server, stop_signal: asyncio.Future[signal.Signals]
@@ -222,6 +216,14 @@ EngineApp = SbxEngine
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE: Final = 16 * 1024 * 1024
+
+
+def _announce(connection: ConnectionFile, tier: str) -> None:
+    print(f"sbx-jupyter {connection.version} serves {connection.url} ({tier})", flush=True)
+    if tier == "none":
+        print("NOT ISOLATED: sandboxes can do all that this user may", flush=True)
+        _log.warning("sandboxes are not isolated: the tier is 'none'")
+    _log.info("started", extra={"fields": {"url": connection.url, "tier": tier}})
 
 
 def _prepare_process() -> None:

@@ -223,3 +223,44 @@ def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
     finally:
         assert command(data_dir, "stop").returncode == 0
     until(lambda: not (data_dir / "engine.json").exists())
+
+
+WATCHED_AT_THE_END = """
+import asyncio, sys
+from sbx_jupyter.engine.engine import Engine
+from sbx_jupyter.service.addresses import Listener
+from sbx_jupyter.service.app import SbxEngine
+
+listeners, bind, stop = [], Listener.bind, Engine.stop
+
+def bind_and_note(*arguments):
+    listener = bind(*arguments)
+    listeners.extend(each.fileno() for each in listener.sockets)
+    return listener
+
+async def say_and_stop(self, **options):
+    print(sorted(set(listeners) & set(asyncio.get_running_loop()._selector.get_map())))
+    await stop(self, **options)
+
+Listener.bind, Engine.stop = bind_and_note, say_and_stop
+sys.exit(SbxEngine.launch(sys.argv[1:]))
+"""
+
+
+def test_an_engine_that_fails_after_its_start_watches_no_closed_socket(tmp_path):
+    """Else asyncio does not watch the next descriptor of that number: its stop waited for ever."""
+    (tmp_path / "engine.json").mkdir()
+    options = ["--port", "0", "--data-dir", str(tmp_path)]
+    options += ["--connection-file", str(tmp_path / "engine.json")]
+
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED_AT_THE_END, *options],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "[]\n")
+    assert "Is a directory" in done.stderr
