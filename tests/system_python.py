@@ -20,21 +20,24 @@ VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @contextlib.contextmanager
-def environment_for_all(folder: str) -> Iterator[Path]:
-    """An environment of every user's Python below ``folder``, with what kernels need."""
+def environment_for_all(folder: str, *more: str) -> Iterator[Path]:
+    """An environment of every user's Python below ``folder``, with what kernels need.
+
+    ``more`` names packages that it has besides, where the environment of the tests has them.
+    """
     made = Path(tempfile.mkdtemp(prefix="sbx-python-for-all-", dir=folder))
     made.chmod(0o755)
     try:
         subprocess.run([PYTHON, "-m", "venv", "--without-pip", "--clear", made], check=True)
-        link_packages(made / "lib" / VERSION / "site-packages")
+        copy_packages(made / "lib" / VERSION / "site-packages", ["ipykernel", *more])
         yield made
     finally:
         shutil.rmtree(made)
 
 
-def link_packages(target: Path) -> None:
-    """Give an environment what kernels need, from the environment of the tests."""
-    todo, known = ["ipykernel"], set[str]()
+def copy_packages(target: Path, names: list[str]) -> None:
+    """Give an environment packages, with all that they need, from the environment of the tests."""
+    todo, known = names, set[str]()
     while todo:
         name = todo.pop()
         if name in known:

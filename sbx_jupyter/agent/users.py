@@ -64,13 +64,15 @@ class _Table:
 class Users:
     """The users of one sandbox.
 
-    With ``virtual`` users one single id exists: everybody is id 0, ownership is not changed, and
-    entries name the owner that the kernel knows, not the one that was asked for.
+    With ``virtual`` users one single id exists, id 0 or that of the engine's user: ownership is not
+    changed, and entries name the owner that the kernel knows, not the one that was asked for. An
+    engine's user that the files of the sandbox do not know has the name of the default user.
     """
 
     def __init__(self, *, virtual: bool = False, root: str = "") -> None:
         """``root`` is the directory that stands for ``/`` where nothing can be mounted."""
         self.virtual = virtual
+        self._only_ids = (os.getuid(), os.getgid()) if virtual else (None, None)
         self._root = root
         self.default = "root"
         self._passwd = _Table(root + PASSWD, 6)
@@ -100,11 +102,13 @@ class Users:
 
     def owner(self, uid: int) -> str:
         """The name of a user id, or the number as text."""
-        return self._user_names.get(uid) or str(uid)
+        return self._user_names.get(uid) or (self.default if uid == self._only_ids[0] else str(uid))
 
     def group(self, gid: int) -> str:
         """The name of a group id, or the number as text."""
-        return self._group_names.get(gid) or str(gid)
+        return self._group_names.get(gid) or (
+            self.default if gid == self._only_ids[1] else str(gid)
+        )
 
     def own(self, fd: int, user: User) -> None:
         """Give an open file or directory to a user."""

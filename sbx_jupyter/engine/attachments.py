@@ -10,7 +10,10 @@ from sbx_jupyter.engine.live.warming import InterpreterWarmer, rehearse
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.secrets import Secrets
 from sbx_jupyter.engine.state.store import Batch
+from sbx_jupyter.engine.volumes.subordinate import SubordinateVolumes
 from sbx_jupyter.engine.volumes.volumes import Volumes
+from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.kernel.users import SUBORDINATE, VIRTUAL
 from sbx_jupyter.isolation.tiers import Tier
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
     from sbx_jupyter.engine.state.rows import SandboxRow
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
+    from sbx_jupyter.isolation.privileged.remote_trees import AnyTrees
 
 
 _NONE: Final = "none"
@@ -37,9 +41,11 @@ class Attachments:
 
     @classmethod
     async def open(
-        cls, context: Context, fence: AnyFence, *, real_ids: bool, network: str
+        cls, context: Context, fence: AnyFence, *, users: str, network: str
     ) -> Attachments:
         """Make all four and register their hooks with a starting engine.
+
+        ``users`` is that of the engine's ``IsolationReport``.
 
         A proxy can filter only the network of a sandbox that has one of its own. Otherwise it
         uses the machine's network or none (``network_of``), and its log gets an entry that says
@@ -48,11 +54,14 @@ class Attachments:
         store, folder = context.store, context.data_dir.path
         size = context.config.volume_size_mb << 20
         quotas = context.config.quotas
+        stored: AnyTrees | SubordinateVolumes = fence.stored
+        if users == SUBORDINATE and isinstance(fence, Fence):
+            stored = SubordinateVolumes(folder, fence.stored, fence.tree_operations)
         volumes = Volumes(
             store,
             folder,
-            fence.stored,
-            real_ids=real_ids,
+            stored,
+            real_ids=users != VIRTUAL,
             size=size,
             check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
             remains=context.remains,

@@ -195,7 +195,7 @@ class Engine:
         context, fence = components.context, components.fence
         self._exit.push_async_callback(context.remains.aclose)
         components.attachments = await Attachments.open(
-            context, fence, real_ids=self.report.users != "virtual", network=self.network
+            context, fence, users=self.report.users, network=self.network
         )
         context.hooks.can_mount = self.tier == Tier.NAMESPACES
         self._exit.push_async_callback(components.attachments.aclose)

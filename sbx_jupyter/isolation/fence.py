@@ -30,6 +30,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
 from sbx_jupyter.isolation.root import former_stock, stock_plan
 from sbx_jupyter.isolation.stored.merged_tree import Layer
+from sbx_jupyter.isolation.stored.subordinate_trees import SubordinateTrees
 from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 from sbx_jupyter.isolation.zygote.client import (
@@ -113,6 +114,8 @@ class Fence:
         self._data_dir.mkdir(parents=True, exist_ok=True)
         if self._data_dir.stat().st_mode & 0o007:
             self._data_dir.chmod(0o700)
+        if self._report.users == users.SUBORDINATE:
+            self.stored = SubordinateTrees(self._data_dir, self.tree_operations)
         await asyncio.to_thread(self._prepare_groups)
         await asyncio.to_thread(end_former_zygote, self._data_dir)
         self._cages.remove_drafts()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.isolation.channel import Reply
+    from sbx_jupyter.isolation.stored.comparison import Comparison
     from sbx_jupyter.isolation.zygote.client import ZygoteProcess
     from sbx_jupyter.isolation.zygote.progress import Progress
 
@@ -29,6 +30,14 @@ def relative_to(data_dir: Path, path: Path) -> str:
         return str(path.resolve().relative_to(data_dir))
     except ValueError:
         raise IsolationError(f"{path} is not in the data directory") from None
+
+
+def _as_text(comparison: Comparison) -> dict[str, Any]:
+    stacks = {"ours": comparison.ours, "theirs": comparison.theirs, "common": comparison.common}
+    return {
+        name: [(str(layer.root), layer.prefix) for layer in layers]
+        for name, layers in stacks.items()
+    } | {"sandbox_id": comparison.sandbox_id}
 
 
 class TreeOperations:
@@ -125,6 +134,38 @@ class TreeOperations:
             sources=[self._path(layer) for layer in layers],
             timeout=_COPY_TIMEOUT,
         )
+
+    async def compare(self, comparison: Comparison) -> dict[str, Any]:
+        """The fields of a ``Diff``, whatever ids own the files. Raises ``SbxError``."""
+        reply = await self._call(
+            "compare", attempts=_ATTEMPTS_TO_MEASURE, stacks=_as_text(comparison), timeout=600
+        )
+        return reply.body
+
+    async def archive(self, comparison: Comparison, writer: int) -> None:
+        """Write the changed files as a tar to a pipe, which stays the caller's.
+
+        Returns when all is written or nobody reads. Raises ``SbxError``.
+        """
+        await self._call(
+            "archive",
+            attempts=1,
+            fds=[writer],
+            stacks=_as_text(comparison),
+            timeout=_COPY_TIMEOUT,
+        )
+
+    async def use_volume(
+        self, root: Path, call: dict[str, Any], timeout: float
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Run a call of ``stored/volume_calls.py`` as whoever the files belong to.
+
+        The descriptors of the answer are the caller's. Raises ``SbxError``.
+        """
+        reply = await self._call(
+            "use_volume", attempts=1, root=self._path(root), call=call, timeout=timeout
+        )
+        return reply.body, reply.fds
 
     async def _call(
         self, op: str, *, made: Path | None = None, attempts: int = _ATTEMPTS, **fields: Any

@@ -40,12 +40,10 @@ def test_callbacks_get_output_while_it_is_made(sandbox):
 
     def hear(text):
         heard.append(text)
-        sandbox.files.write("/tmp/heard", text)
+        sandbox.files.write("heard", text)
 
     # The command goes on when its first line was heard, and not before.
-    sandbox.commands.run(
-        "echo 1; until [ -e /tmp/heard ]; do sleep 0.05; done; echo 2", on_stdout=hear
-    )
+    sandbox.commands.run("echo 1; until [ -e heard ]; do sleep 0.05; done; echo 2", on_stdout=hear)
 
     assert "".join(heard) == "1\n2\n"
 

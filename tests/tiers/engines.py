@@ -58,9 +58,9 @@ def engine_of(kind: str, python: Path) -> Iterator[Tried]:
 
 @contextlib.contextmanager
 def engine_process_of(kind: str, *options: str) -> Iterator[EngineProcess]:
-    """An engine of a kind, whose programs have what the code interpreter needs."""
+    """An engine of a kind, whose programs have what the code interpreter needs, and charts."""
     with (
-        environment_for_all("/tmp") as python,
+        environment_for_all("/tmp", "matplotlib", "pandas", "pillow") as python,
         _home(kind) as home,
         _running(kind, home, python, *options) as engine,
     ):

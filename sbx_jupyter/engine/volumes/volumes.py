@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.engine.state.store import Store
+    from sbx_jupyter.engine.volumes.subordinate import SubordinateVolumes
     from sbx_jupyter.isolation.privileged.remote_trees import AnyTrees, AnyVolume
     from sbx_jupyter.protocol.platform import VolumeMount
 
@@ -56,7 +57,7 @@ class Volumes:
         self,
         store: Store,
         data_dir: Path,
-        stored: AnyTrees,
+        stored: AnyTrees | SubordinateVolumes,
         *,
         real_ids: bool,
         size: int = 0,

@@ -17,7 +17,7 @@ from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 from sbx_jupyter.isolation.private_files import write_private
 from sbx_jupyter.isolation.privileged import messages as asked
 from sbx_jupyter.isolation.privileged.network_operations import NetworkOperations, as_socket
-from sbx_jupyter.isolation.stored.volume_content import Ownership
+from sbx_jupyter.isolation.stored import volume_calls
 from sbx_jupyter.isolation.zygote.progress import Progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.cage import Cage
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.isolation.privileged.options import HelperOptions
-    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
     from sbx_jupyter.isolation.tiers import IsolationReport
 
 Answer = Any
@@ -252,47 +251,7 @@ class Operations:
 
     def _use_volume(self, message: asked.OfVolume, given: list[int]) -> Answer:
         content = self._fence.stored.volume(message.volume_id, real_ids=self._real_ids)
-        path = message.path
-        match message:
-            case asked.StatEntry():
-                return {"entry": content.stat(path)}
-            case asked.ChangeEntry():
-                return {"entry": content.change(path, _ownership(message))}
-            case asked.RemoveEntry():
-                content.remove(path)
-            case asked.ListEntries():
-                return {"entries": content.list_dir(path, message.depth)}
-            case asked.MakeFolder():
-                made = content.make_dir(path, _ownership(message), force=message.force)
-                return {"entry": made}
-            case _:
-                return _open(content, message, given)
-        return _DONE
-
-
-def _open(content: VolumeContent, message: asked.OfVolume, given: list[int]) -> Answer:
-    match message:
-        case asked.OpenRead():
-            descriptor, size = content.open_read(message.path)
-            given.append(descriptor)
-            return {"size": size}
-        case asked.OpenWrite():
-            owner = _ownership(message)
-            draft = content.open_write(message.path, owner, force=message.force)
-            given.append(draft.descriptor)
-            return {"draft": draft.name}
-        case asked.FinishWrite():
-            content.finish_write(message.path, message.draft, force=message.force)
-            return _DONE
-        case asked.DropWrite():
-            content.drop_write(message.path, message.draft)
-            return _DONE
-        case _:
-            raise InvalidArgumentError(f"{type(message).__name__} is no message for a volume")
-
-
-def _ownership(message: asked.ChangeEntry | asked.MakeFolder | asked.OpenWrite) -> Ownership:
-    return Ownership(uid=message.uid, gid=message.gid, mode=message.mode)
+        return volume_calls.run(content, msgspec.to_builtins(message), given)
 
 
 @contextlib.contextmanager

@@ -12,13 +12,15 @@ from sbx_jupyter.isolation.stored.merged_tree import open_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sbx_jupyter.isolation.stored.comparison import Difference
     from sbx_jupyter.isolation.stored.merged_tree import Layer
-    from sbx_jupyter.protocol.diff import Change
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def write_archive(target: IO[bytes], layers: Sequence[Layer], changes: Iterable[Change]) -> None:
+def write_archive(
+    target: IO[bytes], layers: Sequence[Layer], changes: Iterable[Difference]
+) -> None:
     """Write added and changed entries as an uncompressed tar; blocking.
 
     Names are relative. A file that changes while it is read is cut or padded to the size in its

@@ -1,4 +1,7 @@
-"""Compares two stacks of layers that share their lower part, without reading file contents."""
+"""Compares two stacks of layers that share their lower part, without reading file contents.
+
+Standard library only, for the zygote.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.isolation.stored.merged_tree import (
     Layer,
@@ -18,7 +21,7 @@ from sbx_jupyter.isolation.stored.set_up_files import SetUpFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from sbx_jupyter.protocol.diff import Change, ChangeKind, EntryKind
+    from sbx_jupyter.protocol.diff import ChangeKind, EntryKind
 
 MAX_CHANGES: Final = 100_000
 _MAX_LOOKED_UP: Final = 5_000_000
@@ -30,7 +33,20 @@ _LONGEST_PATH: Final = 8192
 _MOST_OPEN: Final = 8
 """Directories on the way from the root that are kept open in each layer that has them."""
 
+MOST_PATHS: Final = 16 << 20
+"""Characters of all paths that ``first_changes`` gives."""
+
 _Pair = tuple[str, os.stat_result | None, os.stat_result | None]
+
+
+class Difference(NamedTuple):
+    """The fields of ``Change`` in ``protocol/diff.py``."""
+
+    path: str
+    change: ChangeKind
+    type: EntryKind
+    size: int
+    changed_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +59,20 @@ class Comparison:
     sandbox_id: str | None = None
     """The sandbox whose writable layer is the topmost of ``ours``."""
 
-    def changes(self, cut: Callable[[], None] = lambda: None) -> Generator[Change]:
+    def first_changes(self) -> tuple[list[Difference], bool]:
+        """At most ``MAX_CHANGES``, with paths of ``MOST_PATHS``; and whether there are more."""
+        cuts: list[None] = []
+        changes: list[Difference] = []
+        room = MOST_PATHS
+        with contextlib.closing(self.changes(lambda: cuts.append(None))) as found:
+            for change in found:
+                room -= len(change.path)
+                if room < 0 or len(changes) == MAX_CHANGES:
+                    return changes, True
+                changes.append(change)
+        return changes, bool(cuts)
+
+    def changes(self, cut: Callable[[], None] = lambda: None) -> Generator[Difference]:
         """What ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
 
         A deleted directory is one change; its contents are not listed. What the engine wrote when
@@ -153,15 +182,14 @@ class _Level:
         return names
 
 
-def _change(path: str, mine: os.stat_result | None, other: os.stat_result | None) -> Change | None:
-    # Not above: the rest of isolation needs nothing but the standard library.
-    from sbx_jupyter.protocol.diff import Change
-
+def _change(
+    path: str, mine: os.stat_result | None, other: os.stat_result | None
+) -> Difference | None:
     kind: ChangeKind
     if mine is None:
         if other is None:
             return None
-        return Change(path=_text(path), change="deleted", type=entry_kind(other), size=0)
+        return Difference(_text(path), "deleted", entry_kind(other), size=0)
     if other is None:
         kind = "added"
     elif _differs(mine, other):
@@ -170,9 +198,7 @@ def _change(path: str, mine: os.stat_result | None, other: os.stat_result | None
         return None
     size = mine.st_size if stat.S_ISREG(mine.st_mode) else 0
     changed_us = mine.st_ctime_ns // 1000
-    return Change(
-        path=_text(path), change=kind, type=entry_kind(mine), size=size, changed_us=changed_us
-    )
+    return Difference(_text(path), kind, entry_kind(mine), size, changed_us)
 
 
 def _differs(mine: os.stat_result, other: os.stat_result) -> bool:

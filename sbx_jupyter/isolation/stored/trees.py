@@ -15,7 +15,7 @@ from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.kernel import subvolumes
 from sbx_jupyter.isolation.stored import setting_aside
 from sbx_jupyter.isolation.stored.archive import write_archive
-from sbx_jupyter.isolation.stored.comparison import MAX_CHANGES, Comparison
+from sbx_jupyter.isolation.stored.comparison import Comparison
 from sbx_jupyter.isolation.stored.merged_tree import Layer
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.isolation.stored.volume_content import VolumeContent
-    from sbx_jupyter.protocol.diff import Change, Diff
-
-_MOST_PATHS = 16 << 20
+    from sbx_jupyter.protocol.diff import Diff
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -116,20 +114,10 @@ class StoredTrees:
         There are at most 100,000, with paths of 16 Mi characters together.
         """
         # Not above: the rest of isolation needs nothing but the standard library.
-        from sbx_jupyter.protocol.diff import Diff
+        from sbx_jupyter.protocol.diff import Change, Diff
 
-        is_cut = threading.Event()
-        found = self._comparison(stacks, on_stock).changes(is_cut.set)
-        changes: list[Change] = []
-        room = _MOST_PATHS
-        with contextlib.closing(found):
-            for change in found:
-                room -= len(change.path)
-                if room < 0 or len(changes) == MAX_CHANGES:
-                    is_cut.set()
-                    break
-                changes.append(change)
-        return Diff(changes=changes, truncated=is_cut.is_set())
+        found, is_cut = self._comparison(stacks, on_stock).first_changes()
+        return Diff(changes=[Change(**each._asdict()) for each in found], truncated=is_cut)
 
     def archive(self, stacks: Stacks, *, on_stock: bool) -> int:
         """Write the changed files as a tar to a pipe; returns its reading end.
@@ -140,7 +128,7 @@ class StoredTrees:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         # Its own thread: it writes as slowly as the client reads, which would block a pool.
         threading.Thread(
-            target=_write, args=(comparison, writer), name="sbx-diff-archive", daemon=True
+            target=write_changes, args=(comparison, writer), name="sbx-diff-archive", daemon=True
         ).start()
         return reader
 
@@ -173,7 +161,8 @@ def sync_filesystem(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _write(comparison: Comparison, writer: int) -> None:
+def write_changes(comparison: Comparison, writer: int) -> None:
+    """Write what changed as a tar to a pipe, and close that; blocks as long as it is read."""
     # The reader left, or the sandbox ended and with it its layers. Closing flushes what is left.
     with (
         contextlib.suppress(BrokenPipeError, FileNotFoundError),

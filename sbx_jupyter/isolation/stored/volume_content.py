@@ -16,7 +16,7 @@ import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.errors import (
@@ -29,11 +29,12 @@ from sbx_jupyter.errors import (
     SbxError,
 )
 from sbx_jupyter.isolation.kernel.syscalls import RESOLVE_IN_ROOT, openat2
-from sbx_jupyter.protocol.volumes import VolumeEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
+
+    from sbx_jupyter.protocol.volumes import VolumeEntry
 
 MAX_DEPTH: Final = 10
 DEFAULT_OWNER: Final = 9090
@@ -75,18 +76,29 @@ def clean_path(path: str) -> PurePosixPath:
     return PurePosixPath("/", *parts)
 
 
+def _record(**fields: Any) -> VolumeEntry:
+    # Not above: the zygote, which makes other records, has the standard library only.
+    from sbx_jupyter.protocol.volumes import VolumeEntry
+
+    return VolumeEntry(**fields)
+
+
 class VolumeContent:
     """The tree of one volume. Every method raises the errors of ``sbx_jupyter.errors``."""
 
-    def __init__(self, root: Path, *, real_ids: bool) -> None:
+    def __init__(
+        self, root: Path, *, real_ids: bool, record: Callable[..., VolumeEntry] = _record
+    ) -> None:
+        """``record`` makes what stands for an entry of its fields."""
         self._root = root
         self._real_ids = real_ids
+        self._record = record
 
     def stat(self, path: str) -> VolumeEntry:
         """The entry at a path; a link in its last part is not followed."""
         cleaned = clean_path(path)
         with self._parent(cleaned) as (parent, name):
-            return _entry(parent, name, cleaned)
+            return self._entry(parent, name, cleaned)
 
     def change(self, path: str, ownership: Ownership) -> VolumeEntry:
         """Set owner and mode, except those that are ``None`` or negative."""
@@ -97,7 +109,7 @@ class VolumeContent:
                 if stat.S_ISLNK(os.fstat(entry).st_mode):
                     raise InvalidArgumentError("a symbolic link has no mode of its own")
                 os.chmod(f"/proc/self/fd/{entry}", ownership.mode & 0o7777)
-            return _entry(parent, name, cleaned)
+            return self._entry(parent, name, cleaned)
 
     def remove(self, path: str) -> None:
         """Remove an entry, recursively."""
@@ -114,7 +126,7 @@ class VolumeContent:
             raise InvalidArgumentError(f"depth must be between 0 and {MAX_DEPTH}")
         cleaned = clean_path(path)
         with self._parent(cleaned) as (parent, name), _open(parent, name, os.O_DIRECTORY) as folder:
-            return list(_walk(folder, cleaned, depth or 1))
+            return list(self._walk(folder, cleaned, depth or 1))
 
     def make_dir(self, path: str, ownership: Ownership, *, force: bool) -> VolumeEntry:
         """Make a directory; with ``force`` also its parents, and it may exist already."""
@@ -130,7 +142,7 @@ class VolumeContent:
                 mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
                 if not force or not stat.S_ISDIR(mode):
                     raise AlreadyExistsError(f"path '{cleaned}' already exists") from error
-            return _entry(parent, name, cleaned)
+            return self._entry(parent, name, cleaned)
 
     def open_read(self, path: str) -> tuple[int, int]:
         """Open a regular file; returns a descriptor, which the caller closes, and the size."""
@@ -207,6 +219,44 @@ class VolumeContent:
         # Without real ids, all users of a sandbox are one user of the host.
         if self._real_ids and (uid, gid) != (-1, -1):
             os.chown(f"/proc/self/fd/{descriptor}", uid, gid)
+
+    def _walk(self, folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]:
+        for name in sorted(os.listdir(folder), key=os.fsencode):
+            try:
+                entry = self._entry(folder, name, path / name)
+            except FileNotFoundError:
+                continue
+            yield entry
+            if depth > 1 and _is_directory(folder, name):
+                # It may have been removed, or replaced by a link, since it was listed.
+                with (
+                    contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                    _open(folder, name, os.O_RDONLY | os.O_DIRECTORY) as inner,
+                ):
+                    yield from self._walk(inner, path / name, depth - 1)
+
+    def _entry(self, parent: int, name: str, path: PurePosixPath) -> VolumeEntry:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        kind, target = "unknown", None
+        if stat.S_ISREG(found.st_mode):
+            kind = "file"
+        elif stat.S_ISDIR(found.st_mode):
+            kind = "directory"
+        elif stat.S_ISLNK(found.st_mode):
+            kind, target = "symlink", os.readlink(name, dir_fd=parent)
+        return self._record(
+            name=_text(path.name or "/"),
+            type=kind,
+            path=_text(str(path)),
+            size=found.st_size,
+            mode=stat.S_IMODE(found.st_mode),
+            uid=found.st_uid,
+            gid=found.st_gid,
+            atime=dt.datetime.fromtimestamp(found.st_atime, dt.UTC),
+            mtime=dt.datetime.fromtimestamp(found.st_mtime, dt.UTC),
+            ctime=dt.datetime.fromtimestamp(found.st_ctime, dt.UTC),
+            target=None if target is None else _text(target),
+        )
 
     @contextlib.contextmanager
     def _opened_root(self) -> Generator[int]:
@@ -290,44 +340,10 @@ def _error_for(error: OSError, path: PurePosixPath) -> SbxError:
             return InternalError(f"path '{path}': {error.strerror}")
 
 
-def _walk(folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]:
-    for name in sorted(os.listdir(folder), key=os.fsencode):
-        try:
-            entry = _entry(folder, name, path / name)
-        except FileNotFoundError:
-            continue
-        yield entry
-        if entry.type == "directory" and depth > 1:
-            # It may have been removed, or replaced by a link, since it was listed.
-            with (
-                contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                _open(folder, name, os.O_RDONLY | os.O_DIRECTORY) as inner,
-            ):
-                yield from _walk(inner, path / name, depth - 1)
-
-
-def _entry(parent: int, name: str, path: PurePosixPath) -> VolumeEntry:
-    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    kind, target = "unknown", None
-    if stat.S_ISREG(found.st_mode):
-        kind = "file"
-    elif stat.S_ISDIR(found.st_mode):
-        kind = "directory"
-    elif stat.S_ISLNK(found.st_mode):
-        kind, target = "symlink", os.readlink(name, dir_fd=parent)
-    return VolumeEntry(
-        name=_text(path.name or "/"),
-        type=kind,
-        path=_text(str(path)),
-        size=found.st_size,
-        mode=stat.S_IMODE(found.st_mode),
-        uid=found.st_uid,
-        gid=found.st_gid,
-        atime=dt.datetime.fromtimestamp(found.st_atime, dt.UTC),
-        mtime=dt.datetime.fromtimestamp(found.st_mtime, dt.UTC),
-        ctime=dt.datetime.fromtimestamp(found.st_ctime, dt.UTC),
-        target=None if target is None else _text(target),
-    )
+def _is_directory(folder: int, name: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    return False
 
 
 def _text(name: str) -> str:

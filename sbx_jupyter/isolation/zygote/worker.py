@@ -7,14 +7,17 @@ takes for its own. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.agent.files.removal import remove
+from sbx_jupyter.errors import NoSpaceError, SbxError
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
@@ -23,7 +26,12 @@ from sbx_jupyter.isolation.zygote.progress import Cancelled, Progress
 if TYPE_CHECKING:
     import socket
 
-OPERATIONS: Final = frozenset({"copy", "measure", "merge", "open_files", "remove", "unpack"})
+OPERATIONS: Final = frozenset(
+    {
+        *("archive", "compare", "copy", "measure", "merge"),
+        *("open_files", "remove", "unpack", "use_volume"),
+    }
+)
 
 _LOOK_TIMEOUT: Final = 25
 
@@ -36,15 +44,23 @@ def work(
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
+    given: list[int] = []
     try:
         _allow_many_layers()
-        answer: dict[str, Any] = {"id": body["id"], "ok": _do(body, fds, kind)}
+        answer: dict[str, Any] = {"id": body["id"], "ok": _do(body, fds, given, kind)}
     except Cancelled:
         answer = _failure(body, "canceled", "the copy was cancelled")
+    except SbxError as error:
+        answer = _failure(body, error.code, error.message)
+        if isinstance(error, NoSpaceError):
+            answer["error"]["errno"] = errno.ENOSPC  # tells it from other shortages
     except Exception as error:  # answer any failure, since the engine waits for an answer
         answer = _failure(body, "internal", getattr(error, "stderr", None) or str(error))
     with contextlib.suppress(OSError):  # the engine is gone
-        wire.send(control, answer)
+        try:
+            wire.send(control, answer, given)
+        except wire.WireError as error:
+            wire.send(control, _failure(body, "resource_exhausted", f"the answer is {error}"))
     os._exit(0)
 
 
@@ -58,9 +74,12 @@ def _allow_many_layers() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
-    progress = Progress(fds[0]) if fds and body["op"] != "unpack" else None
+def _do(body: dict[str, Any], fds: list[int], given: list[int], kind: str) -> dict[str, Any]:
+    """Do what a request asks and give the answer; descriptors for the engine go to ``given``."""
+    progress = Progress(fds[0]) if fds and body["op"] in ("copy", "merge") else None
     match body["op"]:
+        case "archive" | "compare":
+            return _compare(body["op"], body["stacks"], fds)
         case "copy":
             Mirror(
                 body["source"],
@@ -83,9 +102,36 @@ def _do(body: dict[str, Any], fds: list[int], kind: str) -> dict[str, Any]:
             return {"sizes": [_measure(path) for path in body["paths"]]}
         case "open_files":
             return _open_files(body["pid"], body["kept"])
+        case "use_volume":
+            return _use_volume(body["root"], body["call"], given)
         case operation:
             raise ValueError(f"unknown operation {operation!r}")
     return {}
+
+
+def _compare(operation: str, stacks: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    from sbx_jupyter.isolation.stored.comparison import Comparison
+    from sbx_jupyter.isolation.stored.merged_tree import Layer
+    from sbx_jupyter.isolation.stored.trees import write_changes
+
+    ours, theirs, common = (
+        tuple(Layer(Path(root), prefix) for root, prefix in stacks[name])
+        for name in ("ours", "theirs", "common")
+    )
+    comparison = Comparison(ours, theirs, common, stacks["sandbox_id"])
+    if operation == "archive":
+        write_changes(comparison, fds[0])
+        return {}
+    found, is_cut = comparison.first_changes()
+    return {"changes": [each._asdict() for each in found], "truncated": is_cut}
+
+
+def _use_volume(root: str, call: dict[str, Any], given: list[int]) -> dict[str, Any]:
+    from sbx_jupyter.isolation.stored import volume_calls
+    from sbx_jupyter.isolation.stored.volume_content import VolumeContent
+
+    content = VolumeContent(Path(root), real_ids=True, record=volume_calls.as_text)
+    return volume_calls.run(content, call, given)
 
 
 def _open_files(pid: int, kept: bool) -> dict[str, Any]:

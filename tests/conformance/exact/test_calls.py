@@ -436,7 +436,7 @@ def test_unary_content_types_are_kept_apart_from_streams(wire: Wire) -> None:
 
 def test_what_is_local_does_not_go_through_the_proxy(wire: Wire) -> None:
     script = (
-        'test -n "$NO_PROXY" || exit 0; cd /tmp; python3 -m http.server 8011 >/dev/null 2>&1 & '
+        'test -n "$NO_PROXY" || exit 0; python3 -m http.server 8011 >/dev/null 2>&1 & '
         "until curl -s -o /dev/null http://localhost:8011/; do sleep 0.05; done; "
         'for host in 0.0.0.0 127.0.0.5 127.0.1.1 "$(hostname)" localhost; do '
         'curl -s -o /dev/null -w "%{http_code} " "http://$host:8011/"; done; kill %1'

@@ -341,7 +341,7 @@ def test_a_chain_of_long_names_is_cut(base: Tree, upper: Tree) -> None:
 def test_differences_have_so_many_characters_at_most(
     base: Tree, upper: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trees, "_MOST_PATHS", 30)
+    monkeypatch.setattr(comparison, "MOST_PATHS", 30)
     upper.file("d/one").file("d/two").file("d/" + "x" * 40)
 
     @dataclass
@@ -400,7 +400,7 @@ def test_an_archive_that_nobody_reads_ends_without_an_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
 
-    trees._write(Comparison((), (), ()), writer)
+    trees.write_changes(Comparison((), (), ()), writer)
 
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(writer)
