@@ -117,9 +117,13 @@ test-containers: $(VENV)/.test
 	SBX_CONTAINER_BASE=$(BASE) \
 	  $(BIN)/python -m pytest -s tests/containers --confcutdir=tests/containers $(PYTEST_ARGS)
 
-## Try each line of docs/tiers.md in a sandbox of an engine of each tier: about 3 minutes. Needs root.
+## Try each line of docs/tiers.md in a sandbox of an engine of each tier, then the unmodified clients
+## with each: about 12 minutes. Needs root. What clients see otherwise is in tests/conformance/differences.py.
 test-tiers: $(VENV)/.test
 	$(BIN)/python -m pytest tests/tiers --confcutdir=tests/tiers $(PYTEST_ARGS)
+	for tier in root "many ids" "one id" landlock none; do echo "$$tier:"; \
+	  SBX_TEST_TIER="$$tier" $(BIN)/python -m pytest -q -rx tests/conformance $(PYTEST_ARGS) || exit 1; \
+	done
 
 ## Let each call that changes a file fail once: without space, by an error of the disk, by a kill before
 ## it and in its middle. First of operations on the store (minutes), then of a whole engine, of which

@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,41 +29,46 @@ BASE: Final = os.environ.get("SBX_CONTAINER_BASE") or None
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter. Each run of pytest closes its own to all others."""
+    folder = Path(tempfile.mkdtemp(prefix="sbx-containers-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def wheel(open_folder: Path) -> Path:
     """The folder with a wheel of the checkout, readable for every user."""
-    folder = tmp_path_factory.mktemp("wheels")
+    folder = open_folder / "wheels"
+    folder.mkdir()
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder)]
     subprocess.run([*command, str(CHECKOUT)], check=True, timeout=BUILD_SECONDS)
     return folder
 
 
 @pytest.fixture(scope="session", params=["root", "rootless"])
-def podman(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Podman]:
+def podman(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Podman]:
     if os.geteuid() != 0 or shutil.which("podman") is None:
         pytest.skip("needs root and podman")
-    folder = tmp_path_factory.mktemp("podman")
-    for above in [folder, *folder.parents]:
-        if above.stat().st_mode & 0o005 != 0o005:
-            above.chmod(0o755)
+    folder = open_folder / request.param
+    folder.mkdir()
     with podman_of(request.param, folder) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def image(podman: Podman, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def image(podman: Podman, wheel: Path, open_folder: Path) -> str:
     """The recipe, built as it is; the package comes from ``wheel`` in place of the index."""
     if BASE is not None:
         base = parse_dockerfile((RECIPE / "Containerfile").read_text()).image
         path = "--change=ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         podman("import", path, BASE, base, timeout=BUILD_SECONDS)  # the registry's has it as well
-    settings = tmp_path_factory.mktemp("settings") / "pip.conf"
+    settings = open_folder / "pip.conf"
     settings.write_text("[global]\nfind-links = /wheels\ncert = /certificates\n")
     shown = {wheel: "/wheels", settings: "/etc/pip.conf", _certificates(): "/certificates"}
     mounts = [f"--volume={source}:{target}:ro" for source, target in shown.items()]
-    for place in (wheel, settings.parent):
-        place.chmod(0o755)
+    wheel.chmod(0o755)
     began = time.perf_counter()
     podman("build", "--tag", TAG, *mounts, str(RECIPE), timeout=BUILD_SECONDS)
     print(f"build: {time.perf_counter() - began:.0f} s")
