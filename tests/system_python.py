@@ -37,7 +37,7 @@ def environment_for_all(folder: str, *more: str) -> Iterator[Path]:
 
 def copy_packages(target: Path, names: list[str]) -> None:
     """Give an environment packages, with all that they need, from the environment of the tests."""
-    todo, known = names, set[str]()
+    todo, known = [*names], set[str]()
     while todo:
         name = todo.pop()
         if name in known:

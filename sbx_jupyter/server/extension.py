@@ -14,6 +14,7 @@ from jupyter_server.extension.application import ExtensionApp
 from tornado.routing import HostMatches
 from traitlets import Bool, Dict, Float, Integer, Set, TraitError, Unicode, default, validate
 
+from sbx_jupyter.client.connection.bundled import START_TIMEOUT
 from sbx_jupyter.client.connection.named_connections import (
     NamedConnection,
     collect_connections,
@@ -140,7 +141,7 @@ class SbxExtension(ExtensionApp):
     ).tag(config=True)
 
     engine_timeout = Float(
-        60.0, min=0.1, help="Seconds to wait for the bundled engine to be ready."
+        START_TIMEOUT, min=0.1, help="Seconds to wait for the bundled engine to be ready."
     ).tag(config=True)
 
     stop_with_server = Bool(

@@ -11,14 +11,16 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from sbx_jupyter.isolation.stored.trees import Stacks, StoredTrees
+from sbx_jupyter.protocol.diff import Diff
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
     from sbx_jupyter.isolation.tree_operations import TreeOperations
-    from sbx_jupyter.protocol.diff import Diff
 
 _log = logging.getLogger(__name__)
 
@@ -32,10 +34,6 @@ class SubordinateTrees(StoredTrees):
         self._loop = asyncio.get_running_loop()
 
     def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
-        import msgspec
-
-        from sbx_jupyter.protocol.diff import Diff
-
         asked = self._operations.compare(self._comparison(stacks, on_stock))
         found = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
         return msgspec.convert(found, Diff)

@@ -223,11 +223,11 @@ class VolumeContent:
     def _walk(self, folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]:
         for name in sorted(os.listdir(folder), key=os.fsencode):
             try:
-                entry = self._entry(folder, name, path / name)
+                fields = _fields(folder, name, path / name)
             except FileNotFoundError:
                 continue
-            yield entry
-            if depth > 1 and _is_directory(folder, name):
+            yield self._record(**fields)
+            if fields["type"] == "directory" and depth > 1:
                 # It may have been removed, or replaced by a link, since it was listed.
                 with (
                     contextlib.suppress(FileNotFoundError, NotADirectoryError),
@@ -236,27 +236,7 @@ class VolumeContent:
                     yield from self._walk(inner, path / name, depth - 1)
 
     def _entry(self, parent: int, name: str, path: PurePosixPath) -> VolumeEntry:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        kind, target = "unknown", None
-        if stat.S_ISREG(found.st_mode):
-            kind = "file"
-        elif stat.S_ISDIR(found.st_mode):
-            kind = "directory"
-        elif stat.S_ISLNK(found.st_mode):
-            kind, target = "symlink", os.readlink(name, dir_fd=parent)
-        return self._record(
-            name=_text(path.name or "/"),
-            type=kind,
-            path=_text(str(path)),
-            size=found.st_size,
-            mode=stat.S_IMODE(found.st_mode),
-            uid=found.st_uid,
-            gid=found.st_gid,
-            atime=dt.datetime.fromtimestamp(found.st_atime, dt.UTC),
-            mtime=dt.datetime.fromtimestamp(found.st_mtime, dt.UTC),
-            ctime=dt.datetime.fromtimestamp(found.st_ctime, dt.UTC),
-            target=None if target is None else _text(target),
-        )
+        return self._record(**_fields(parent, name, path))
 
     @contextlib.contextmanager
     def _opened_root(self) -> Generator[int]:
@@ -340,10 +320,29 @@ def _error_for(error: OSError, path: PurePosixPath) -> SbxError:
             return InternalError(f"path '{path}': {error.strerror}")
 
 
-def _is_directory(folder: int, name: str) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    return False
+def _fields(parent: int, name: str, path: PurePosixPath) -> dict[str, Any]:
+    """Those of ``VolumeEntry``."""
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    kind, target = "unknown", None
+    if stat.S_ISREG(found.st_mode):
+        kind = "file"
+    elif stat.S_ISDIR(found.st_mode):
+        kind = "directory"
+    elif stat.S_ISLNK(found.st_mode):
+        kind, target = "symlink", os.readlink(name, dir_fd=parent)
+    return {
+        "name": _text(path.name or "/"),
+        "type": kind,
+        "path": _text(str(path)),
+        "size": found.st_size,
+        "mode": stat.S_IMODE(found.st_mode),
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "atime": dt.datetime.fromtimestamp(found.st_atime, dt.UTC),
+        "mtime": dt.datetime.fromtimestamp(found.st_mtime, dt.UTC),
+        "ctime": dt.datetime.fromtimestamp(found.st_ctime, dt.UTC),
+        "target": None if target is None else _text(target),
+    }
 
 
 def _text(name: str) -> str:

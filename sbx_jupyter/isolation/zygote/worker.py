@@ -7,7 +7,6 @@ takes for its own. Standard library only.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import resource
 import signal
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbx_jupyter.agent import wire
 from sbx_jupyter.agent.files.removal import remove
-from sbx_jupyter.errors import NoSpaceError, SbxError
+from sbx_jupyter.agent.workers import describe
+from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
@@ -51,9 +51,7 @@ def work(
     except Cancelled:
         answer = _failure(body, "canceled", "the copy was cancelled")
     except SbxError as error:
-        answer = _failure(body, error.code, error.message)
-        if isinstance(error, NoSpaceError):
-            answer["error"]["errno"] = errno.ENOSPC  # tells it from other shortages
+        answer = {"id": body["id"], "error": describe(error)}
     except Exception as error:  # answer any failure, since the engine waits for an answer
         answer = _failure(body, "internal", getattr(error, "stderr", None) or str(error))
     with contextlib.suppress(OSError):  # the engine is gone

@@ -33,7 +33,7 @@ class EngineSettings:
 
     data_dir: str = ""
     auto_start: bool = True
-    timeout: float = 60.0
+    timeout: float = bundled.START_TIMEOUT
 
 
 class LocalEngine:

@@ -40,7 +40,7 @@ CLOSED = (
 
 
 class Volume:
-    """One volume through HTTP, and the directory of it."""
+    """One volume, through HTTP."""
 
     def __init__(self, engine: EngineProcess) -> None:
         self.http = httpx.Client(
