@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sbx_jupyter.agent.procfs import boot_id
 from sbx_jupyter.engine.context import Context, EngineConfig, Hooks
-from sbx_jupyter.engine.remains import Remains
 from sbx_jupyter.engine.sandboxes.creation import Creation
 from sbx_jupyter.engine.sandboxes.expiry import Expiry
 from sbx_jupyter.engine.sandboxes.long_operations import Operations
@@ -28,7 +27,8 @@ from sbx_jupyter.engine.storage.prune import Pruner
 from sbx_jupyter.engine.storage.sandbox_diff import Diffs
 from sbx_jupyter.engine.storage.service import Storage
 from sbx_jupyter.engine.storage.snapshots import Snapshots
-from sbx_jupyter.engine.templates.catalog import Catalog
+from sbx_jupyter.engine.templates.catalogue import Catalogue
+from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.engine.watch.sampling import Sampler
 from sbx_jupyter.engine.watch.watchdog import Watchdog
 from sbx_jupyter.isolation.fence import Fence
@@ -59,7 +59,7 @@ class Components:
     """The components of a running engine."""
 
     context: Context
-    catalog: Catalog
+    catalogue: Catalogue
     supervisor: Supervisor
     removal: Removal
     pool: Pool
@@ -88,9 +88,9 @@ def assemble(
 ) -> Components:
     """Make the components and connect them; none of them runs yet."""
     data_dir, store, manifests, quarantine = kept
-    remains = Remains()
-    layers = Layers(data_dir, store, fence, manifests, remains, are_whole=tier != Tier.NAMESPACES)
-    placement = LocalPlacement(data_dir, fence, manifests, remains)
+    removals = UnfinishedRemovals()
+    layers = Layers(data_dir, store, fence, manifests, removals, are_whole=tier != Tier.NAMESPACES)
+    placement = LocalPlacement(data_dir, fence, manifests, removals)
     slots = Slots(config.max_sandboxes)
     context = Context(
         config=config,
@@ -106,16 +106,16 @@ def assemble(
         operations=Operations(),
         hooks=hooks,
         quarantine=quarantine,
-        remains=remains,
+        removals=removals,
     )
     removal = Removal(context)
     supervisor = Supervisor(context, removal)
-    catalog = Catalog(store, layers, context.cleaning)
+    catalogue = Catalogue(store, layers, context.cleaning)
     flattener = Flattener(context)
     pool = Pool(placement, config.default_limits, config.pool_size, hooks.prepared)
     creation = Creation(
         context,
-        catalog,
+        catalogue,
         supervisor,
         removal,
         pool,
@@ -125,21 +125,21 @@ def assemble(
     capture = Capture(context, flattener, supervisor)
     return Components(
         context=context,
-        catalog=catalog,
+        catalogue=catalogue,
         supervisor=supervisor,
         removal=removal,
         pool=pool,
         flattener=flattener,
         sampler=Sampler(context, creation.uses),
         watchdog=Watchdog(context, fence),
-        sandboxes=Sandboxes(context, catalog, supervisor, removal, creation, pool),
+        sandboxes=Sandboxes(context, catalogue, supervisor, removal, creation, pool),
         observations=Observations(slots, pool, context.history, context.journal),
-        snapshots=Snapshots(context, flattener, capture, catalog),
+        snapshots=Snapshots(context, flattener, capture, catalogue),
         forks=Forks(context, flattener, capture, creation),
         storage=Storage(
             DiskReporter(context, fence),
             Pruner(context, fence),
-            Diffs(context, catalog, fence),
+            Diffs(context, catalogue, fence),
         ),
         fence=fence,
     )

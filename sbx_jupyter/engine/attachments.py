@@ -64,7 +64,7 @@ class Attachments:
             real_ids=users != VIRTUAL,
             size=size,
             check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
-            remains=context.remains,
+            removals=context.removals,
         )
         await volumes.recover()
         secrets = Secrets(store, folder)

@@ -18,7 +18,6 @@ from sbx_jupyter.protocol.platform import VolumeMount
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.sandbox import Sandbox
-    from sbx_jupyter.engine.remains import Remains
     from sbx_jupyter.engine.sandboxes.expiry import Expiry
     from sbx_jupyter.engine.sandboxes.long_operations import Operations
     from sbx_jupyter.engine.sandboxes.placement import Placement
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.quarantine import Quarantine
     from sbx_jupyter.engine.state.store import Batch, Store
     from sbx_jupyter.engine.storage.layers import Layers
+    from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
     from sbx_jupyter.engine.watch.meters import Meters
 
 _log = logging.getLogger("sbx_jupyter.engine")
@@ -134,7 +134,7 @@ class Context:
     meters: Meters
     operations: Operations
     quarantine: Quarantine
-    remains: Remains
+    removals: UnfinishedRemovals
     journal: Journal = field(default_factory=Journal)
     hooks: Hooks = field(default_factory=Hooks)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)

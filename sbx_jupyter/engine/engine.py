@@ -193,14 +193,14 @@ class Engine:
     async def _open(self, components: Components) -> None:
         """Recover the state that the previous engine left, and start the background components."""
         context, fence = components.context, components.fence
-        self._exit.push_async_callback(context.remains.aclose)
+        self._exit.push_async_callback(context.removals.aclose)
         components.attachments = await Attachments.open(
             context, fence, users=self.report.users, network=self.network
         )
         context.hooks.can_mount = self.tier == Tier.NAMESPACES
         self._exit.push_async_callback(components.attachments.aclose)
         batch = Batch()
-        components.catalog.add_stock(batch, self.config.default_limits)
+        components.catalogue.add_stock(batch, self.config.default_limits)
         await context.store.commit(batch)
         reached("recovery.fenced")
         recovery = Recovery(context, components.supervisor, components.removal)
@@ -210,7 +210,7 @@ class Engine:
         reached("recovery.collected")
         await recovery.collect()
         components.templates = await Templates.open(
-            context, components.catalog, components.flattener, fence, self.report, self.tier
+            context, components.catalogue, components.flattener, fence, self.report, self.tier
         )
         await context.layers.collect()
         reached("recovery.done")

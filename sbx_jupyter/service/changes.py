@@ -16,7 +16,7 @@ from sbx_jupyter.engine.state.rows import (
     VolumeRow,
 )
 from sbx_jupyter.engine.tasks import BackgroundTasks
-from sbx_jupyter.engine.watch.pulses import Pulses
+from sbx_jupyter.engine.watch.activity import ActivityReader
 from sbx_jupyter.errors import ResourceExhaustedError, SbxError
 
 if TYPE_CHECKING:
@@ -155,13 +155,13 @@ class ChangeStreams:
             stream.note(kind, key, owner, is_public=is_public)
 
     async def _follow_ports(self) -> None:
-        pulses = Pulses()
+        reader = ActivityReader()
         looked: dict[Sandbox, int | None] = {}
         while True:
             rows = self._engine.sandboxes.rows()
             lives = {row.sandbox_id: self._find_live(row) for row in rows}
             cages = [live.cage for live in lives.values() if live is not None]
-            seen = await asyncio.to_thread(pulses.read, cages) if cages else {}
+            seen = await asyncio.to_thread(reader.read, cages) if cages else {}
             looked = {live: looked[live] for live in lives.values() if live in looked}
             for row in rows:
                 live = lives[row.sandbox_id]

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.templates.catalog import INTERPRETER_TEMPLATE_ID
+from sbx_jupyter.engine.templates.catalogue import INTERPRETER_TEMPLATE_ID
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.removal import Removal
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.protocol.platform import NewSandbox
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Creation:
     def __init__(
         self,
         context: Context,
-        catalog: Catalog,
+        catalogue: Catalogue,
         supervisor: Supervisor,
         removal: Removal,
         pool: Pool,
@@ -63,7 +63,7 @@ class Creation:
     ) -> None:
         """``shows_directories``: whether sandboxes may see more of the machine when asked for."""
         self._context = context
-        self._catalog = catalog
+        self._catalogue = catalogue
         self._supervisor = supervisor
         self._removal = removal
         self._pool = pool
@@ -203,7 +203,7 @@ class Creation:
         """
         context = self._context
         timeout = check_request(request, version=version, max_timeout=context.config.max_timeout)
-        template, build = self._catalog.resolve(request.template_id)
+        template, build = self._catalogue.resolve(request.template_id)
         secured = is_secured(request, version)
         network = check_request_network(request, secured=secured)
         is_private = network is not None and network.allow_public_traffic is False

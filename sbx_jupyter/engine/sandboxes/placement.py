@@ -22,8 +22,8 @@ from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sbx_jupyter.engine.remains import Remains
     from sbx_jupyter.engine.state.manifests import Manifests
+    from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
     from sbx_jupyter.isolation.fence import Cage
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
@@ -107,10 +107,10 @@ class LocalPlacement:
     """Places sandboxes on this machine; see ``Placement`` for the methods."""
 
     def __init__(
-        self, data_dir: DataDir, fence: AnyFence, manifests: Manifests, remains: Remains
+        self, data_dir: DataDir, fence: AnyFence, manifests: Manifests, removals: UnfinishedRemovals
     ) -> None:
         self._data_dir = data_dir
-        self._remains = remains
+        self._removals = removals
         self._manifests = manifests
         self._fence = fence
 
@@ -179,7 +179,7 @@ class LocalPlacement:
             await self._remove(sandbox_id)
         except (SbxError, OSError):
             # Ids are never used again, so this cannot meet another sandbox.
-            self._remains.add(f"sandbox {sandbox_id}", lambda: self._remove(sandbox_id))
+            self._removals.add(f"sandbox {sandbox_id}", lambda: self._remove(sandbox_id))
             raise
 
     async def _remove(self, sandbox_id: str) -> None:

@@ -88,7 +88,7 @@ class Removal:
         except SbxError:
             # Its processes are gone and it is no longer shown: with its row it would come back.
             name = f"the row of sandbox {slot.sandbox_id}"
-            self._context.remains.add(name, lambda: self._forget_then_clean(slot, entry))
+            self._context.removals.add(name, lambda: self._forget_then_clean(slot, entry))
             raise
 
     async def _forget_then_clean(self, slot: Slot, entry: LogRow) -> None:

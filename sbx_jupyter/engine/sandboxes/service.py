@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.slots import Slot
     from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
     from sbx_jupyter.engine.sandboxes.wake import WakeCredential
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.protocol.disk import SandboxOperation
     from sbx_jupyter.protocol.platform import NetworkConfig, NewSandbox
 
@@ -47,7 +47,7 @@ class Sandboxes:
     def __init__(
         self,
         context: Context,
-        catalog: Catalog,
+        catalogue: Catalogue,
         supervisor: Supervisor,
         removal: Removal,
         creation: Creation,
@@ -55,7 +55,7 @@ class Sandboxes:
     ) -> None:
         self.pool = pool
         self._context = context
-        self._catalog = catalog
+        self._catalogue = catalogue
         self._supervisor = supervisor
         self._removal = removal
         self._creation = creation
@@ -84,7 +84,7 @@ class Sandboxes:
         """A page of sandboxes (interface 1.3, S3); raises ``InvalidArgumentError``."""
         template_id = None
         if wanted.template is not None:
-            template = self._catalog.find_for_filter(wanted.template)
+            template = self._catalogue.find_for_filter(wanted.template)
             if template is None:
                 return Page([], None, 0)
             template_id = template.template_id

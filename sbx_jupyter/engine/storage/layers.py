@@ -25,10 +25,10 @@ from sbx_jupyter.isolation.kernel import subvolumes
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable
 
-    from sbx_jupyter.engine.remains import Remains
     from sbx_jupyter.engine.state.datadir import DataDir
     from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.engine.state.store import Store
+    from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.isolation.zygote.progress import Progress
 
@@ -52,13 +52,13 @@ class Layers:
         store: Store,
         fence: AnyFence,
         manifests: Manifests,
-        remains: Remains,
+        removals: UnfinishedRemovals,
         *,
         are_whole: bool = False,
     ) -> None:
         """``are_whole``: a layer is all that a sandbox has, and not what it changed."""
         self.are_whole = are_whole
-        self._remains = remains
+        self._removals = removals
         self._manifests = manifests
         self._data_dir = data_dir
         self._store = store
@@ -102,7 +102,7 @@ class Layers:
             for root in self._asked_for.intersection(roots):
                 if self._held[root] <= 0:
                     self._asked_for.discard(root)
-                    self._remains.add(root, functools.partial(self._remove_unused, root))
+                    self._removals.add(root, functools.partial(self._remove_unused, root))
 
     async def measure(self, sandbox_id: str) -> int:
         """The bytes that a sandbox has written; raises ``SbxError``."""
@@ -232,7 +232,7 @@ class Layers:
                 await self._remove(name)
             except (SbxError, OSError):
                 _log.exception("the layer %s could not be removed", name)
-                self._remains.add(name, functools.partial(self._remove_unused, name))
+                self._removals.add(name, functools.partial(self._remove_unused, name))
                 continue
             removed += 1
         return removed

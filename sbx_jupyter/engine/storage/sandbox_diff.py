@@ -18,7 +18,7 @@ from sbx_jupyter.errors import (
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.state.rows import BuildRow, SandboxRow
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.protocol.diff import Diff
 
@@ -44,9 +44,9 @@ class _Stacks(NamedTuple):
 class Diffs:
     """Compares sandboxes with what they started from, or with a snapshot."""
 
-    def __init__(self, context: Context, catalog: Catalog, fence: AnyFence) -> None:
+    def __init__(self, context: Context, catalogue: Catalogue, fence: AnyFence) -> None:
         self._context = context
-        self._catalog = catalog
+        self._catalogue = catalogue
         self._fence = fence
         self._reading = asyncio.Semaphore(_READERS)
 
@@ -102,7 +102,7 @@ class Diffs:
 
     def _base(self, row: SandboxRow, since: str | None) -> BuildRow:
         if since is not None:
-            return self._catalog.resolve(since)[1]
+            return self._catalogue.resolve(since)[1]
         build = self._context.store.builds.get(row.build_id)
         if build is None:
             raise FailedPreconditionError("the template that the sandbox started from is gone")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.rows import SandboxRow
     from sbx_jupyter.engine.storage.capture import Capture, CapturedLayer
     from sbx_jupyter.engine.storage.flatten import Flattener
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class Snapshots:
     """Makes and lists snapshots."""
 
     def __init__(
-        self, context: Context, flattener: Flattener, capture: Capture, catalog: Catalog
+        self, context: Context, flattener: Flattener, capture: Capture, catalogue: Catalogue
     ) -> None:
         self._context = context
         self._flattener = flattener
         self._layers = context.layers
         self._capture = capture
-        self._catalog = catalog
+        self._catalogue = catalogue
 
     async def create(self, sandbox_id: str, name: str | None = None) -> SnapshotInfo:
         """Store what a running sandbox has written as a template build (S19).
@@ -98,7 +98,7 @@ class Snapshots:
             with operations.begin(sandbox_id, "snapshot") as work:
                 captured = await self._capture.capture(slot, layer, work)
                 reached("snapshot.thawed")
-                async with self._catalog.changing:
+                async with self._catalogue.changing:
                     return await self._store(slot.row, captured, reference)
 
     def list(self, query: SnapshotFilter) -> tuple[list[SnapshotInfo], str | None]:
@@ -119,7 +119,7 @@ class Snapshots:
             if ":" in query.name:
                 tag = reference.tag or DEFAULT_TAG
             try:
-                templates = [self._catalog.find(reference)]
+                templates = [self._catalogue.find(reference)]
             except NotFoundError:
                 return []
         found: list[_TaggedSnapshot] = []
@@ -140,7 +140,7 @@ class Snapshots:
                 f"namespace '{reference.namespace}' must match your team '{NAMESPACE}'"
             )
         with contextlib.suppress(NotFoundError):
-            if self._catalog.find(reference).is_stock:
+            if self._catalogue.find(reference).is_stock:
                 raise InvalidArgumentError(f"'{reference.name}' is a stock template")
         return reference
 
@@ -182,7 +182,7 @@ class Snapshots:
 
     def _find_or_make_template(self, reference: Reference | None, at: dt.datetime) -> TemplateRow:
         if reference is not None:
-            found = self._catalog.find_own(reference)
+            found = self._catalogue.find_own(reference)
             if found is not None:
                 return found
         return TemplateRow(

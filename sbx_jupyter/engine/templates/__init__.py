@@ -1,4 +1,4 @@
-"""Templates: catalog, tags, listing, uploads, and their builds and container images.
+"""Templates: catalogue, tags, listing, uploads, and their builds and container images.
 
 ``service.py`` is the entry for handlers.
 """

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.owners import may_use
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.templates.catalog import check_changeable, may_start_from
+from sbx_jupyter.engine.templates.catalogue import check_changeable, may_start_from
 from sbx_jupyter.engine.templates.references import NAMESPACE, full_name, parse_reference
 from sbx_jupyter.errors import AlreadyExistsError, InvalidArgumentError
 from sbx_jupyter.protocol.catalogue import TemplateDetail
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.protocol.disk import TemplateUse
 
 
 class TemplateDetails:
     """What is known of the templates that a caller may start from."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store = store
-        self._catalog = catalog
+        self._catalogue = catalogue
 
     def list(self, sizes: Mapping[str, TemplateUse]) -> list[TemplateDetail]:
         """All of them, newest first; ``sizes`` by id, as far as they were measured."""
@@ -52,8 +52,8 @@ class TemplateDetails:
         ``AlreadyExistsError`` for a name in use, ``PermissionDeniedError``.
         """
         aliases = (_checked(name),) if name else ()
-        async with self._catalog.changing:
-            template = self._catalog.find(parse_reference(text))
+        async with self._catalogue.changing:
+            template = self._catalogue.find(parse_reference(text))
             if template.is_stock:
                 raise InvalidArgumentError(f"'{template.aliases[0]}' is a stock template")
             check_changeable(template)

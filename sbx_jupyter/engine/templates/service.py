@@ -21,7 +21,7 @@ from sbx_jupyter.isolation.tiers import Tier
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.storage.flatten import Flattener
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.isolation.tiers import IsolationReport
 
@@ -41,7 +41,7 @@ class Templates:
     async def open(
         cls,
         context: Context,
-        catalog: Catalog,
+        catalogue: Catalogue,
         flattener: Flattener,
         fence: AnyFence,
         report: IsolationReport,
@@ -59,7 +59,7 @@ class Templates:
         uploads = Uploads(folder / "uploads", folder)
         services = BuildServices(
             context=context,
-            catalog=catalog,
+            catalogue=catalogue,
             flattener=flattener,
             cache=StepCache(context),
             uploads=uploads,
@@ -71,6 +71,6 @@ class Templates:
         builder = Builder(services)
         await builder.open()
         await services.cache.trim()
-        tags, listing = Tags(context.store, catalog), TemplateListing(context.store, catalog)
-        details = TemplateDetails(context.store, catalog)
+        tags, listing = Tags(context.store, catalogue), TemplateListing(context.store, catalogue)
+        details = TemplateDetails(context.store, catalogue)
         return cls(builder, tags, listing, uploads, images, details)

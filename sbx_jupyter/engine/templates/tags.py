@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sbx_jupyter.engine.state.rows import PastAssignment, TagAssignment, now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.templates.catalog import check_changeable
+from sbx_jupyter.engine.templates.catalogue import check_changeable
 from sbx_jupyter.engine.templates.references import DEFAULT_TAG, parse_reference, parse_tag
 from sbx_jupyter.engine.templates.request_checks import check_tags, own_reference
 from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.state.rows import TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
 
 T = TypeVar("T")
 
@@ -58,9 +58,9 @@ def with_tags(template: TemplateRow, tags: Sequence[str], build_id: str) -> Temp
 class Tags:
     """Assigns, removes and lists tags."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store = store
-        self._catalog = catalog
+        self._catalogue = catalogue
 
     async def assign(self, target: str, tags: list[str]) -> AssignedTags:
         """Assign tags to the build of a reference (T8).
@@ -71,8 +71,8 @@ class Tags:
             raise InvalidArgumentError("at least one tag is required")
         own_reference(target)
         wanted = list(dict.fromkeys(check_tags(tags)))
-        async with self._catalog.changing:
-            template, build = self._catalog.resolve(target)
+        async with self._catalogue.changing:
+            template, build = self._catalogue.resolve(target)
             _check_own(template)
             await self._store.commit(Batch().put(with_tags(template, wanted, build.build_id)))
         return AssignedTags(tags=wanted, build_id=build.build_id)
@@ -86,8 +86,8 @@ class Tags:
         wanted = set(check_tags(tags))
         if DEFAULT_TAG in wanted:
             raise InvalidArgumentError(f"cannot remove the tag '{DEFAULT_TAG}'")
-        async with self._catalog.changing:
-            template = self._catalog.find(parse_reference(name))
+        async with self._catalogue.changing:
+            template = self._catalogue.find(parse_reference(name))
             _check_own(template)
             kept = {tag: found for tag, found in template.tags.items() if tag not in wanted}
             await self._store.commit(Batch().put(replace(template, tags=kept, updated_at=now())))
@@ -145,7 +145,7 @@ class Tags:
         return AssignmentPage(data=page, next_cursor=next_cursor)
 
     def _find(self, reference: str) -> TemplateRow:
-        return self._catalog.find(parse_reference(reference))
+        return self._catalogue.find(parse_reference(reference))
 
     def _past(self, template: TemplateRow, tag: str) -> list[Assignment]:
         past = [item for item in template.assignments if item.tag == tag]

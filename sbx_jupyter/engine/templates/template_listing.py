@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine import pages
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.templates.catalog import check_changeable, may_start_from
+from sbx_jupyter.engine.templates.catalogue import check_changeable, may_start_from
 from sbx_jupyter.engine.templates.references import DEFAULT_TAG, full_name, parse_reference
 from sbx_jupyter.errors import NotFoundError, PermissionDeniedError
 from sbx_jupyter.protocol.platform import RUNTIME_VERSION
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
 
 
 class TemplateListing:
     """Lists templates and their builds, and publishes templates."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store = store
-        self._catalog = catalog
+        self._catalogue = catalogue
 
     def alias(self, text: str) -> AliasAnswer:
         """The template behind a name (T7); raises ``NotFoundError``, ``InvalidArgumentError``."""
@@ -54,7 +54,7 @@ class TemplateListing:
     def _find(self, text: str) -> TemplateRow:
         """The template behind a name, whose tag, if it has one, must exist."""
         reference = parse_reference(text)
-        template = self._catalog.find(reference)
+        template = self._catalogue.find(reference)
         if reference.tag is not None and reference.tag not in template.tags:
             raise NotFoundError(
                 f"tag '{reference.tag}' does not exist for template '{reference.without_tag}'"
@@ -71,7 +71,7 @@ class TemplateListing:
 
     def announced(self, answer: TemplateAnswer) -> Template:
         """A template with the build that was just announced through an older endpoint (T19)."""
-        template = self._catalog.find(parse_reference(answer.template_id))
+        template = self._catalogue.find(parse_reference(answer.template_id))
         build = self._store.builds.get(answer.build_id)
         if build is None:
             raise NotFoundError(f"build '{answer.build_id}' not found")
@@ -93,7 +93,7 @@ class TemplateListing:
         self, text: str, limit: int, token: str | None
     ) -> tuple[TemplateWithBuilds, str | None]:
         """A template with one page of its builds, newest first (T15)."""
-        template = self._catalog.find(parse_reference(text))
+        template = self._catalogue.find(parse_reference(text))
         builds = self._builds(template)
         page, following = pages.cut(builds, _place_of_build, limit=limit, token=token)
         fields = {name: getattr(self._shown(template), name) for name in Template.__struct_fields__}
@@ -102,8 +102,8 @@ class TemplateListing:
 
     async def publish(self, text: str, public: bool | None) -> TemplateNames:
         """Make a template public or private (T17); there is one team, so nothing else changes."""
-        async with self._catalog.changing:
-            template = self._catalog.find(parse_reference(text))
+        async with self._catalogue.changing:
+            template = self._catalogue.find(parse_reference(text))
             if template.is_stock:
                 raise PermissionDeniedError(f"you don't have access to template '{text}'")
             check_changeable(template)

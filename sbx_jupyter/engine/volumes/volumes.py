@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 import jwt
 
 from sbx_jupyter.engine.owners import caller, may_use
-from sbx_jupyter.engine.remains import Remains
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
 from sbx_jupyter.engine.state.rows import VolumeRow, now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.tasks import BackgroundTasks
+from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import (
     InvalidArgumentError,
@@ -62,14 +62,14 @@ class Volumes:
         real_ids: bool,
         size: int = 0,
         check_quota: Callable[[str], None] = lambda owner: None,
-        remains: Remains | None = None,
+        removals: UnfinishedRemovals | None = None,
     ) -> None:
         """``size``: what a new volume may hold, in bytes, where the file system can limit it.
 
         ``check_quota`` raises ``ResourceExhaustedError`` if an owner may make no more volumes.
-        ``remains`` takes up again what fails because the helper was killed.
+        ``removals`` takes up again what fails because the helper was killed.
         """
-        self._remains = remains or Remains()
+        self._removals = removals or UnfinishedRemovals()
         self._check_quota = check_quota
         self._store = store
         self._stored = stored
@@ -181,7 +181,7 @@ class Volumes:
             await self._retire_once(volume_id)
         except (OSError, SbxError) as error:
             _log.warning("the volume %s is not removed yet: %s", volume_id, error)
-            self._remains.add(f"volume {volume_id}", lambda: self._retire_once(volume_id))
+            self._removals.add(f"volume {volume_id}", lambda: self._retire_once(volume_id))
 
     async def _retire_once(self, volume_id: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # an earlier try came as far
@@ -271,7 +271,7 @@ class Volumes:
             await asyncio.to_thread(self._remove_all)
         except SbxError as error:
             _log.warning("removed volumes are not emptied yet: %s", error)
-            self._remains.add("removed volumes", lambda: asyncio.to_thread(self._remove_all))
+            self._removals.add("removed volumes", lambda: asyncio.to_thread(self._remove_all))
 
     def _remove_all(self) -> None:
         with self._removing:

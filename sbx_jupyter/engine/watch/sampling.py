@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.engine.watch.pulses import Pulses
+from sbx_jupyter.engine.watch.activity import ActivityReader
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.protocol.platform import SandboxMetric
 
@@ -55,7 +55,7 @@ class Sampler:
     def __init__(self, context: Context, uses: TemplateUses) -> None:
         self._context = context
         self._uses = uses
-        self._pulses = Pulses()
+        self._activity = ActivityReader()
         self._taken: dict[str, _Taken] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
@@ -91,12 +91,12 @@ class Sampler:
             and placed.sandbox is not None
         ]
         cages = [sandbox.cage for _, sandbox in running]
-        pulses = await asyncio.to_thread(self._pulses.read, cages)
+        activity = await asyncio.to_thread(self._activity.read, cages)
         now, at = time.monotonic(), time.time()
         taken, self._taken = self._taken, {}
         reads: list[Coroutine[None, None, None]] = []
         for slot, sandbox in running:
-            work_ns = pulses[sandbox.cage].work_ns
+            work_ns = activity[sandbox.cage].work_ns
             last = taken.get(slot.sandbox_id)
             if last is not None and self._repeat(last, sandbox, work_ns, now, at):
                 self._taken[slot.sandbox_id] = last

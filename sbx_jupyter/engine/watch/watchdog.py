@@ -14,10 +14,10 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
+from sbx_jupyter.engine.watch.activity import ActivityReader
 from sbx_jupyter.engine.watch.disk import DiskEnforcer
 from sbx_jupyter.engine.watch.limits import LONGEST_PAUSE
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
-from sbx_jupyter.engine.watch.pulses import Pulses
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
+    from sbx_jupyter.engine.watch.activity import Activity
     from sbx_jupyter.engine.watch.limits import LimitEnforcer
-    from sbx_jupyter.engine.watch.pulses import Pulse
     from sbx_jupyter.isolation.cage import Cage
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 
@@ -99,13 +99,13 @@ class RepeatedCheck:
         """When it is checked in any case, by the monotonic clock; without end if it goes on."""
         return math.inf if self._rest is None else self._rest.until
 
-    def wake(self, placed: Placed, pulse: Pulse) -> None:
+    def wake(self, placed: Placed, activity: Activity) -> None:
         """Go on if it rests and the sandbox is not as it was."""
         rest = self._rest
         if rest is None:
             return
-        is_same = placed.cage is rest.cage and pulse.work_ns == rest.work_ns
-        is_quiet = is_same and not self._enforcer.is_called_for(pulse.tcp_bytes)
+        is_same = placed.cage is rest.cage and activity.work_ns == rest.work_ns
+        is_quiet = is_same and not self._enforcer.is_called_for(activity.tcp_bytes)
         if not is_quiet or time.monotonic() >= rest.until:
             self.start()
 
@@ -147,7 +147,7 @@ class Watchdog:
         self._context = context
         self._fence = fence
         self._watched: dict[str, tuple[Slot, tuple[RepeatedCheck, ...]]] = {}
-        self._pulses = Pulses()
+        self._activity = ActivityReader()
         self._has_new_rest = False
         self._rests_until = math.inf
         """The end of the first rest, of those that were looked at."""
@@ -181,7 +181,7 @@ class Watchdog:
     async def _wake(self) -> None:
         """Go on with the checks of sandboxes in which something ran."""
         is_known = not self._has_new_rest and time.monotonic() < self._rests_until
-        if is_known and await asyncio.to_thread(self._pulses.are_still):
+        if is_known and await asyncio.to_thread(self._activity.are_still):
             return
         self._has_new_rest = False
         resting = [
@@ -192,10 +192,12 @@ class Watchdog:
         self._rests_until = math.inf
         if not resting:
             return
-        pulses = await asyncio.to_thread(self._pulses.read, [placed.cage for placed, _ in resting])
+        activity = await asyncio.to_thread(
+            self._activity.read, [placed.cage for placed, _ in resting]
+        )
         for placed, checks in resting:
             for check in checks:
-                check.wake(placed, pulses[placed.cage])
+                check.wake(placed, activity[placed.cage])
                 self._rests_until = min(self._rests_until, check.rests_until)
 
     def _note_rest(self) -> None:

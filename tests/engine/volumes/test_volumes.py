@@ -12,9 +12,9 @@ from pathlib import Path
 import jwt
 import pytest
 
-from sbx_jupyter.engine import remains
-from sbx_jupyter.engine.remains import Remains
+from sbx_jupyter.engine import unfinished_removals
 from sbx_jupyter.engine.state.store import Store
+from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.engine.volumes.volumes import Volumes
 from sbx_jupyter.errors import (
     InvalidArgumentError,
@@ -205,9 +205,9 @@ async def test_no_directory_stays_when_the_helper_is_killed(
     step: str,
     is_done_before: bool,
 ) -> None:
-    monkeypatch.setattr(remains, "_FIRST_DELAY", 0.01)
-    trees, left = KilledTrees(tmp_path), Remains()
-    volumes = Volumes(store, tmp_path, trees, real_ids=False, remains=left)
+    monkeypatch.setattr(unfinished_removals, "_FIRST_DELAY", 0.01)
+    trees, left = KilledTrees(tmp_path), UnfinishedRemovals()
+    volumes = Volumes(store, tmp_path, trees, real_ids=False, removals=left)
     await volumes.recover()
     trees.is_done_before = is_done_before
     if step == "make":

@@ -14,10 +14,10 @@ from sbx_jupyter.engine.context import EngineConfig
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.watch import sampling, watchdog
+from sbx_jupyter.engine.watch.activity import LITTLE_TCP, Activity, ActivityReader
 from sbx_jupyter.engine.watch.disk import DiskEnforcer
 from sbx_jupyter.engine.watch.limits import LONGEST_REST
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
-from sbx_jupyter.engine.watch.pulses import LITTLE_TCP, Pulse, Pulses
 from sbx_jupyter.engine.watch.sampling import Sampler
 from sbx_jupyter.engine.watch.watchdog import RepeatedCheck, Watchdog
 from sbx_jupyter.isolation.census.census import OpenFiles
@@ -161,11 +161,11 @@ def world(tmp_path: Path) -> World:
 
 
 def test_while_the_group_stands_still_only_the_group_is_read() -> None:
-    group, pulses = Group(), Pulses()
+    group, reader = Group(), ActivityReader()
     cages = [Cage(group) for _ in range(100)]
-    before = pulses.read(cages)
+    before = reader.read(cages)
 
-    after = pulses.read(cages)
+    after = reader.read(cages)
 
     assert after == before
     assert group.reads == 2
@@ -173,14 +173,14 @@ def test_while_the_group_stands_still_only_the_group_is_read() -> None:
 
 
 def test_what_ran_is_seen_at_once_and_so_is_a_new_sandbox() -> None:
-    group, pulses = Group(), Pulses()
+    group, reader = Group(), ActivityReader()
     still, busy, new = Cage(group), Cage(group), Cage(group)
-    before = pulses.read([still, busy])
+    before = reader.read([still, busy])
 
     busy.run()
-    after = pulses.read([still, busy])
+    after = reader.read([still, busy])
     new.work = 7
-    last = pulses.read([still, new])
+    last = reader.read([still, new])
 
     assert after[busy].work_ns != before[busy].work_ns
     assert after[still] == before[still]
@@ -188,13 +188,13 @@ def test_what_ran_is_seen_at_once_and_so_is_a_new_sandbox() -> None:
 
 
 def test_without_a_counter_of_the_group_each_is_read() -> None:
-    group, pulses = Group(), Pulses()
+    group, reader = Group(), ActivityReader()
     group.work = None
     cage = Cage(group)
-    pulses.read([cage])
+    reader.read([cage])
     cage.work = 5
 
-    assert pulses.read([cage])[cage].work_ns == 5
+    assert reader.read([cage])[cage].work_ns == 5
 
 
 def test_what_cannot_be_read_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_what_cannot_be_read_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(cage, "work_ns", fail)
 
-    assert Pulses().read([cage])[cage].work_ns is None
+    assert ActivityReader().read([cage])[cage].work_ns is None
 
 
 def test_much_memory_of_tcp_is_looked_for_in_each() -> None:
@@ -213,36 +213,36 @@ def test_much_memory_of_tcp_is_looked_for_in_each() -> None:
     small, large = Cage(group), Cage(group)
     large.tcp = group.tcp = LITTLE_TCP * 10
 
-    found = Pulses().read([small, large])
+    found = ActivityReader().read([small, large])
 
     assert found[small].tcp_bytes == 0
     assert found[large].tcp_bytes == LITTLE_TCP * 10
 
 
 def test_one_reading_tells_that_all_stand_still() -> None:
-    group, pulses = Group(), Pulses()
+    group, reader = Group(), ActivityReader()
     cages = [Cage(group) for _ in range(100)]
-    pulses.read(cages)
+    reader.read(cages)
     reads = group.reads
 
-    assert pulses.are_still()
+    assert reader.are_still()
 
     assert group.reads == reads + 1
     assert [cage.reads for cage in cages] == [1] * 100
     cages[3].run()
-    assert not pulses.are_still()
-    pulses.read(cages)
-    assert pulses.are_still()
+    assert not reader.are_still()
+    reader.read(cages)
+    assert reader.are_still()
     group.tcp = LITTLE_TCP + 1
-    assert not pulses.are_still()
+    assert not reader.are_still()
 
 
 def test_none_stands_still_where_nothing_is_counted() -> None:
-    group, pulses = Group(), Pulses()
+    group, reader = Group(), ActivityReader()
     group.work = None
-    pulses.read([Cage(group)])
+    reader.read([Cage(group)])
 
-    assert not pulses.are_still()
+    assert not reader.are_still()
 
 
 # Checks of limits
@@ -293,7 +293,7 @@ async def test_an_idle_sandbox_is_checked_once(
     check.start()
     await async_until(lambda: check.is_resting)
 
-    check.wake(world.placed, Pulse(world.cage.work, 0))
+    check.wake(world.placed, Activity(world.cage.work, 0))
 
     assert check.is_resting
     assert enforcer.checks == 1
@@ -307,7 +307,7 @@ async def test_a_process_that_ran_calls_for_a_check(
     await async_until(lambda: check.is_resting)
     world.cage.run()
 
-    check.wake(world.placed, Pulse(world.cage.work, 0))
+    check.wake(world.placed, Activity(world.cage.work, 0))
 
     await async_until(lambda: enforcer.checks == 2)
 
@@ -319,11 +319,11 @@ async def test_what_ran_during_a_check_calls_for_another(
     await async_until(lambda: check.is_resting)
     enforcer.meanwhile = world.cage.run
     world.cage.run()
-    check.wake(world.placed, Pulse(world.cage.work, 0))
+    check.wake(world.placed, Activity(world.cage.work, 0))
     await async_until(lambda: check.is_resting)
     assert enforcer.checks == 2
 
-    check.wake(world.placed, Pulse(world.cage.work, 0))
+    check.wake(world.placed, Activity(world.cage.work, 0))
 
     assert not check.is_resting
 
@@ -339,7 +339,7 @@ async def test_other_reasons_for_a_check(
     if why == "new processes":
         placed = cast("Placed", SimpleNamespace(cage=Cage(world.group), sandbox=None))
 
-    check.wake(placed, Pulse(world.cage.work, enforcer.most_tcp + 1 if why == "tcp" else 0))
+    check.wake(placed, Activity(world.cage.work, enforcer.most_tcp + 1 if why == "tcp" else 0))
 
     await async_until(lambda: enforcer.checks == 2)
 
@@ -496,7 +496,7 @@ async def test_while_nothing_runs_no_sandbox_is_looked_at(
     world: World, dog: Watchdog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[object] = []
-    monkeypatch.setattr(dog._pulses, "read", looks.append)
+    monkeypatch.setattr(dog._activity, "read", looks.append)
     reads = world.group.reads
 
     await async_until(lambda: world.group.reads >= reads + 10)

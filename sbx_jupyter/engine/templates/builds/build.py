@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.builds.build_log import BuildLog
     from sbx_jupyter.engine.templates.builds.build_sandbox import BuildSandbox
     from sbx_jupyter.engine.templates.builds.step_cache import StepCache
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.engine.templates.images.image_store import ImageStore
     from sbx_jupyter.engine.templates.uploads import Uploads
     from sbx_jupyter.protocol.templates import Level
@@ -65,7 +65,7 @@ class BuildServices:
     """The parts of the engine that every build uses."""
 
     context: Context
-    catalog: Catalog
+    catalogue: Catalogue
     flattener: Flattener
     cache: StepCache
     uploads: Uploads
@@ -169,7 +169,7 @@ class BuildRun:
         await self._step(_FIRST)
 
     def _from_template(self, reference: str) -> None:
-        _, build = self.services.catalog.resolve(reference)
+        _, build = self.services.catalogue.resolve(reference)
         if not self.services.has_roots and not build.base:
             raise StepError(
                 f"'{reference}' stands on a container image, which needs isolation by namespaces"

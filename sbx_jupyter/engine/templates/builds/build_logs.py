@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sbx_jupyter.engine.templates.builds import build_log
-from sbx_jupyter.engine.templates.catalog import check_changeable
+from sbx_jupyter.engine.templates.catalogue import check_changeable
 from sbx_jupyter.engine.templates.references import parse_reference
 from sbx_jupyter.errors import NotFoundError
 from sbx_jupyter.protocol.templates import BuildInfo, BuildLogEntry, BuildReason
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.engine.state.rows import BuildRow, TemplateRow
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates.catalog import Catalog
+    from sbx_jupyter.engine.templates.catalogue import Catalogue
     from sbx_jupyter.protocol.templates import Level
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ _MAX_REASON_ENTRIES: Final = 100
 class BuildLogs:
     """The logs of all builds: of running ones in memory, of the others in files."""
 
-    def __init__(self, store: Store, catalog: Catalog, folder: Path) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, folder: Path) -> None:
         self._store = store
-        self._catalog = catalog
+        self._catalogue = catalogue
         self._folder = folder
         self._running: dict[str, build_log.BuildLog] = {}
         self._logs: dict[str, list[BuildLogEntry]] = {}
@@ -119,7 +119,7 @@ class BuildLogs:
 
     def find(self, template_id: str, build_id: str) -> tuple[TemplateRow, BuildRow]:
         """A build and its template, found by id or name; raises ``NotFoundError``."""
-        template = self._catalog.find(parse_reference(template_id))
+        template = self._catalogue.find(parse_reference(template_id))
         build = self._store.builds.get(build_id)
         if build is None or build.template_id != template.template_id:
             raise NotFoundError(f"build '{build_id}' not found")

@@ -19,7 +19,7 @@ from sbx_jupyter.engine.tasks import finish_or_undo
 from sbx_jupyter.engine.templates.builds.build import BuildError, BuildRun
 from sbx_jupyter.engine.templates.builds.build_logs import BuildLogs
 from sbx_jupyter.engine.templates.builds.turns import BuildTurns
-from sbx_jupyter.engine.templates.catalog import check_changeable
+from sbx_jupyter.engine.templates.catalogue import check_changeable
 from sbx_jupyter.engine.templates.references import full_name, parse_reference
 from sbx_jupyter.engine.templates.request_checks import check_start, check_template_request
 from sbx_jupyter.engine.templates.tags import with_tags
@@ -78,7 +78,7 @@ class Builder:
         self._turns = BuildTurns(context.config.parallel_builds)
         self._starting = asyncio.Lock()
         self._jobs: dict[str, _Job] = {}
-        self.logs = BuildLogs(context.store, services.catalog, self._folder)
+        self.logs = BuildLogs(context.store, services.catalogue, self._folder)
 
     async def open(self) -> None:
         """Mark the builds that an earlier engine did not finish as failed."""
@@ -117,7 +117,7 @@ class Builder:
         self._check_room(caller().owner)
         if self._count_announced(caller().owner) >= _MAX_ANNOUNCED:
             raise ResourceExhaustedError("too many builds wait to be started")
-        async with self._services.catalog.changing:
+        async with self._services.catalogue.changing:
             return await self._announce(parameters, template_id, start)
 
     async def _announce(
@@ -155,13 +155,13 @@ class Builder:
         """The existing or new template of an announced build."""
         at = now()
         if template_id is not None:
-            found = self._services.catalog.find(parse_reference(template_id))
+            found = self._services.catalogue.find(parse_reference(template_id))
             if reference is not None and reference.name not in found.aliases:
                 raise InvalidArgumentError(f"'{reference}' is not a name of this template")
             if not found.is_stock:
                 check_changeable(found)
             return replace(found, is_snapshot=False, updated_at=at)
-        if reference is not None and (found := self._services.catalog.find_own(reference)):
+        if reference is not None and (found := self._services.catalogue.find_own(reference)):
             return replace(found, is_snapshot=False, updated_at=at)
         return TemplateRow(
             template_id=random_id(20),
@@ -243,23 +243,23 @@ class Builder:
         await self._cancel([job], "cancelled")
 
     async def remove(self, reference: str) -> None:
-        """Cancel the builds of a template and remove it (T16); see ``Catalog.remove``.
+        """Cancel the builds of a template and remove it (T16); see ``Catalogue.remove``.
 
         Goes on when the caller is cancelled.
         """
         await self._context.tasks.complete(self._remove(reference), "sbx-remove-template")
 
     async def _remove(self, reference: str) -> None:
-        template = self._services.catalog.find(parse_reference(reference))
+        template = self._services.catalogue.find(parse_reference(reference))
         builds = [
             build.build_id
             for build in self._store.builds
             if build.template_id == template.template_id
         ]
-        self._services.catalog.check_removable(parse_reference(reference), template)
+        self._services.catalogue.check_removable(parse_reference(reference), template)
         jobs = [self._jobs[build_id] for build_id in builds if build_id in self._jobs]
         await self._cancel(jobs, "cancelled: the template is removed")
-        await self._services.catalog.remove(reference)
+        await self._services.catalogue.remove(reference)
         for build_id in builds:
             await asyncio.to_thread(self.logs.forget, build_id)
         # Only the cache uses its steps now.
@@ -312,7 +312,7 @@ class Builder:
         """Sync the layers to the disk, then store that the build is ready."""
         reached("build.made")
         await self._context.layers.sync()
-        async with self._services.catalog.changing:
+        async with self._services.catalogue.changing:
             await self._store_ready(build, run, result)
         reached("build.stored")
 

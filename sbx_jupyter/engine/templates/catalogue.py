@@ -32,7 +32,7 @@ _STOCK_IDS: Final = {
 _STOCK_SPACE: Final = uuid.UUID("7e2f1b0a-50d4-4c35-9d7c-3d8d3f0c2f11")
 
 
-class Catalog:
+class Catalogue:
     """Finds templates and builds in the store."""
 
     def __init__(self, store: Store, layers: Layers, cleaning: BackgroundTasks) -> None:

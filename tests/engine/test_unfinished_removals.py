@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.engine import remains
+from sbx_jupyter.engine import unfinished_removals
 from sbx_jupyter.engine.engine import Engine
-from sbx_jupyter.engine.remains import Remains
+from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.errors import UnavailableError
 from tests.engine.living import create, names_of_layers
 from tests.waiting import async_until
@@ -18,8 +18,8 @@ from tests.waiting import async_until
 
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(remains, "_FIRST_DELAY", 0.01)
-    monkeypatch.setattr(remains, "_LONGEST_DELAY", 0.01)
+    monkeypatch.setattr(unfinished_removals, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(unfinished_removals, "_LONGEST_DELAY", 0.01)
 
 
 class Zygote:
@@ -116,7 +116,7 @@ async def test_a_layer_that_appears_after_its_maker_was_killed_is_removed(
 
 
 async def test_a_removal_without_success_is_given_up(caplog: pytest.LogCaptureFixture):
-    left, attempts = Remains(), list[int]()
+    left, attempts = UnfinishedRemovals(), list[int]()
 
     async def fail() -> None:
         attempts.append(1)
@@ -131,7 +131,7 @@ async def test_a_removal_without_success_is_given_up(caplog: pytest.LogCaptureFi
 
 
 async def test_the_end_of_the_engine_cancels_what_is_left():
-    left, begun = Remains(), asyncio.Event()
+    left, begun = UnfinishedRemovals(), asyncio.Event()
 
     async def hang() -> None:
         begun.set()

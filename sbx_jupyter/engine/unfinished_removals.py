@@ -29,7 +29,7 @@ class _Removal:
     attempts_left: int = _ATTEMPTS
 
 
-class Remains:
+class UnfinishedRemovals:
     """What is still to be removed. What is left when the engine stops, the next one removes."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Remains:
             return
         self._waiting[name] = _Removal(remove)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._remove_all(), name="sbx-remains")
+            self._task = asyncio.create_task(self._remove_all(), name="sbx-removals")
 
     async def aclose(self) -> None:
         """Cancel what is left."""

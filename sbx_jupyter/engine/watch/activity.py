@@ -32,7 +32,7 @@ class Counted(Counters, Protocol):
         ...
 
 
-class Pulse(NamedTuple):
+class Activity(NamedTuple):
     """What a sandbox has used at one moment."""
 
     work_ns: int | None
@@ -51,7 +51,7 @@ class _Group(NamedTuple):
         return cls(counters, _work_ns(counters), _tcp_bytes(counters))
 
 
-class Pulses:
+class ActivityReader:
     """Reads the counters of many sandboxes again and again.
 
     The group of all sandboxes counts what any of them uses. While its processor time stands still,
@@ -75,11 +75,11 @@ class Pulses:
             for group in self._groups.values()
         )
 
-    def read(self, cages: Iterable[Counted]) -> dict[Counted, Pulse]:
+    def read(self, cages: Iterable[Counted]) -> dict[Counted, Activity]:
         """Read the counters of all; blocking. What cannot be read is not counted."""
         earlier, self._groups = self._groups, {}
         known, self._work = self._work, {}
-        found: dict[Counted, Pulse] = {}
+        found: dict[Counted, Activity] = {}
         for cage in cages:
             name, counters = cage.together
             group = self._groups.get(name)
@@ -91,7 +91,7 @@ class Pulses:
             work = known[cage] if is_known else _work_ns(cage)
             self._work[cage] = work
             is_little = group.tcp_bytes <= LITTLE_TCP
-            found[cage] = Pulse(work, group.tcp_bytes if is_little else _tcp_bytes(cage))
+            found[cage] = Activity(work, group.tcp_bytes if is_little else _tcp_bytes(cage))
         return found
 
 
