@@ -14,15 +14,21 @@ find_python() {
   done
 }
 
+found=0
 for version in 3.12 3.13 3.14; do
   python=$(find_python $version)
   if [ -z "$python" ]; then
     echo "Python $version was not found."
     continue
   fi
+  found=1
   venv=.venv-$version
   [ -x $venv/bin/python ] || "$python" -m venv $venv
   $venv/bin/python -m pip install --quiet ".[test]"
   echo "The unit tests under $($venv/bin/python --version):"
   $venv/bin/python -m pytest -q "$@"
 done
+if [ $found = 0 ]; then
+  echo "No Python from 3.12 to 3.14 was found: nothing was tested." >&2
+  exit 1
+fi
