@@ -6,7 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.agent import door
+from sbx_jupyter.agent import keeper_requests
 from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class KeptSockets:
 
     def connect(self, body: Body) -> Answer:
         """A connection to a port inside, and the answer to it."""
-        return self._ask(door.CONNECT, body["port"], socket.SOCK_STREAM)
+        return self._ask(keeper_requests.CONNECT, body["port"], socket.SOCK_STREAM)
 
     def listen(self, body: Body) -> Answer:
         """What brings the connections to a port, and the answer to that."""
-        return self._ask(door.LISTEN, body["port"], socket.SOCK_SEQPACKET)
+        return self._ask(keeper_requests.LISTEN, body["port"], socket.SOCK_SEQPACKET)
 
     def _ask(self, kind: bytes, port: int, way: int) -> Answer:
         if not 0 < port <= 0xFFFF:
@@ -43,7 +43,7 @@ class KeptSockets:
         answer, given = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             with theirs:
-                message, fds = [door.request(kind, port)], [theirs.fileno(), given]
+                message, fds = [keeper_requests.request(kind, port)], [theirs.fileno(), given]
                 socket.send_fds(self._way, message, fds, socket.MSG_DONTWAIT)
         except OSError as error:
             os.close(answer)

@@ -103,7 +103,7 @@ class Agent:
     def _socket_operations(self) -> dict[str, Operation]:
         if self._supervision is None or not self._has_loopback:
             return {protocol.SOCKETS: sockets.open_sockets, protocol.LISTEN: sockets.listen}
-        kept = KeptSockets(self._supervision.door)
+        kept = KeptSockets(self._supervision.keeper_socket)
         return {protocol.CONNECT: kept.connect, protocol.LISTEN_OUTSIDE: kept.listen}
 
     def serve(self) -> NoReturn:
@@ -126,14 +126,14 @@ class Agent:
                     self._serve_channel(events)
                 elif fd in self._workers:
                     self._finish_apart(fd)
-                elif keeper is not None and fd == keeper.door:
+                elif keeper is not None and fd == keeper.keeper_socket:
                     keeper.end_all()
 
     def _watch_keeper(self) -> bool:
         """Ask to be told of the end of a keeper; whether there is one to be told of."""
         if self._supervision is None or not self._supervision.outlive_keeper():
             return False
-        self._poll.register(self._supervision.door, 0)
+        self._poll.register(self._supervision.keeper_socket, 0)
         return True
 
     def _accept(self) -> None:

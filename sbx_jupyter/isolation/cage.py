@@ -11,15 +11,15 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent.procfs import boot_id
-from sbx_jupyter.isolation import process_resources
 from sbx_jupyter.isolation.confined import descendants
+from sbx_jupyter.isolation.resource_use import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
     from sbx_jupyter.isolation.kernel.usage import Usage
-    from sbx_jupyter.isolation.process_resources import Memory
+    from sbx_jupyter.isolation.resource_use.processes import Memory
     from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 
 _log = logging.getLogger(__name__)
@@ -152,11 +152,11 @@ class Cage:
 
     def end_process(self, pid: int) -> str:
         """Kill one process of the sandbox, blocking; gives its name, or ``""`` if it is of none."""
-        return process_resources.kill(pid) if pid in self.members() else ""
+        return processes.kill(pid) if pid in self.members() else ""
 
     def memory(self, *, exact: bool) -> dict[int, Memory]:
         """The memory of each process; blocking. ``exact``: shared pages count in parts."""
-        look = process_resources.exact_memory if exact else process_resources.memory
+        look = processes.exact_memory if exact else processes.memory
         return {pid: look(pid) for pid in self.members()}
 
     def count_disk(self) -> int | None:

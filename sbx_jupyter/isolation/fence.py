@@ -17,7 +17,6 @@ from sbx_jupyter.errors import (
     SbxError,
     UnavailableError,
 )
-from sbx_jupyter.isolation.census.census import OpenFiles
 from sbx_jupyter.isolation.full_network.connections import TapConnections
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
@@ -28,6 +27,7 @@ from sbx_jupyter.isolation.kernel.cgroups import (
     control_groups_of,
 )
 from sbx_jupyter.isolation.kernel.processors import AFFINITY, ProcessorAllocator
+from sbx_jupyter.isolation.resource_use.open_files import OpenFiles
 from sbx_jupyter.isolation.root import former_stock, stock_plan
 from sbx_jupyter.isolation.stored.merged_tree import Layer
 from sbx_jupyter.isolation.stored.subordinate_trees import SubordinateTrees

@@ -36,7 +36,7 @@ class Word(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class Mechanism:
     """One of the things that can hold a sandbox to a limit."""
 
     word: Word
@@ -44,15 +44,17 @@ class Holder:
     """A sentence for the documentation."""
 
 
-_OF_MEMORY: Final = Holder(Word.LIMITED, "It counts as memory of the control group.")
+_OF_MEMORY: Final = Mechanism(Word.LIMITED, "It counts as memory of the control group.")
 
-HOLDERS: Final[dict[str, dict[str, Holder]]] = {
+MECHANISMS: Final[dict[str, dict[str, Mechanism]]] = {
     "memory": {
-        CGROUP_V2: Holder(Word.LIMITED, "`memory.max`: the kernel ends a process of the sandbox."),
-        CGROUP_V1: Holder(
+        CGROUP_V2: Mechanism(
+            Word.LIMITED, "`memory.max`: the kernel ends a process of the sandbox."
+        ),
+        CGROUP_V1: Mechanism(
             Word.LIMITED, "`memory.limit_in_bytes`: the kernel ends a process of the sandbox."
         ),
-        WATCHDOG: Holder(
+        WATCHDOG: Mechanism(
             Word.WATCHED,
             "The engine counts what all processes use and ends the largest. The kernel limits the"
             " private memory of each process (`RLIMIT_DATA`), not their sum.",
@@ -61,63 +63,63 @@ HOLDERS: Final[dict[str, dict[str, Holder]]] = {
     "shared_memory": {
         CGROUP_V2: _OF_MEMORY,
         CGROUP_V1: _OF_MEMORY,
-        WATCHDOG: Holder(
+        WATCHDOG: Mechanism(
             Word.WATCHED,
             "Memory files count with the memory, once each, whether they are open, mapped or in"
             " flight over a socket. `/dev/shm` and System V segments have a size limit of the"
             " kernel besides.",
         ),
-        NOTHING: Holder(Word.NOT_LIMITED, "Nothing fences the sandbox."),
+        NOTHING: Mechanism(Word.NOT_LIMITED, "Nothing fences the sandbox."),
     },
     "tcp_memory": {
         CGROUP_V2: _OF_MEMORY,
-        CGROUP_V1: Holder(
+        CGROUP_V1: Mechanism(
             Word.WATCHED,
             "The kernel brakes from a quarter of the memory on"
             " (`memory.kmem.tcp.limit_in_bytes`), but gives each socket its least buffers. When"
             " they are more than half of the memory, which they add to, the engine ends the"
             " processes with the most.",
         ),
-        WATCHDOG: Holder(
+        WATCHDOG: Mechanism(
             Word.WATCHED, "The buffers of all sockets count with the memory of the sandbox."
         ),
-        NO_SOCKETS: Holder(Word.LIMITED, "A sandbox can open no TCP sockets."),
-        NOTHING: Holder(Word.NOT_LIMITED, "Nothing counts it."),
+        NO_SOCKETS: Mechanism(Word.LIMITED, "A sandbox can open no TCP sockets."),
+        NOTHING: Mechanism(Word.NOT_LIMITED, "Nothing counts it."),
     },
     "disk": {
-        BTRFS_QUOTA: Holder(
+        BTRFS_QUOTA: Mechanism(
             Word.LIMITED,
             "A quota group for the sandbox's subvolume: writes fail with “disk quota exceeded”.",
         ),
-        WATCHDOG: Holder(
+        WATCHDOG: Mechanism(
             Word.WATCHED,
             "The engine counts named and unnamed files and ends the processes that hold or write"
             " them. The kernel limits the size of one file (`RLIMIT_FSIZE`).",
         ),
     },
     "inodes": {
-        BTRFS_QUOTA: Holder(Word.LIMITED, "The records of files count as disk of the sandbox."),
-        WATCHDOG: Holder(Word.WATCHED, "64 files for each MiB of the disk limit."),
+        BTRFS_QUOTA: Mechanism(Word.LIMITED, "The records of files count as disk of the sandbox."),
+        WATCHDOG: Mechanism(Word.WATCHED, "64 files for each MiB of the disk limit."),
     },
     "volumes": {
-        BTRFS_QUOTA: Holder(
+        BTRFS_QUOTA: Mechanism(
             Word.LIMITED, "A quota group for each volume, of `c.SbxEngine.volume_size_mb`."
         ),
-        WATCHDOG: Holder(
+        WATCHDOG: Mechanism(
             Word.WATCHED,
             "The engine counts the volumes that a sandbox mounts; when one is larger than"
             " `c.SbxEngine.volume_size_mb`, the processes that write are ended.",
         ),
     },
     "processes": {
-        CGROUP_V2: Holder(Word.LIMITED, "`pids.max`: a fork fails."),
-        CGROUP_V1: Holder(Word.LIMITED, "`pids.max`: a fork fails."),
-        RLIMIT: Holder(
+        CGROUP_V2: Mechanism(Word.LIMITED, "`pids.max`: a fork fails."),
+        CGROUP_V1: Mechanism(Word.LIMITED, "`pids.max`: a fork fails."),
+        RLIMIT: Mechanism(
             Word.LIMITED,
             "`RLIMIT_NPROC` for each user in the sandbox, and `pid_max` of its process namespace"
             " (Linux 6.14): a fork fails.",
         ),
-        KEEPER: Holder(
+        KEEPER: Mechanism(
             Word.WATCHED,
             "The keeper counts ten times a second and ends the session that has too many. The"
             " kernel has a ceiling far above (`RLIMIT_NPROC`: four times the limit, and at least"
@@ -125,24 +127,24 @@ HOLDERS: Final[dict[str, dict[str, Holder]]] = {
         ),
     },
     "cpu": {
-        CGROUP_V2: Holder(Word.LIMITED, "`cpu.max`: the time of so many processors."),
-        CGROUP_V1: Holder(Word.LIMITED, "`cpu.cfs_quota_us`: the time of so many processors."),
-        AFFINITY: Holder(
+        CGROUP_V2: Mechanism(Word.LIMITED, "`cpu.max`: the time of so many processors."),
+        CGROUP_V1: Mechanism(Word.LIMITED, "`cpu.cfs_quota_us`: the time of so many processors."),
+        AFFINITY: Mechanism(
             Word.LIMITED, "The sandbox is bound to so many processors, which others use as well."
         ),
     },
     "cpu_shares": {
-        CGROUP_V2: Holder(
+        CGROUP_V2: Mechanism(
             Word.LIMITED,
             "`cpu.weight`: shares between sandboxes by their number of processors, and of all"
             " sandboxes against the rest of the machine by `c.SbxEngine.cpu_weight`.",
         ),
-        CGROUP_V1: Holder(
+        CGROUP_V1: Mechanism(
             Word.LIMITED,
             "`cpu.shares`: between sandboxes by their number of processors, and of all sandboxes"
             " against the rest of the machine by `c.SbxEngine.cpu_weight`.",
         ),
-        METRICS: Holder(
+        METRICS: Mechanism(
             Word.WATCHED,
             "The use is measured, and sandboxes run at a lower priority than the engine. Nothing"
             " shares out the time among them.",
@@ -204,14 +206,14 @@ def _tcp(provided: Provided, namespaces: bool) -> str:
     return WATCHDOG if namespaces and provided.memory == NOTHING else NOTHING
 
 
-def words(holders: dict[str, str]) -> dict[str, str]:
+def words(mechanisms: dict[str, str]) -> dict[str, str]:
     """The word for each resource, by what holds it."""
-    return {resource: word_of(resource, holder) for resource, holder in holders.items()}
+    return {resource: word_of(resource, mechanism) for resource, mechanism in mechanisms.items()}
 
 
-def word_of(resource: str, holder: str) -> str:
-    """``limited``, ``watched`` or ``not limited``; the last for a holder that is not known."""
-    known = HOLDERS.get(resource, {}).get(holder)
+def word_of(resource: str, mechanism: str) -> str:
+    """``limited``, ``watched`` or ``not limited``; the last for a mechanism that is not known."""
+    known = MECHANISMS.get(resource, {}).get(mechanism)
     return Word.NOT_LIMITED.value if known is None else known.word.value
 
 
@@ -223,8 +225,8 @@ def to_markdown() -> str:
     """The table of ``docs/limits.md``."""
     lines = ["| Resource | `limits` in `doctor --json` | Word | How |", "|---|---|---|---|"]
     lines += [
-        f"| {TITLES[resource]} (`{resource}`) | `{name}` | **{holder.word}** | {holder.how} |"
-        for resource, holders in HOLDERS.items()
-        for name, holder in holders.items()
+        f"| {TITLES[resource]} (`{resource}`) | `{name}` | **{mechanism.word}** | {mechanism.how} |"
+        for resource, mechanisms in MECHANISMS.items()
+        for name, mechanism in mechanisms.items()
     ]
     return "\n".join(lines) + "\n"

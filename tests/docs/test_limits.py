@@ -29,9 +29,9 @@ def test_every_machine_has_a_word_for_every_resource() -> None:
             provided = Provided(memory=group, cpu=group, pids=group, tcp=group, disk=disk)
             for namespaces, landlock in ((True, False), (False, True), (False, False)):
                 holders = limits.find_holders(provided, namespaces=namespaces, landlock=landlock)
-                assert holders.keys() == limits.HOLDERS.keys() == limits.TITLES.keys()
+                assert holders.keys() == limits.MECHANISMS.keys() == limits.TITLES.keys()
                 for resource, holder in holders.items():
-                    assert holder in limits.HOLDERS[resource], (resource, holder)
+                    assert holder in limits.MECHANISMS[resource], (resource, holder)
 
 
 def test_what_nobody_knows_is_not_called_limited() -> None:

@@ -140,7 +140,7 @@ def try_inside(inside: Path) -> dict[str, object]:
 def program(top: Path, supervision: Supervision, report: int) -> None:
     """The child: under supervision, and in nothing else."""
     os.dup2(report, 1)
-    supervision.keep_only_door()
+    supervision.keep_only_keeper_socket()
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     supervision.enter()
     told = {"outside": try_outside(top / "outside"), "inside": try_inside(top / "inside")}

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
 from sbx_jupyter.client.api.platform import PlatformClient
 from sbx_jupyter.engine.egress.addresses import own_addresses
-from sbx_jupyter.isolation import process_resources
 from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.kernel import syscalls, users
+from sbx_jupyter.isolation.resource_use import processes
 from sbx_jupyter.protocol.locations import connection_file_of
 from tests.security import exhaustion, flooding, interface, keeper_attacks, ports
 from tests.security.attacks import SCRIPTS
@@ -203,9 +203,7 @@ class Siege:
         def look() -> None:
             while not is_over.wait(0.03):
                 pids = descendants.members(cage["pid"], kept=cage["kept"])
-                peak[0] = max(
-                    peak[0], sum(process_resources.exact_memory(pid).resident for pid in pids)
-                )
+                peak[0] = max(peak[0], sum(processes.exact_memory(pid).resident for pid in pids))
 
         looking = threading.Thread(target=look)
         looking.start()

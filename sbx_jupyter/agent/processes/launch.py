@@ -101,7 +101,7 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if launch.supervision:
-            launch.supervision.keep_only_door()
+            launch.supervision.keep_only_keeper_socket()
         else:
             system.close_from(3)
         if not launch.virtual:

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.agent import system
-from sbx_jupyter.agent.door import DONE, PROGRAM, request
+from sbx_jupyter.agent.keeper_requests import DONE, PROGRAM, request
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from sbx_jupyter.agent.operation import Body
 
-_DOOR: Final = 3
+_KEEPER_SOCKET: Final = 3
 """Where the child between fork and exec has the way to the keeper."""
 
 
@@ -32,7 +32,7 @@ class Supervision:
     """The filter, and the socket on which the keeper takes listeners."""
 
     program: bytes
-    door: int
+    keeper_socket: int
 
     @staticmethod
     def from_setup(setup: Body) -> Supervision | None:
@@ -44,7 +44,7 @@ class Supervision:
         """Go on when the keeper dies, so that this process can end the sandbox then.
 
         Says whether it can: the kernel must keep its signals within the sandbox. The end of the
-        keeper is seen at the ``door``. Raises ``OSError``.
+        keeper is seen at the ``keeper_socket``. Raises ``OSError``.
         """
         try:
             os.kill(os.getppid(), 0)
@@ -63,11 +63,11 @@ class Supervision:
             os.kill(-1, signal.SIGKILL)  # all that it may signal: a fork cannot escape it
         os._exit(0)
 
-    def keep_only_door(self) -> None:
+    def keep_only_keeper_socket(self) -> None:
         """Close every descriptor above the standard ones but the way to the keeper."""
-        if self.door != _DOOR:
-            os.dup2(self.door, _DOOR, inheritable=False)
-        system.close_from(_DOOR + 1)
+        if self.keeper_socket != _KEEPER_SOCKET:
+            os.dup2(self.keeper_socket, _KEEPER_SOCKET, inheritable=False)
+        system.close_from(_KEEPER_SOCKET + 1)
 
     def enter(self) -> None:
         """Put this process under supervision, for good.
@@ -76,9 +76,9 @@ class Supervision:
         """
         answer, given = os.pipe2(os.O_CLOEXEC)
         # Made before the filter: it asks about the socket, and nobody could answer that yet.
-        with socket.socket(fileno=_DOOR) as door:
+        with socket.socket(fileno=_KEEPER_SOCKET) as keeper_socket:
             listener = system.install_filter(self.program)
-            socket.send_fds(door, [request(PROGRAM)], [listener, given])
+            socket.send_fds(keeper_socket, [request(PROGRAM)], [listener, given])
         os.close(listener)
         os.close(given)
         if os.read(answer, 1) != DONE:

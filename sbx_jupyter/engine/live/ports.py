@@ -16,7 +16,7 @@ import socket
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.agent.door import DONE as _DONE
+from sbx_jupyter.agent.keeper_requests import DONE as _DONE
 from sbx_jupyter.engine.live import descriptors
 from sbx_jupyter.engine.live.listeners import KeptListener, TcpListener, wait_readable
 from sbx_jupyter.errors import InternalError, SbxError, UnavailableError

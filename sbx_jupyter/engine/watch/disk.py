@@ -24,8 +24,8 @@ from sbx_jupyter.engine.watch.limits import (
     read_activity,
     read_free_bytes,
 )
-from sbx_jupyter.isolation import process_resources
 from sbx_jupyter.isolation.kernel import subvolumes
+from sbx_jupyter.isolation.resource_use import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
-    from sbx_jupyter.isolation.census.census import OpenFiles
     from sbx_jupyter.isolation.fence import Cage
     from sbx_jupyter.isolation.fence_spec import Limits
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
+    from sbx_jupyter.isolation.resource_use.open_files import OpenFiles
 
 INODES_PER_MB: Final = 64
 """One inode per 16 KiB, the default ratio of ext4."""
@@ -210,5 +210,5 @@ def _kill_holders(cage: Cage, held: OpenFiles) -> str:
     members = cage.members()
     chosen = [pid for pid in dict.fromkeys((*held.holders, *held.writers)) if pid in members]
     if not chosen and members:
-        chosen = [max(members, key=process_resources.ticks)]
+        chosen = [max(members, key=processes.ticks)]
     return ", ".join(cage.end_process(pid) for pid in chosen[:MAX_KILLED])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.store import Batch
-from sbx_jupyter.isolation import process_resources
+from sbx_jupyter.isolation.resource_use import processes
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
@@ -68,7 +68,7 @@ Activity = frozenset[tuple[int, int]]
 
 def read_activity(cage: Cage) -> Activity:
     """What the processes of a sandbox have done so far; blocking."""
-    return frozenset((pid, process_resources.ticks(pid)) for pid in cage.members())
+    return frozenset((pid, processes.ticks(pid)) for pid in cage.members())
 
 
 def read_free_bytes(cage: Cage) -> int:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
     from sbx_jupyter.engine.sandboxes.placement import Placed
     from sbx_jupyter.engine.sandboxes.slots import Slot
-    from sbx_jupyter.isolation.census.census import OpenFiles
     from sbx_jupyter.isolation.fence import Cage
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
+    from sbx_jupyter.isolation.resource_use.open_files import OpenFiles
 
 _MAX_AGE: Final = 10.0
 """Seconds after which everything is counted again although no process used the processor."""

@@ -19,7 +19,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from sbx_jupyter.agent import door
+from sbx_jupyter.agent import keeper_requests
 from sbx_jupyter.isolation.confined import descendants, setup
 from sbx_jupyter.isolation.confined.attributes import Attributes
 from sbx_jupyter.isolation.confined.contained_paths import ContainedDirectory
@@ -47,8 +47,8 @@ class Keeper:
         self._process_limit = ProcessLimit(processes)
         self._listeners: set[int] = set()
         self._poll = select.poll()
-        self._door = socket.socket(fileno=way)
-        self._poll.register(self._door, select.POLLIN)
+        self._requests = socket.socket(fileno=way)
+        self._poll.register(self._requests, select.POLLIN)
         self._poll.register(self._broker, select.POLLIN)
         self._signals, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll.register(self._signals, select.POLLIN)
@@ -65,8 +65,8 @@ class Keeper:
                 if fd == self._signals:
                     if self._is_over():
                         return
-                elif fd == self._door.fileno():
-                    self._open_door(events)
+                elif fd == self._requests.fileno():
+                    self._take_request(events)
                 elif fd == self._broker.fileno():
                     self._broker.run()
                 elif events & select.POLLIN:
@@ -78,7 +78,7 @@ class Keeper:
             self._broker.look()
             if self._listeners and time.monotonic() >= next_look:
                 if not self._process_limit.cut():
-                    self._door.close()  # the agent sees that and ends all within, at one blow
+                    self._requests.close()  # the agent sees that and ends all within, at one blow
                     return
                 next_look = time.monotonic() + LOOK_INTERVAL
 
@@ -97,16 +97,16 @@ class Keeper:
                     return True
         return self._agent in descendants.reap()
 
-    def _open_door(self, events: int) -> None:
+    def _take_request(self, events: int) -> None:
         """Take what the agent, or a process that becomes a program, hands in with a request."""
         if not events & select.POLLIN:  # the agent is gone
-            self._poll.unregister(self._door)
+            self._poll.unregister(self._requests)
             return
         fds: list[int] = []
         try:
-            asked, fds, _, _ = socket.recv_fds(self._door, door.SIZE, 2)
+            asked, fds, _, _ = socket.recv_fds(self._requests, keeper_requests.SIZE, 2)
             if len(fds) == 2:
-                self._admit(*door.parse(asked), fds)
+                self._admit(*keeper_requests.parse(asked), fds)
         except OSError:
             pass  # it ended, or there is no room for descriptors: it is told by the pipe's end
         finally:
@@ -118,25 +118,25 @@ class Keeper:
 
         What is kept is taken out of ``fds``. Raises ``OSError``.
         """
-        if kind == door.PROGRAM:
+        if kind == keeper_requests.PROGRAM:
             if not self._process_limit.has_room():
                 return
             notifications.prepare(fds[0])
-            os.write(fds[1], door.DONE)
+            os.write(fds[1], keeper_requests.DONE)
             listener = fds.pop(0)
             self._listeners.add(listener)
             self._poll.register(listener, select.POLLIN)
             return
         given = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds.pop(0))
         try:
-            if kind == door.CONNECT:
+            if kind == keeper_requests.CONNECT:
                 self._broker.dial(port, given)
             else:
                 self._broker.serve_outside(port, given)
         except OSError as error:
-            os.write(fds[0], door.refusal(error))
+            os.write(fds[0], keeper_requests.refusal(error))
             return
-        os.write(fds[0], door.DONE)
+        os.write(fds[0], keeper_requests.DONE)
 
     def _answer(self, listener: int) -> None:
         asked = notifications.receive(listener)

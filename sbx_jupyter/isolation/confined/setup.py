@@ -17,7 +17,7 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.isolation.confined import shared_ids, stand_ins
+from sbx_jupyter.isolation.confined import replacement_programs, shared_ids
 from sbx_jupyter.isolation.confined.process_limit import ceiling_of_processes
 from sbx_jupyter.isolation.kernel import landlock, seccomp, syscalls
 from sbx_jupyter.isolation.root import rootfs
@@ -185,7 +185,7 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan, *, has_loop
         os.symlink(plan.python, os.path.join(root, "usr/local/bin", name))
     for name in ("pip", "pip3", *ONE_ID):
         shutil.copy(os.path.join(stock, "usr/local/bin", name), os.path.join(root, "usr/local/bin"))
-    for name, text in stand_ins.programs(has_loopback=has_loopback).items():
+    for name, text in replacement_programs.programs(has_loopback=has_loopback).items():
         program = os.path.join(root, "usr/local/bin", name)
         with open(program, "w") as file:
             file.write(text)

@@ -13,13 +13,13 @@ import msgspec
 from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.cage import Cage
-from sbx_jupyter.isolation.census.census import OpenFiles
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
 from sbx_jupyter.isolation.privileged import messages
 from sbx_jupyter.isolation.privileged.remote_networks import RemoteTapConnections
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteTreeOperations, RemoteTrees
-from sbx_jupyter.isolation.process_resources import Memory
+from sbx_jupyter.isolation.resource_use.open_files import OpenFiles
+from sbx_jupyter.isolation.resource_use.processes import Memory
 from sbx_jupyter.isolation.tiers import IsolationReport
 from sbx_jupyter.isolation.tree_operations import relative_to
 

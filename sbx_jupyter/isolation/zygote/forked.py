@@ -85,21 +85,21 @@ class Fork:
             os.setsid()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             root = keeper.prepare(self.order, self.config.host.data)
-            door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            requests, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             own = os.getpid()
             agent = os.fork()
             if agent == 0:
                 guardian.die_with(own, signal.SIGKILL)
-                door.close()
+                requests.close()
                 self._become_confined(inside.detach(), readable)
             inside.close()
-            (end,) = forks.keep_only(door.detach())
+            (end,) = forks.keep_only(requests.detach())
             keeper.keep(self.order, agent, end, root)
         except BaseException:
             forks.last_words(self.report, traceback.format_exc())
         os._exit(1)
 
-    def _become_confined(self, door: int, readable: int) -> NoReturn:
+    def _become_confined(self, requests: int, readable: int) -> NoReturn:
         try:
             forks.be_killed_first()
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
@@ -108,7 +108,7 @@ class Fork:
             more = setup.enter(order, host.data, host.stock, self.config.plan, readable)
             self._report_success()
             who = {"sandbox_id": order.sandbox_id, "users": "virtual", "landlock": True}
-            more |= {"keeper": door, "open_files": open_files}
+            more |= {"keeper": requests, "open_files": open_files}
             self.run_agent(self.listener, who | more)
         except namespaces.SetupError as error:
             os.write(self.report, str(error).encode()[:4000])

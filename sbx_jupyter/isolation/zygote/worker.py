@@ -137,19 +137,19 @@ def _open_files(pid: int, kept: bool) -> dict[str, Any]:
 
     The process tree is walked here at once, before other processes can reuse the process ids.
     """
-    from sbx_jupyter.isolation.census import shared_memory
-    from sbx_jupyter.isolation.census.census import Census
     from sbx_jupyter.isolation.confined import descendants
+    from sbx_jupyter.isolation.resource_use import shared_memory
+    from sbx_jupyter.isolation.resource_use.open_files import OpenFilesReader
 
     signal.alarm(_LOOK_TIMEOUT)  # a file may be on a disk that does not answer
     members = descendants.members(pid, kept=kept)
-    census = Census(members)
+    reader = OpenFilesReader(members)
     if kept:  # it has the namespaces of the machine
-        return census.run({}, 0, set()).to_json()
+        return reader.run({}, 0, set()).to_json()
     every = [pid, *members]
     in_files, ignored = shared_memory.read_files(every)
     shared = in_files + shared_memory.read_segments(every)
-    return census.run(shared_memory.read_sockets(every), shared, ignored).to_json()
+    return reader.run(shared_memory.read_sockets(every), shared, ignored).to_json()
 
 
 def _end_with_parent() -> None:

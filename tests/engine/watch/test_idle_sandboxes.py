@@ -20,7 +20,7 @@ from sbx_jupyter.engine.watch.limits import LONGEST_REST
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
 from sbx_jupyter.engine.watch.sampling import Sampler
 from sbx_jupyter.engine.watch.watchdog import RepeatedCheck, Watchdog
-from sbx_jupyter.isolation.census.census import OpenFiles
+from sbx_jupyter.isolation.resource_use.open_files import OpenFiles
 from sbx_jupyter.protocol.runtime import Reading
 from tests.engine.rows import sandbox_row
 from tests.waiting import async_until

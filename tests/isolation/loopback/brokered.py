@@ -38,7 +38,7 @@ def main(root: str, abi: int, command: list[str]) -> int:
             os._exit(0)
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         supervision = Supervision(program, inside.fileno())
-        supervision.keep_only_door()
+        supervision.keep_only_keeper_socket()
         supervision.enter()
         os.execvp(command[0], [str(own) if word == "keeper" else word for word in command])
     inside.close()

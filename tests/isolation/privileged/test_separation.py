@@ -21,10 +21,10 @@ from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.engine.state.manifests import Manifests
 from sbx_jupyter.errors import FailedPreconditionError
-from sbx_jupyter.isolation.census import census
 from sbx_jupyter.isolation.kernel import call_numbers
 from sbx_jupyter.isolation.privileged import account, filters
 from sbx_jupyter.isolation.privileges import privileges_below
+from sbx_jupyter.isolation.resource_use import open_files
 from sbx_jupyter.protocol import access
 from sbx_jupyter.server.deployments.session_key import SessionKey
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
@@ -289,7 +289,7 @@ def test_the_filters_can_be_built_for_each_machine(machine: str):
 
 def test_the_helper_may_call_what_the_count_of_open_files_needs():
     """A refused ``kcmp`` would count the descriptors of each thread again."""
-    text = "".join(path.read_text() for path in Path(census.__file__).parent.glob("*.py"))
+    text = "".join(path.read_text() for path in Path(open_files.__file__).parent.glob("*.py"))
     called = set(re.findall(r'syscalls\.call\("(\w+)"', text))
 
     assert "kcmp" in called

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sbx_jupyter.agent import procfs
-from sbx_jupyter.isolation.census import in_flight, mappings
-from sbx_jupyter.isolation.census.file_systems import FileSystems
 from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.resource_use import in_flight, mappings
+from sbx_jupyter.isolation.resource_use.file_systems import FileSystems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ class _File:
     pids: set[int] = field(default_factory=set[int])
 
 
-class Census:
+class OpenFilesReader:
     """One count of what processes hold, which this process must be allowed to look into.
 
     Of more than can be looked at in time a random part is taken for the whole, so that nothing can

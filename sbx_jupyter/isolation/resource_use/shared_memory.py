@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from sbx_jupyter.isolation.census import socket_memory
-from sbx_jupyter.isolation.census.file_systems import is_in_memory
 from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.resource_use import socket_memory
+from sbx_jupyter.isolation.resource_use.file_systems import is_in_memory
 
 _MOST_TRIED: Final = 20
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
