@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sbx_jupyter.magics import standing
+from sbx_jupyter.magics import kernel_restart
 from sbx_jupyter.magics.cells.cell import CellMagic
 from sbx_jupyter.magics.completion import complete
+from sbx_jupyter.magics.kernel_restart import ATTRIBUTE
 from sbx_jupyter.magics.line import LineMagic
 from sbx_jupyter.magics.parsing import HelpShown
 from sbx_jupyter.magics.routing import Routing
 from sbx_jupyter.magics.session import Session
-from sbx_jupyter.magics.standing import ATTRIBUTE
 
 
 class Magics:
@@ -60,7 +60,7 @@ def unload(shell: Any) -> None:
     magics = shell.__dict__.pop(ATTRIBUTE, None)
     if magics is None:
         return
-    standing.forget()
+    kernel_restart.forget()
     shell.input_transformers_cleanup.remove(magics.routing.transform)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("sbx", None)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.magics.memory import remember
+from sbx_jupyter.magics.notebook_metadata import remember
 
 if TYPE_CHECKING:
     from sbx_jupyter.client import Sandbox

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbx_jupyter.magics import standing
+from sbx_jupyter.magics import kernel_restart
 from sbx_jupyter.magics.commands.checkpoints import CHECKPOINT_COMMANDS
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
 from sbx_jupyter.magics.commands.copies import COPY_COMMANDS
 from sbx_jupyter.magics.commands.files import FILE_COMMANDS
-from sbx_jupyter.magics.commands.life import LIFE_COMMANDS
+from sbx_jupyter.magics.commands.sandboxes import SANDBOX_COMMANDS
 from sbx_jupyter.magics.commands.views import VIEW_COMMANDS
 from sbx_jupyter.magics.errors import MagicError
 from sbx_jupyter.magics.screen import write
@@ -36,14 +36,14 @@ def _default(notebook: Notebook, options: argparse.Namespace) -> None:
     routing = notebook.routing
     if options.switch == "off":
         routing.is_on = False
-        standing.forget()
+        kernel_restart.forget()
     elif options.switch == "on":
         line = " ".join(options.line)
         known = notebook.session.find(parse(line).name)
         if not parse(line).name and notebook.session.current is not known:
             raise MagicError("choose a sandbox first: %sbx use NAME")
         routing.turn_on(line)
-        is_kept = standing.keep(notebook.shell, line, known.box.sandbox_id)
+        is_kept = kernel_restart.keep(notebook.shell, line, known.box.sandbox_id)
         restarted = "also" if is_kept else "but not"
         write(
             f"every cell runs in {known.label} from now on, {restarted} after a restart of the "
@@ -55,7 +55,7 @@ def _default(notebook: Notebook, options: argparse.Namespace) -> None:
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    **LIFE_COMMANDS,
+    **SANDBOX_COMMANDS,
     **FILE_COMMANDS,
     **VIEW_COMMANDS,
     **COPY_COMMANDS,

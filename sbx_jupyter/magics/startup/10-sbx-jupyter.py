@@ -1,7 +1,7 @@
 # Installed with sbx-jupyter, and run by each kernel that starts in this environment. If a notebook
 # said "%sbx default on" before its kernel was restarted, its cells go on to run in the sandbox.
 try:
-    from sbx_jupyter.magics.standing import resume as _sbx_resume
+    from sbx_jupyter.magics.kernel_restart import resume as _sbx_resume
 except ImportError:
     pass
 else:

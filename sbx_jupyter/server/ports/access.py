@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
-from sbx_jupyter.server.ports.entries import Entries
 from sbx_jupyter.server.ports.grants import Grants
 from sbx_jupyter.server.ports.hosts import PortHosts
+from sbx_jupyter.server.ports.one_time_tokens import OneTimeTokens
 from sbx_jupyter.server.ports.tunnels import Tunnels
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class PortAccess:
     def __init__(self, pattern: str, *, may_share_domain: bool, log: Logger) -> None:
         """``pattern`` of the host names, empty for none; raises ``InvalidArgumentError``."""
         self.grants = Grants()
-        self.entries = Entries()
+        self.one_time_tokens = OneTimeTokens()
         self.tunnels = Tunnels()
         self.hosts = PortHosts(pattern) if pattern else None
         self._may_share_domain = may_share_domain

@@ -116,7 +116,7 @@ class PortHandler(PassingHandler):
         address = None if hosts is None else hosts.address(route, self.request.host)
         if address is None:
             return None
-        token = self._access.entries.make(grant, target)
+        token = self._access.one_time_tokens.make(grant, target)
         return f"{self.request.protocol}://{address}{ENTER}{token}"
 
     def _passed_headers(self) -> list[tuple[str, str]]:

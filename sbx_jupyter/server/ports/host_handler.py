@@ -50,12 +50,12 @@ class HostHandler(PassingHandler):
         """Give the browser the cookie, and send it to the page that it wanted."""
         # From here on, logs show the address without the token.
         self.request.uri = ENTER
-        entry = self._access.entries.use(token, self._sandbox_id, self._port)
-        if entry is None:
+        found = self._access.one_time_tokens.use(token, self._sandbox_id, self._port)
+        if found is None:
             raise web.HTTPError(403, _ENDED)
-        cookie = grant_cookie(entry.grant.token, secure=self.request.protocol == "https")
+        cookie = grant_cookie(found.grant.token, secure=self.request.protocol == "https")
         # A whole address: two slashes at the start of a path would lead to another host.
-        self._redirect(f"{self._origin}{entry.target}", Set_Cookie=cookie)
+        self._redirect(f"{self._origin}{found.target}", Set_Cookie=cookie)
 
     @property
     def _origin(self) -> str:

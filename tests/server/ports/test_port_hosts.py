@@ -16,10 +16,10 @@ from traitlets import TraitError
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.access import Route
 from sbx_jupyter.server.extension import SbxExtension
-from sbx_jupyter.server.ports.entries import ENTRY_SECONDS, Entries
 from sbx_jupyter.server.ports.grants import IDLE_SECONDS, LONGEST_SECONDS, Grants
 from sbx_jupyter.server.ports.host_headers import for_browser_at_host, for_sandbox_at_host
 from sbx_jupyter.server.ports.hosts import PortHosts
+from sbx_jupyter.server.ports.one_time_tokens import TOKEN_SECONDS, OneTimeTokens
 from tests.server.ports.programs import PORT
 
 PATTERN = "{port}-{id}.localhost"
@@ -226,14 +226,14 @@ def test_names_are_made_and_read():
 def test_an_entry_is_used_once_and_soon():
     now = [0.0]
     grant = Grants(lambda: now[0]).give(ANN, "i1", 80)
-    entries = Entries(lambda: now[0])
-    first, second, third = (entries.make(grant, "/") for _ in range(3))
+    tokens = OneTimeTokens(lambda: now[0])
+    first, second, third = (tokens.make(grant, "/") for _ in range(3))
 
-    assert entries.use(first, "i1", 80) is not None
-    assert entries.use(first, "i1", 80) is None
-    assert entries.use(second, "i1", 81) is None
-    now[0] = ENTRY_SECONDS + 1
-    assert entries.use(third, "i1", 80) is None
+    assert tokens.use(first, "i1", 80) is not None
+    assert tokens.use(first, "i1", 80) is None
+    assert tokens.use(second, "i1", 81) is None
+    now[0] = TOKEN_SECONDS + 1
+    assert tokens.use(third, "i1", 80) is None
 
 
 def test_an_open_socket_keeps_a_grant_in_use_for_half_a_day_at_most():

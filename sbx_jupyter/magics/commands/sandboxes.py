@@ -119,7 +119,7 @@ def _resume(notebook: Notebook, options: argparse.Namespace) -> None:
     write(f"resumed {known.label}\n")
 
 
-LIFE_COMMANDS: Final[dict[str, Command]] = {
+SANDBOX_COMMANDS: Final[dict[str, Command]] = {
     "create": command(
         "create",
         "Start a sandbox and use it from now on.",
