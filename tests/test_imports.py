@@ -1,11 +1,15 @@
-"""Modules import each other in one direction only, names for type checkers included."""
+"""Modules import each other in one direction only, and each package says what is in it."""
 
 from __future__ import annotations
 
+import ast
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import grimp
 import pytest
+
+import sbx_jupyter
 
 # It names modules for type checkers, and imports a public name when it is first used.
 LAZY = "sbx_jupyter"
@@ -29,7 +33,19 @@ def find_cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_modules_import_each_other_in_a_cycle():
+    """Imports of names for type checkers count too."""
     assert find_cycle(imports()) == []
+
+
+def test_each_package_says_what_lives_there_and_what_may_be_touched():
+    package = Path(sbx_jupyter.__file__).parent
+    texts = {
+        str(face.parent.relative_to(package)): ast.get_docstring(ast.parse(face.read_text())) or ""
+        for face in package.rglob("__init__.py")
+    }
+
+    assert [name for name, text in texts.items() if len(text.splitlines()) < 3] == []
+    assert "engine/live" in texts
 
 
 @pytest.mark.parametrize(
