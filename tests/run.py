@@ -45,7 +45,7 @@ UNITS = {
 ANNOUNCEMENT = """\
 Running {what}: {runs}.
 The first prints as it goes; the others run beside and after it, and print at the end.
-This takes about {minutes} minutes on 2 cores.
+This takes {minutes} minutes on 2 cores, by how fast they are.
 """
 
 
@@ -93,7 +93,7 @@ def main(
     options: list[str],
     arguments: Mapping[str, Sequence[str]] = RUNS,
     what: str = "all tests",
-    minutes: int = 18,
+    minutes: str = "20 to 45",
 ) -> int:
     announcement = ANNOUNCEMENT.format(what=what, runs=", ".join(arguments), minutes=minutes)
     print(announcement, flush=True)
