@@ -121,9 +121,10 @@ MECHANISMS: Final[dict[str, dict[str, Mechanism]]] = {
         ),
         KEEPER: Mechanism(
             Word.WATCHED,
-            "The keeper counts ten times a second and ends the session that has too many. The"
-            " kernel has a ceiling far above (`RLIMIT_NPROC`: four times the limit, and at least"
-            " 512, more than the user ran when the sandbox began).",
+            "The keeper counts ten times a second. Over the limit it kills the programs of one"
+            " `setsid` session if these are half of all or more, else the youngest ones. The kernel"
+            " has a ceiling far above (`RLIMIT_NPROC`: four times the limit, and at least 512, more"
+            " than the user ran when the sandbox began).",
         ),
     },
     "cpu": {
