@@ -59,6 +59,7 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:  # pyright: igno
     return [{"module": home, "app": import_module(home).SbxExtension}]
 
 
+# By name too.
 def _jupyter_labextension_paths() -> list[dict[str, str]]:  # pyright: ignore[reportUnusedFunction]
     """Tell JupyterLab where the built labextension is."""
     return [{"src": "labextension", "dest": "sbx-jupyter"}]

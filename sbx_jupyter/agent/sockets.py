@@ -27,6 +27,7 @@ def open_sockets(body: Body) -> Answer:
     made: list[int] = []
     try:
         for _ in range(count):
+            # One after the other: those made before an error are closed.
             made.append(socket.socket(family, socket.SOCK_STREAM | _FLAGS).detach())  # noqa: PERF401
     except OSError as error:
         for fd in made:

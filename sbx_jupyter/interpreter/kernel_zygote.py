@@ -175,6 +175,7 @@ def _run_kernel(kind: str, connection_file: str) -> None:
 
 
 def _show(picture: Any) -> None:
+    # IPython does not annotate it.
     from IPython.display import display as show  # pyright: ignore[reportUnknownVariableType]
 
     show(picture)

@@ -32,6 +32,7 @@ ERROR_CLOSURE: Final = 4000
 """After an error, the close code is this plus its HTTP status, such as 4404 for "not found"."""
 
 
+# The classes of tornado and jupyter_server annotate the same methods differently.
 class SandboxSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Base of the WebSocket routes; ``serve`` runs from the handshake until either side closes.
 

@@ -125,7 +125,7 @@ class SandboxWidget(anywidget.AnyWidget):
 
     def _send_custom(self, content: dict[str, Any], buffers: Sequence[bytes]) -> None:
         if self.comm is not None:
-            self.send(content, list(buffers))  # pyright: ignore[reportUnknownMemberType] - same
+            self.send(content, list(buffers))  # pyright: ignore[reportUnknownMemberType] - untyped
 
 
 def read_bundle(name: str) -> str:

@@ -97,6 +97,7 @@ class PipeThread:
             if error is not None:
                 done.set_exception(error)
             else:
+                # Without an error this is what ``job`` returned, which may be None.
                 done.set_result(result)  # pyright: ignore[reportArgumentType]
 
         def work() -> None:

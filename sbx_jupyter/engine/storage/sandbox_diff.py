@@ -118,8 +118,8 @@ def _read_member(reader: int, name: str) -> bytes:
     """The content of a file in the tar that a pipe gives; closes the pipe."""
     with os.fdopen(reader, "rb") as pipe, tarfile.open(fileobj=pipe, mode="r|") as archive:
         for member in archive:
-            # It would keep one for each entry.
-            archive.members = []  # type: ignore[attr-defined]
+            # It would keep one for each entry; typeshed does not know the attribute.
+            archive.members = []  # pyright: ignore[reportAttributeAccessIssue]
             if member.name != name or not member.isreg():
                 continue
             if member.size > MAX_EARLIER:

@@ -30,8 +30,8 @@ def write_archive(
         for change in changes:
             if change.change != "deleted":
                 _add(archive, layers, change.path.removeprefix("/"))
-                # It would keep one for each entry.
-                archive.members = []  # type: ignore[attr-defined]
+                # It would keep one for each entry; typeshed does not know the attribute.
+                archive.members = []  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _add(archive: tarfile.TarFile, layers: Sequence[Layer], path: str) -> None:

@@ -6,7 +6,7 @@ Standard library only, for the zygote.
 from __future__ import annotations
 
 import tarfile
-from typing import Final
+from typing import Any, Final
 
 _MAX_HEADER: Final = 1024 * 1024
 _HEADERS: Final = (
@@ -24,4 +24,5 @@ class LimitedTarInfo(tarfile.TarInfo):
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _HEADERS and self.size > _MAX_HEADER:
             raise tarfile.ReadError("an extended header is too long")
-        return super()._proc_member(tar)  # type: ignore[misc]
+        base: Any = super()  # typeshed does not know the method
+        return base._proc_member(tar)

@@ -88,7 +88,8 @@ class _Layer:
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=LimitedTarInfo) as tar:
                 for member in tar:
                     self._take(tar, member)
-                    tar.members = []  # type: ignore[attr-defined]
+                    # It would keep one for each entry; typeshed does not know the attribute.
+                    tar.members = []  # pyright: ignore[reportAttributeAccessIssue]
         except (tarfile.TarError, EOFError) as error:
             raise ValueError(f"the layer is not a complete tar: {error}") from error
         for path, at in reversed(self._times):

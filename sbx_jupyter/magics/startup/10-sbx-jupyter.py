@@ -5,5 +5,6 @@ try:
 except ImportError:
     pass
 else:
+    # IPython puts the name there.
     _sbx_resume(get_ipython())  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
     del _sbx_resume

@@ -86,6 +86,7 @@ class _Collected(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
+    # zipfile and tarfile write nothing but bytes.
     def write(self, data: bytes) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._parts.append(bytes(data))
         return len(data)

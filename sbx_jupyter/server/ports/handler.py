@@ -38,6 +38,7 @@ ENTER: Final = "/~sbx-enter/"
 class PortHandler(PassingHandler):
     """Finds out who may pass requests on to a program in a sandbox, below this server's path."""
 
+    # The one of jupyter_server takes an argument besides, which only jupyter_server itself passes.
     async def prepare(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Find out who asks, before any byte of a body is passed on."""
         found = _ADDRESS.match(self.request.path)

@@ -30,6 +30,7 @@ _ENDED: Final = "open this port from Jupyter again: its permission has ended, or
 class HostHandler(PassingHandler):
     """Passes requests of any method and path on to the port that the host name stands for."""
 
+    # The one of jupyter_server takes an argument besides, which only jupyter_server itself passes.
     async def prepare(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Find out by the cookie who asks, before any byte of a body is passed on."""
         hosts = self._access.hosts

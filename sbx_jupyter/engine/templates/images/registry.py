@@ -163,7 +163,7 @@ class ImagePuller:
 
         try:
             # Unwrapped, to skip the client's retries: they take minutes even for a wrong password.
-            # oras annotates its parameters with a bare dict, which is partially unknown.
+            # oras annotates its parameters with a bare dict, partially unknown in both lines.
             method = type(self._client).do_request  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             request = inspect.unwrap(method)  # pyright: ignore[reportUnknownArgumentType]
             response = request(self._client, f"{self._base}/{path}", headers=headers, stream=True)
