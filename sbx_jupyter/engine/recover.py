@@ -18,7 +18,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.database import KEYS, Batch, key_of
 from sbx_jupyter.engine.state.datadir import DataDir, is_no_space
 from sbx_jupyter.engine.state.keys import SECRETS_KEY, copy_of, load_or_make_key
-from sbx_jupyter.engine.state.manifests import Found, Manifests
+from sbx_jupyter.engine.state.manifests import Manifests
 from sbx_jupyter.engine.state.quarantine import Quarantine
 from sbx_jupyter.engine.state.reserve import Reserve
 from sbx_jupyter.engine.state.rows import (
@@ -45,6 +45,8 @@ from sbx_jupyter.protocol.access import new_access_token
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from sbx_jupyter.engine.state.manifest_file import Found
 
 R = TypeVar("R", bound=Row)
 

@@ -7,9 +7,7 @@ loss of power. Tokens, environments and network rules are sealed with the key of
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import errno
 import hashlib
 import logging
 import os
@@ -26,6 +24,7 @@ from sbx_jupyter.engine.state.database import KEYS, key_of
 from sbx_jupyter.engine.state.datadir import WRITABLE
 from sbx_jupyter.engine.state.integrity import checksum
 from sbx_jupyter.engine.state.keys import SECRETS_KEY, load_or_make_key
+from sbx_jupyter.engine.state.manifest_file import DRAFT, Found, Manifest, read, save
 from sbx_jupyter.engine.state.rows import (
     BuildRow,
     ImageRow,
@@ -38,19 +37,15 @@ from sbx_jupyter.engine.state.rows import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from sbx_jupyter.engine.state.database import Batch
     from sbx_jupyter.engine.state.datadir import DataDir
 
 _log = logging.getLogger(__name__)
 
-_HEAD: Final = b"sbx-manifest-1 "
 _IN_SANDBOX: Final = "manifest"
 _SUFFIX: Final = ".manifest"
-_DRAFT: Final = ".new"
 _IS_DRAFT: Final = re.compile(rf"({leftovers.UUID.pattern}\.manifest|[a-z]+-[\w-]+)\.new")
-_MOST_BYTES: Final = 16 << 20
 _NONCE_BYTES: Final = 12
 _LAYER: Final = re.compile(rf"layers/({leftovers.UUID.pattern})(/upper)?")
 _TREE: Final = re.compile(
@@ -84,38 +79,6 @@ _DROPPED: Final[dict[str, frozenset[str]]] = {
     "builds": frozenset({"announced"}),
 }
 """The fields that are in no manifest."""
-
-
-class Manifest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What a manifest says."""
-
-    kind: str
-    """The table of its row, or ``layers``."""
-
-    key: str
-    directory: str
-    """The place it was written for, relative to the data directory."""
-
-    store: bytes
-    sequence: int
-    """The transaction of the store that it is of."""
-
-    record: dict[str, Any] | None = None
-    """The row without what is sealed."""
-
-    sealed: bytes = b""
-
-
-class Found(msgspec.Struct, frozen=True):
-    """A manifest on the disk, or the reason why it is none."""
-
-    path: Path
-    kind: str
-    directory: str
-    """The place that it lies beside or in, relative to the data directory."""
-
-    manifest: Manifest | None
-    problem: str = ""
 
 
 class Manifests:
@@ -189,7 +152,7 @@ class Manifests:
         manifest = self._manifest(kind, key, directory, fields)
         manifest = msgspec.structs.replace(manifest, store=store_id, sequence=sequence)
         with contextlib.suppress(FileNotFoundError):
-            _replace(path, _encode(manifest))
+            save(path, manifest)
             self._written[kind, key] = digest
 
     def _write_layers(self, row: Row, store_id: bytes, sequence: int) -> None:
@@ -203,7 +166,7 @@ class Manifests:
             )
             if os.path.isdir(f"{self._folder}/{directory}"):
                 beside = f"{self._folder}/{directory}{_SUFFIX}"
-                _replace(self._apart(directory) if self._is_apart else beside, _encode(manifest))
+                save(self._apart(directory) if self._is_apart else beside, manifest)
                 self._written[LAYERS, match[1]] = b""
 
     def _manifest(self, kind: str, key: str, directory: str, fields: dict[str, Any]) -> Manifest:
@@ -291,7 +254,7 @@ class Manifests:
     def remove_drafts(self) -> None:
         """Remove what a killed engine had not finished; the manifests themselves are whole."""
         for folder in ("manifests", "volumes", LAYERS):
-            for draft in (self._folder / folder).glob(f"*{_DRAFT}"):
+            for draft in (self._folder / folder).glob(f"*{DRAFT}"):
                 if draft.is_file() and _IS_DRAFT.fullmatch(draft.name):
                     draft.unlink()
 
@@ -302,17 +265,17 @@ class Manifests:
         for name in self._data_dir.sandbox_directories():
             path = self._folder / "sandboxes" / name / _IN_SANDBOX
             if os.path.lexists(path):
-                yield _read(path, "sandboxes", f"sandboxes/{name}")
+                yield read(path, "sandboxes", f"sandboxes/{name}")
         for kind in ("volumes", LAYERS):
             for path in sorted((self._folder / kind).glob(f"*{_SUFFIX}")):
-                yield _read(path, kind, f"{kind}/{path.name.removesuffix(_SUFFIX)}")
+                yield read(path, kind, f"{kind}/{path.name.removesuffix(_SUFFIX)}")
         for path in sorted(self._data_dir.manifests_apart.glob("*:*")):
             directory = path.name.replace(":", "/")
-            yield _read(path, directory.partition("/")[0], directory)
+            yield read(path, directory.partition("/")[0], directory)
         for path in sorted((self._folder / "manifests").glob("*-*")):
             if _IS_DRAFT.fullmatch(path.name):
                 continue
-            yield _read(path, path.name.partition("-")[0], f"manifests/{path.name}")
+            yield read(path, path.name.partition("-")[0], f"manifests/{path.name}")
 
     def unseal(self, manifest: Manifest) -> dict[str, Any] | None:
         """The sealed fields of a manifest; ``None`` when another key sealed them."""
@@ -344,66 +307,3 @@ def _fields(row: Row) -> dict[str, Any]:
     for name in _DROPPED.get(KEYS[type(row)][0], ()):
         fields.pop(name, None)
     return fields
-
-
-def _encode(manifest: Manifest) -> bytes:
-    body = msgspec.json.encode(manifest)
-    return _HEAD + base64.b16encode(checksum(body)) + b"\n" + body + b"\n"
-
-
-def _decode(raw: bytes) -> Manifest:
-    """Parse a manifest; raises ``ValueError`` for a damaged one."""
-    head, _, body = raw.partition(b"\n")
-    if not body.endswith(b"\n") or head != _HEAD + base64.b16encode(checksum(body[:-1])):
-        raise ValueError("its checksum is wrong")
-    return msgspec.json.decode(body, type=Manifest)
-
-
-def _read(path: Path, kind: str, directory: str) -> Found:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        with open(os.open(path, flags), "rb") as file:
-            manifest = _decode(file.read(_MOST_BYTES))
-    except (OSError, ValueError) as error:
-        return Found(path, kind, directory, None, str(error))
-    if manifest.directory != directory:
-        problem = f"it is the manifest of {manifest.directory}"
-        return Found(path, kind, directory, None, problem)
-    return Found(path, kind, directory, manifest)
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Write a file of mode 0600; one that is there is replaced by a rename. Raises ``OSError``.
-
-    A new one may be there in part after a crash. Its row was not acknowledged then, and the next
-    start writes it again.
-    """
-    try:
-        _write(path, os.O_EXCL, content)
-    except FileExistsError:
-        draft = f"{path}{_DRAFT}"
-        _write(draft, os.O_TRUNC, content)
-        try:
-            os.rename(draft, path)
-        except OSError:
-            _discard(draft)
-            raise
-
-
-def _write(path: str, flag: int, content: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flag
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        if os.write(descriptor, content) != len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-    except OSError:
-        _discard(path)
-        raise
-    finally:
-        os.close(descriptor)
-
-
-def _discard(path: str) -> None:
-    """Remove what is not whole; where that fails too, the next start finds it damaged."""
-    with contextlib.suppress(OSError):
-        os.unlink(path)

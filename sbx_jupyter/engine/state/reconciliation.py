@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.state.database import KEYS, key_of
 from sbx_jupyter.engine.state.integrity import damage
-from sbx_jupyter.engine.state.manifests import LAYERS, Found, Manifests, has_manifest
+from sbx_jupyter.engine.state.manifests import LAYERS, Manifests, has_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from sbx_jupyter.engine.state.datadir import DataDir
+    from sbx_jupyter.engine.state.manifest_file import Found
     from sbx_jupyter.engine.state.quarantine import Quarantine
     from sbx_jupyter.engine.state.store import Store
 
