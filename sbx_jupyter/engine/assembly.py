@@ -87,32 +87,13 @@ def assemble(
     tier: str,
 ) -> Components:
     """Make the components and connect them; none of them runs yet."""
-    data_dir, store, manifests, quarantine = kept
-    removals = UnfinishedRemovals()
-    layers = Layers(data_dir, store, fence, manifests, removals, are_whole=tier != Tier.NAMESPACES)
-    placement = LocalPlacement(data_dir, fence, manifests, removals)
-    slots = Slots(config.max_sandboxes)
-    context = Context(
-        config=config,
-        data_dir=data_dir,
-        store=store,
-        slots=slots,
-        placement=placement,
-        expiry=Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id)),
-        history=History(data_dir.history),
-        boot_id=boot_id(),
-        layers=layers,
-        meters=meters,
-        operations=Operations(),
-        hooks=hooks,
-        quarantine=quarantine,
-        removals=removals,
-    )
+    expiry = Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id))
+    context = _make_context(config, hooks, meters, kept, fence, tier, expiry)
     removal = Removal(context)
     supervisor = Supervisor(context, removal)
-    catalogue = Catalogue(store, layers, context.cleaning)
+    catalogue = Catalogue(context.store, context.layers, context.cleaning)
     flattener = Flattener(context)
-    pool = Pool(placement, config.default_limits, config.pool_size, hooks.prepared)
+    pool = Pool(context.placement, config.default_limits, config.pool_size, hooks.prepared)
     creation = Creation(
         context,
         catalogue,
@@ -133,7 +114,7 @@ def assemble(
         sampler=Sampler(context, creation.uses),
         watchdog=Watchdog(context, fence),
         sandboxes=Sandboxes(context, catalogue, supervisor, removal, creation, pool),
-        observations=Observations(slots, pool, context.history, context.journal),
+        observations=Observations(context.slots, pool, context.history, context.journal),
         snapshots=Snapshots(context, flattener, capture, catalogue),
         forks=Forks(context, flattener, capture, creation),
         storage=Storage(
@@ -142,4 +123,35 @@ def assemble(
             Diffs(context, catalogue, fence),
         ),
         fence=fence,
+    )
+
+
+def _make_context(
+    config: EngineConfig,
+    hooks: Hooks,
+    meters: Meters,
+    kept: Kept,
+    fence: AnyFence,
+    tier: str,
+    expiry: Expiry,
+) -> Context:
+    data_dir, store, manifests, quarantine = kept
+    removals = UnfinishedRemovals()
+    return Context(
+        config=config,
+        data_dir=data_dir,
+        store=store,
+        slots=Slots(config.max_sandboxes),
+        placement=LocalPlacement(data_dir, fence, manifests, removals),
+        expiry=expiry,
+        history=History(data_dir.history),
+        boot_id=boot_id(),
+        layers=Layers(
+            data_dir, store, fence, manifests, removals, are_whole=tier != Tier.NAMESPACES
+        ),
+        meters=meters,
+        operations=Operations(),
+        hooks=hooks,
+        quarantine=quarantine,
+        removals=removals,
     )

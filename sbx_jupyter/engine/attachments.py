@@ -51,68 +51,16 @@ class Attachments:
         uses the machine's network or none (``network_of``), and its log gets an entry that says
         which.
         """
-        store, folder = context.store, context.data_dir.path
-        size = context.config.volume_size_mb << 20
-        quotas = context.config.quotas
-        stored: AnyTrees | SubordinateVolumes = fence.stored
-        if users == SUBORDINATE and isinstance(fence, Fence):
-            stored = SubordinateVolumes(folder, fence.stored, fence.tree_operations)
-        volumes = Volumes(
-            store,
-            folder,
-            stored,
-            real_ids=users != VIRTUAL,
-            size=size,
-            check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
-            removals=context.removals,
-        )
-        await volumes.recover()
-        secrets = Secrets(store, folder)
-
-        def log(
-            sandbox_id: str, level: logs.Level, message: str, fields: Mapping[str, str]
-        ) -> None:
-            entry = logs.entry(sandbox_id, level, message, **fields)
-            context.tasks.spawn(context.commit(Batch().log(entry)), "sbx-egress-log")
-
-        async def begin(row: SandboxRow, sandbox: Sandbox) -> None:
-            # A build has network access through the proxy only, because its files become part of
-            # the template.
-            is_build = context.slots.get(row.sandbox_id) is None
-            await egress.started(row, sandbox, proxy_only=is_build)
-
-        async def say_without(row: SandboxRow, sandbox: Sandbox) -> None:
-            level, message = _without_network(network, row)
-            await context.commit(Batch().log(logs.entry(row.sandbox_id, level, message)))
-
-        def decided(sandbox_id: str, target: str, refused: str | None) -> None:
-            context.meters.egress("allowed" if refused is None else "refused")
-            for hook in context.hooks.egress:
-                hook(sandbox_id, target, refused)
-
-        egress = EgressControl(
-            folder,
-            exceptions=context.config.egress_exceptions,
-            secret=secrets.reveal,
-            log=log,
-            connections=fence.connections,
-            full=context.config.network == "full",
-            on_decision=decided,
-        )
+        volumes = await _open_volumes(context, fence, users)
+        secrets = Secrets(context.store, context.data_dir.path)
+        egress = _open_egress(context, fence, secrets)
         hooks = context.hooks
         hooks.mounts = volumes.mounts
         hooks.volume_directories = volumes.directories
-        if network not in (_NONE, _HOST):
-            hooks.envs = proxy_envs
-            hooks.prepared.append(egress.prepare)
-            hooks.started.append(begin)
-            hooks.network_changed.append(egress.changed)
-            hooks.paused.append(egress.paused)
-            hooks.resumed.append(egress.resumed)
-            hooks.stopped.append(egress.stopped)
+        if network in (_NONE, _HOST):
+            _log_missing_network(context, network)
         else:
-            hooks.started.append(say_without)
-            hooks.network_changed.append(say_without)
+            _connect(context, egress)
         hooks.prepared.append(rehearse)
         warmer = InterpreterWarmer(context.slots)
         if context.config.warm_interpreter:
@@ -124,6 +72,75 @@ class Attachments:
         await self.warmer.aclose()
         await self.egress.aclose()
         await self.volumes.aclose()
+
+
+async def _open_volumes(context: Context, fence: AnyFence, users: str) -> Volumes:
+    store, folder, quotas = context.store, context.data_dir.path, context.config.quotas
+    stored: AnyTrees | SubordinateVolumes = fence.stored
+    if users == SUBORDINATE and isinstance(fence, Fence):
+        stored = SubordinateVolumes(folder, fence.stored, fence.tree_operations)
+    volumes = Volumes(
+        store,
+        folder,
+        stored,
+        real_ids=users != VIRTUAL,
+        size=context.config.volume_size_mb << 20,
+        check_quota=lambda owner: quotas.check_volume(owner, context.slots, store.volumes),
+        removals=context.removals,
+    )
+    await volumes.recover()
+    return volumes
+
+
+def _open_egress(context: Context, fence: AnyFence, secrets: Secrets) -> EgressControl:
+    def log(sandbox_id: str, level: logs.Level, message: str, fields: Mapping[str, str]) -> None:
+        entry = logs.entry(sandbox_id, level, message, **fields)
+        context.tasks.spawn(context.commit(Batch().log(entry)), "sbx-egress-log")
+
+    def decided(sandbox_id: str, target: str, refused: str | None) -> None:
+        context.meters.egress("allowed" if refused is None else "refused")
+        for hook in context.hooks.egress:
+            hook(sandbox_id, target, refused)
+
+    return EgressControl(
+        context.data_dir.path,
+        exceptions=context.config.egress_exceptions,
+        secret=secrets.reveal,
+        log=log,
+        connections=fence.connections,
+        full=context.config.network == "full",
+        on_decision=decided,
+    )
+
+
+def _connect(context: Context, egress: EgressControl) -> None:
+    """Give each sandbox its proxy, and keep that in step with it."""
+
+    async def begin(row: SandboxRow, sandbox: Sandbox) -> None:
+        # A build has network access through the proxy only, because its files become part of the
+        # template.
+        is_build = context.slots.get(row.sandbox_id) is None
+        await egress.started(row, sandbox, proxy_only=is_build)
+
+    hooks = context.hooks
+    hooks.envs = proxy_envs
+    hooks.prepared.append(egress.prepare)
+    hooks.started.append(begin)
+    hooks.network_changed.append(egress.changed)
+    hooks.paused.append(egress.paused)
+    hooks.resumed.append(egress.resumed)
+    hooks.stopped.append(egress.stopped)
+
+
+def _log_missing_network(context: Context, network: str) -> None:
+    """Let the log of each sandbox say that it has no network of its own to filter."""
+
+    async def say_without(row: SandboxRow, sandbox: Sandbox) -> None:
+        level, message = _without_network(network, row)
+        await context.commit(Batch().log(logs.entry(row.sandbox_id, level, message)))
+
+    context.hooks.started.append(say_without)
+    context.hooks.network_changed.append(say_without)
 
 
 def network_of(tier: str, configured: str, *, loopback: bool) -> str:

@@ -292,12 +292,8 @@ class Fence:
             "loopback": self._tier == Tier.LANDLOCK and self._report.loopback,
             "tap": self._tap,
             "real_users": self._report.users != users.VIRTUAL,
-            "machine_root": self._has_machine_root(),
+            "machine_root": self._report.has_machine_root,
         }
-
-    def _has_machine_root(self) -> bool:
-        mapped = self._report.ids == users.OWN or self._report.id_base != 0
-        return self._report.users == users.ROOT_MAPPED and not mapped
 
     def _processors(self, count: int) -> list[int]:
         """The processors to bind a sandbox to; none where a control group does better."""

@@ -102,6 +102,12 @@ class IsolationReport:
 
     provided: Provided = field(default_factory=Provided)
 
+    @property
+    def has_machine_root(self) -> bool:
+        """Whether root of a sandbox has the id of the machine's root."""
+        is_mapped = self.ids == OWN or self.id_base != 0
+        return self.users == users.ROOT_MAPPED and not is_mapped
+
     def to_json(self) -> dict[str, Any]:
         """The report as ``doctor --json`` prints it.
 
@@ -130,15 +136,7 @@ def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport
     hierarchies = find_hierarchies()
     provided = _provided(hierarchies, found)
     _explain_watched(provided, missing, data_dir, is_btrfs=found.get("btrfs") is True)
-    missing += [
-        Missing(
-            f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}",
-            install(package),
-            "templates",
-        )
-        for tool, package in _TOOLS.items()
-        if shutil.which(tool, path=rootfs.PATH) is None
-    ]
+    missing += _missing_tools()
     missing_network = _missing_for_full_network(tier, found)
     return IsolationReport(
         tier=tier,
@@ -155,6 +153,18 @@ def detect(data_dir: Path, host_ids: IdRange = CONTAINER_IDS) -> IsolationReport
         full_network_missing=missing_network,
         provided=provided,
     )
+
+
+def _missing_tools() -> list[Missing]:
+    return [
+        Missing(
+            f"the stock template has {_SUBSTITUTES.get(tool, 'no')} {tool}",
+            install(package),
+            "templates",
+        )
+        for tool, package in _TOOLS.items()
+        if shutil.which(tool, path=rootfs.PATH) is None
+    ]
 
 
 def of_tier(report: IsolationReport, tier: str) -> IsolationReport:

@@ -334,12 +334,25 @@ async def serve(request: dict[str, Any], kernel: int) -> int:
     """Serve the channels of a kernel until it ends; return its exit status."""
     import tornado.httpserver
     import tornado.netutil
-    import tornado.web
-    import tornado.websocket
 
     guest = Guest(request["connection"], request["token"])
     ended = asyncio.get_running_loop().create_future()
     _when_ended(kernel, ended)
+    sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
+    tornado.httpserver.HTTPServer(_application(guest, kernel)).add_sockets(sockets)
+    _say(id=request["id"], port=sockets[0].getsockname()[1])
+    pumps = [asyncio.create_task(guest.pump(number)) for number in range(len(CHANNELS))]
+    status: int = await ended
+    _signal(kernel, signal.SIGKILL)
+    # What the kernel said last is still in the queues.
+    await asyncio.wait(pumps, timeout=_GRACE)
+    return status
+
+
+def _application(guest: Guest, kernel: int) -> Any:
+    """The tornado application with the one route, to the channels of a kernel."""
+    import tornado.web
+    import tornado.websocket
 
     class Channels(tornado.websocket.WebSocketHandler):
         def prepare(self) -> None:
@@ -363,20 +376,11 @@ async def serve(request: dict[str, Any], kernel: int) -> int:
         def on_close(self) -> None:
             guest.leave(self)
 
-    sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
-    application = tornado.web.Application(
+    return tornado.web.Application(
         [("/channels", Channels)],
         websocket_max_message_size=2 * MAX_MESSAGE,
         websocket_ping_interval=20,
     )
-    tornado.httpserver.HTTPServer(application).add_sockets(sockets)
-    _say(id=request["id"], port=sockets[0].getsockname()[1])
-    pumps = [asyncio.create_task(guest.pump(number)) for number in range(len(CHANNELS))]
-    status: int = await ended
-    _signal(kernel, signal.SIGKILL)
-    # What the kernel said last is still in the queues.
-    await asyncio.wait(pumps, timeout=_GRACE)
-    return status
 
 
 def _when_ended(pid: int, ended: asyncio.Future[int]) -> None:

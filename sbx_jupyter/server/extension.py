@@ -30,7 +30,7 @@ from sbx_jupyter.server.deployments.connections import Connections
 from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.deployments.session_key import SessionKey
 from sbx_jupyter.server.files.snapshots import ListingSnapshots
-from sbx_jupyter.server.kernel_environment import KernelEnvironment
+from sbx_jupyter.server.kernel_environment import KernelEnvironment, public_url_of
 from sbx_jupyter.server.ports.access import PortAccess
 from sbx_jupyter.server.ports.handler import PortHandler
 from sbx_jupyter.server.ports.host_handler import HostHandler
@@ -377,7 +377,7 @@ class SbxExtension(ExtensionApp):
     # jupyter_server calls it by this name, with itself, once its own address is known.
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         if self.kernel_environment:
-            self._environment.name_ports(self.public_url or _public_url(serverapp))
+            self._environment.name_ports(self.public_url or public_url_of(serverapp))
         settings = serverapp.web_app.settings
         self._guard.start(lambda: settings.update(sbx_last_activity=utcnow()))
 
@@ -398,10 +398,3 @@ class SbxExtension(ExtensionApp):
             await self.deployments.aclose()
         except SbxError as e:
             self.log.warning("closing the connections to sandboxes: %s", e.message)
-
-
-def _public_url(serverapp: Any) -> str:
-    """Where browsers find the server; below JupyterHub only the path on it may be known."""
-    if "JUPYTERHUB_SERVICE_PREFIX" in os.environ and not serverapp.custom_display_url:
-        return os.environ.get("JUPYTERHUB_PUBLIC_URL", "") or serverapp.base_url
-    return serverapp.public_url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sbx_jupyter.client.connection import bundled
@@ -106,3 +106,10 @@ class KernelEnvironment:
         assert self._key is not None
         self._key.register()
         return self._engine.address(fresh=fresh)
+
+
+def public_url_of(serverapp: Any) -> str:
+    """Where browsers find the server; below JupyterHub only the path on it may be known."""
+    if "JUPYTERHUB_SERVICE_PREFIX" in os.environ and not serverapp.custom_display_url:
+        return os.environ.get("JUPYTERHUB_PUBLIC_URL", "") or serverapp.base_url
+    return serverapp.public_url

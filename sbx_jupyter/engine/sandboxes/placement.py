@@ -20,6 +20,7 @@ from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.isolation.fence_spec import FenceSpec, Limits
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from sbx_jupyter.engine.state.manifests import Manifests
@@ -286,6 +287,12 @@ class End(NamedTuple):
     why: str
     is_channel_only: bool
     """Whether the first process lives on."""
+
+
+def settled_files(placed: Placed) -> AbstractAsyncContextManager[None]:
+    """Keeps what clients upload from being half in its file when the processes stop."""
+    sandbox = placed.sandbox
+    return contextlib.nullcontext() if sandbox is None else sandbox.files.settled()
 
 
 async def wait_dead(placed: Placed) -> End:

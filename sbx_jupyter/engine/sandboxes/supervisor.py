@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,6 +15,7 @@ from sbx_jupyter.engine.sandboxes.placement import (
     connected_sandbox,
     limits_for,
     plan_for,
+    settled_files,
     wait_dead,
 )
 from sbx_jupyter.engine.sandboxes.startup import run_start_command
@@ -28,7 +28,6 @@ from sbx_jupyter.errors import SbxError, UnimplementedError
 from sbx_jupyter.protocol import agent as ops
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from sbx_jupyter.engine.context import Context
@@ -133,7 +132,7 @@ class Supervisor:
         reached("pause.marked")
         with self._context.operations.begin(slot.sandbox_id, "pause") as work:
             work.phase = "finishing"
-            async with _settled_files(self._placed(slot)):
+            async with settled_files(self._placed(slot)):
                 await self._removal.end_processes(slot)
             reached("pause.ended")
             work.phase = "storing"
@@ -190,7 +189,7 @@ class Supervisor:
     async def freeze(self, slot: Slot) -> None:
         """Freeze all processes, by the cgroup freezer or, without one, by the agent."""
         placed = self._placed(slot)
-        async with _settled_files(placed):
+        async with settled_files(placed):
             try:
                 await placed.cage.freeze()
             except UnimplementedError:
@@ -398,9 +397,3 @@ class Supervisor:
         if slot.placed is None:
             raise unknown_sandbox_error(slot.sandbox_id)
         return slot.placed
-
-
-def _settled_files(placed: Placed) -> AbstractAsyncContextManager[None]:
-    """Keeps what clients upload from being half in its file when the processes stop."""
-    sandbox = placed.sandbox
-    return contextlib.nullcontext() if sandbox is None else sandbox.files.settled()

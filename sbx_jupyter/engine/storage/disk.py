@@ -74,6 +74,12 @@ class _OtherUse(NamedTuple):
     quarantine: list[QuarantineUse]
     other: int
 
+    def total_bytes(self) -> int:
+        """All of it together."""
+        trees = sum(self.written.values()) + sum(self.volumes.values())
+        set_aside = sum(each.own_bytes for each in self.quarantine)
+        return trees + self.stock + self.blobs[0] + self.uploads[0] + set_aside + self.other
+
 
 class DiskReporter:
     """Measures the disk use of the engine's data, and caches the report."""
@@ -116,33 +122,15 @@ class DiskReporter:
         sizes = {name: known.get(name, Size(0, 0)) for name in names}
         shares = _shares(stacks, sizes)
         layers = sum(sizes[name].bytes for name in names)
-        set_aside = sum(each.own_bytes for each in other_use.quarantine)
-        rest = (
-            set_aside,
-            other_use.stock,
-            other_use.blobs[0],
-            other_use.uploads[0],
-            other_use.other,
-        )
         return DiskUse(
             measured_at=at,
             age_seconds=0.0,
-            total_bytes=layers
-            + sum(other_use.written.values())
-            + sum(other_use.volumes.values())
-            + sum(rest),
+            total_bytes=layers + other_use.total_bytes(),
             disk_bytes=status.f_blocks * status.f_frsize,
             free_bytes=status.f_bavail * status.f_frsize,
             templates=self._templates(stacks, sizes, shares),
             sandboxes=self._sandboxes(shares, other_use.written),
-            volumes=[
-                VolumeUse(
-                    volume_id=row.volume_id,
-                    name=row.name,
-                    own_bytes=other_use.volumes.get(row.volume_id, 0),
-                )
-                for row in self._store.volumes
-            ],
+            volumes=self._volumes(other_use.volumes),
             step_cache=_cache(shares[_STEPS], len(self._store.steps)),
             images=_cache(shares[_IMAGES], len(self._store.images)),
             blobs=CacheUse(own_bytes=other_use.blobs[0], shared_bytes=0, count=other_use.blobs[1]),
@@ -153,6 +141,16 @@ class DiskReporter:
             stock_bytes=other_use.stock,
             other_bytes=other_use.other,
         )
+
+    def _volumes(self, measured: Mapping[str, int]) -> list[VolumeUse]:
+        return [
+            VolumeUse(
+                volume_id=row.volume_id,
+                name=row.name,
+                own_bytes=measured.get(row.volume_id, 0),
+            )
+            for row in self._store.volumes
+        ]
 
     def _stacks(self) -> dict[str, set[str]]:
         """The layers of each template, sandbox and cache, with the merged layers that they use."""

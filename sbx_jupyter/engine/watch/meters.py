@@ -40,11 +40,11 @@ class Meters:
             buckets=_LONG,
             registry=self.registry,
         )
-        self._failures = Counter(
+        self._failures = self._counter(
             "sbx_operation_failures",
             "What was asked for and failed, by the code of the error.",
-            ["operation", "reason"],
-            registry=self.registry,
+            "operation",
+            "reason",
         )
         self.commit_seconds = Histogram(
             "sbx_store_commit_seconds",
@@ -52,28 +52,22 @@ class Meters:
             buckets=_SHORT,
             registry=self.registry,
         )
-        self.oom_kills = Counter(
+        self.oom_kills = self._counter(
             "sbx_oom_kills",
             "Processes that the kernel killed for the memory limit of their sandbox.",
-            registry=self.registry,
         )
-        self._watchdog_kills = Counter(
+        self._watchdog_kills = self._counter(
             "sbx_watchdog_kills",
             "Times that the engine killed processes which went over a limit.",
-            ["limit"],
-            registry=self.registry,
+            "limit",
         )
-        self._egress = Counter(
+        self._egress = self._counter(
             "sbx_egress_connections",
             "Connections out of sandboxes, by what became of them.",
-            ["decision"],
-            registry=self.registry,
+            "decision",
         )
-        self._ended = Counter(
-            "sbx_sandboxes_ended",
-            "Sandboxes that ended, by why.",
-            ["reason"],
-            registry=self.registry,
+        self._ended = self._counter(
+            "sbx_sandboxes_ended", "Sandboxes that ended, by why.", "reason"
         )
         self._limits = Gauge(
             "sbx_limit",
@@ -82,6 +76,9 @@ class Meters:
             registry=self.registry,
         )
         self._create_series()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
 
     def _create_series(self) -> None:
         """Create all series with 0: a rate needs a first value."""

@@ -32,6 +32,13 @@ def _parser() -> Parser:
         description="Run this cell in a sandbox. Nothing of it ever runs in the notebook's kernel.",
         epilog=_EXAMPLES,
     )
+    _add_input_and_output(parser)
+    _add_run(parser)
+    _add_display(parser)
+    return parser
+
+
+def _add_input_and_output(parser: Parser) -> None:
     parser.add_argument(
         "where",
         nargs="*",
@@ -57,6 +64,9 @@ def _parser() -> Parser:
         metavar="VARS",
         help="variables to fetch from the sandbox at the end",
     )
+
+
+def _add_run(parser: Parser) -> None:
     parser.add_argument(
         "--timeout",
         type=seconds,
@@ -80,6 +90,9 @@ def _parser() -> Parser:
         help="run in all forks at once, outputs side by side; in each, SBX_FORK in the "
         "environment is its number",
     )
+
+
+def _add_display(parser: Parser) -> None:
     parser.add_argument("--diff", action="store_true", help="show which files the cell changed")
     parser.add_argument(
         "--snapshot", action="store_true", help="capture the sandbox's files after the cell"
@@ -89,7 +102,6 @@ def _parser() -> Parser:
         "--stream", action="store_true", help="show output as it comes (the default)"
     )
     shown.add_argument("--quiet", action="store_true", help="show errors only")
-    return parser
 
 
 PARSER: Final = _parser()
