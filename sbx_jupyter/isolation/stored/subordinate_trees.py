@@ -11,16 +11,14 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from sbx_jupyter.isolation.stored.trees import Stacks, StoredTrees
-from sbx_jupyter.protocol.diff import Diff
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
     from sbx_jupyter.isolation.tree_operations import TreeOperations
+    from sbx_jupyter.protocol.diff import Diff
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +32,11 @@ class SubordinateTrees(StoredTrees):
         self._loop = asyncio.get_running_loop()
 
     def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
+        # Here, so that a fence needs no more than Python's own library.
+        import msgspec
+
+        from sbx_jupyter.protocol.diff import Diff
+
         asked = self._operations.compare(self._comparison(stacks, on_stock))
         found = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
         return msgspec.convert(found, Diff)
