@@ -15,17 +15,15 @@ import type {
   ISandboxSize,
   IServerInfo,
   ISnapshot,
-  ITemplate,
-  ITerminalInfo,
-  ITerminalState
+  ITemplate
 } from '../protocol/sandboxes';
 import { errorFrom } from '../protocol/errors';
-import { isReserve } from '../protocol/sandboxes';
 import type { IVolume } from '../protocol/storage';
 import type { ActivityKind, IActivity } from './activities';
 import { Activities } from './activities';
 import type { IErrorDescription } from './errorDescription';
 import { describeError } from './errorDescription';
+import { arrange } from './sandboxList';
 import type { ServerEvent } from './serverEvents';
 import { ServerEvents } from './serverEvents';
 
@@ -254,26 +252,6 @@ export class Sandboxes {
     await this.api.delete('/templates/{template_id}', { path: { template_id: templateId } });
   }
 
-  /** Reads what runs in a terminal. */
-  terminal(sandboxId: string, pid: number): Promise<ITerminalState> {
-    return this.api.get('/sandboxes/{sandbox_id}/terminals/{pid}', { path: terminalPath(sandboxId, pid) });
-  }
-
-  /** Names a terminal for all who look at it; an empty name removes the name. */
-  async nameTerminal(sandboxId: string, pid: number, name: string): Promise<void> {
-    const path = terminalPath(sandboxId, pid);
-    await this.api.patch('/sandboxes/{sandbox_id}/terminals/{pid}', { path, body: { name } });
-  }
-
-  /** Ends a terminal and what runs in it. */
-  async endTerminal(sandboxId: string, pid: number): Promise<void> {
-    await this.api.delete('/sandboxes/{sandbox_id}/terminals/{pid}', { path: terminalPath(sandboxId, pid) });
-  }
-
-  terminals(sandboxId: string): Promise<readonly ITerminalInfo[]> {
-    return this.api.get('/sandboxes/{sandbox_id}/terminals', { path: { sandbox_id: sandboxId } });
-  }
-
   dispose(): void {
     this.poll.dispose();
     this.events.dispose();
@@ -379,15 +357,8 @@ export class Sandboxes {
     return this.known?.filter(item => item.sandboxID !== sandboxId) ?? [];
   }
 
-  /** Shows these sandboxes, newest first, without those that are only kept ready; those that are as before stay the same objects. */
   private show(listed: readonly ISandbox[]): void {
-    const before = new Map(this.known?.map(sandbox => [sandbox.sandboxID, sandbox]));
-    const same = (sandbox: ISandbox): ISandbox => {
-      const last = before.get(sandbox.sandboxID);
-      return last !== undefined && isSame(last, sandbox) ? last : sandbox;
-    };
-    const shown = listed.filter(sandbox => !isReserve(sandbox)).map(same);
-    this.known = shown.sort((one, other) => Date.parse(other.startedAt) - Date.parse(one.startedAt));
+    this.known = arrange(listed, this.known ?? []);
   }
 
   private async during<T>(sandboxId: string, kind: ActivityKind, work: () => Promise<T>): Promise<T> {
@@ -419,8 +390,3 @@ export class Sandboxes {
   private watchers = 0;
   private skew = 0;
 }
-
-/** Whether two records of a sandbox say the same: they are plain JSON. */
-const isSame = (one: ISandbox, other: ISandbox): boolean => JSON.stringify(one) === JSON.stringify(other);
-
-const terminalPath = (sandboxId: string, pid: number) => ({ sandbox_id: sandboxId, pid: String(pid) });

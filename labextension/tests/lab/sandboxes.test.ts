@@ -129,7 +129,6 @@ describe('the sandboxes of a server', () => {
     ['rename', (made: Sandboxes) => made.rename('old', 'x'), 'PATCH sandboxes/old', '{"name":"x"}'],
     ['fork', (made: Sandboxes) => made.fork('old', 'x', 60), 'POST sandboxes/old/fork', '{"name":"x","timeout":60}'],
     ['cancel', (made: Sandboxes) => made.cancel('old', 'o1'), 'DELETE sandboxes/old/operations/o1', undefined],
-    ['end a terminal', (made: Sandboxes) => made.endTerminal('old', 7), 'DELETE sandboxes/old/terminals/7', undefined],
     ['delete a template', (made: Sandboxes) => made.removeTemplate('t1'), 'DELETE templates/t1', undefined]
   ])('are asked to %s', async (_, call, request, body) => {
     const { server, sandboxes } = model();

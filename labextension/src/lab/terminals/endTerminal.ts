@@ -11,6 +11,7 @@ import { describedBy } from '../panel/commands';
 import { confirmEnd } from '../panel/dialogs';
 import { endIcon } from '../icons';
 import type { Sandboxes } from '../sandboxes';
+import * as terminalCalls from './terminalCalls';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from '../commandIds';
 import { notifyError } from '../notifications';
@@ -59,7 +60,7 @@ export function addEndTerminalCommand(
 /** Ends a shell and what runs in it; tells the user if it cannot. Returns whether it has ended. */
 export async function endShell(sandboxes: Sandboxes, sandboxId: string, pid: number): Promise<boolean> {
   try {
-    await sandboxes.endTerminal(sandboxId, pid);
+    await terminalCalls.endTerminal(sandboxes.api, sandboxId, pid);
     return true;
   } catch (reason) {
     return isGone(reason);
@@ -92,7 +93,7 @@ export async function askAndEndShell(
   sandboxName: string
 ): Promise<boolean> {
   try {
-    const { running } = await sandboxes.terminal(sandboxId, pid);
+    const { running } = await terminalCalls.readTerminal(sandboxes.api, sandboxId, pid);
     if (running !== '' && !(await confirmEnd(sandboxName, running))) {
       return false;
     }

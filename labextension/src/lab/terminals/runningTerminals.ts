@@ -14,6 +14,7 @@ import type { Sandboxes } from '../sandboxes';
 import type { TerminalWidget } from './terminalWidget';
 import { CommandIDs } from '../commandIds';
 import { askAndEndShell, endShell } from './endTerminal';
+import { listTerminals } from './terminalCalls';
 import { TerminalLists } from './terminalLists';
 
 /** The ids of the panels of running sessions, of JupyterLab and of Jupyter Notebook. */
@@ -43,7 +44,7 @@ export class RunningTerminals implements IRunningSessions.IManager {
     private readonly sandboxes: Sandboxes,
     private readonly tracker: WidgetTracker<TerminalWidget>
   ) {
-    this.lists = new TerminalLists(sandboxId => sandboxes.terminals(sandboxId));
+    this.lists = new TerminalLists(sandboxId => listTerminals(sandboxes.api, sandboxId));
     tracker.widgetAdded.connect((_, { connection, disposed }) => {
       const refresh = () => void this.listOne(connection.sandboxId);
       connection.connectionStatusChanged.connect(refresh);

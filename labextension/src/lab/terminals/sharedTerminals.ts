@@ -8,6 +8,7 @@ import { CommandIDs } from '../commandIds';
 import { notifyError } from '../notifications';
 import { describedBy, stringOf } from '../panel/commands';
 import type { Sandboxes } from '../sandboxes';
+import { nameTerminal } from './terminalCalls';
 import { linkedTerminal, terminalLink, withoutLink } from './terminalLinks';
 import type { TerminalWidget } from './terminalWidget';
 
@@ -31,7 +32,7 @@ export function addSharingCommands(
       }
       const name = stringOf(args['name']) ?? (await askName(connection.shown.name));
       if (name !== null) {
-        await sandboxes.nameTerminal(connection.sandboxId, connection.pid, name).catch((reason: unknown) => {
+        await nameTerminal(sandboxes.api, connection.sandboxId, connection.pid, name).catch((reason: unknown) => {
           notifyError(trans.__('The terminal could not be renamed. %1', messageOf(reason)));
         });
       }

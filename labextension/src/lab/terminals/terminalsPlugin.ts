@@ -24,6 +24,7 @@ import { addTab, isInFront } from '../addTab';
 import { addClipboardCommands } from './clipboardCommands';
 import { addEndTerminalCommand, notifyStillRunning } from './endTerminal';
 import { RunningTerminals } from './runningTerminals';
+import { listTerminals } from './terminalCalls';
 import { TerminalConnection } from './terminalConnection';
 import { addSharingCommands, openLinkedTerminal } from './sharedTerminals';
 import { followSandbox } from './followSandbox';
@@ -191,7 +192,7 @@ async function pickTerminal(
 ): Promise<number | null> {
   let running: readonly ITerminalInfo[];
   try {
-    running = await sandboxes.terminals(sandboxId);
+    running = await listTerminals(sandboxes.api, sandboxId);
   } catch (reason) {
     notifyError(trans.__('The terminals could not be listed. %1', messageOf(reason)));
     return null;
