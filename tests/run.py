@@ -119,5 +119,5 @@ def main(
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["units"]:
-        sys.exit(main(sys.argv[2:], UNITS, "the unit tests", 3))
+        sys.exit(main(sys.argv[2:], UNITS, "the unit tests", "3"))
     sys.exit(main(sys.argv[1:]))
