@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 
 JSON = "application/json"
+JSON_UTF8 = f"{JSON}; charset=utf-8"
 
 
 def check_error(
@@ -28,7 +29,12 @@ def check_error(
     assert message in body["message"]
 
 
+def check_gateway_error(answer: httpx.Response, status: int, message: str = "") -> None:
+    """Like ``check_error`` for answers of the gateway itself, and of routes without a codec."""
+    check_error(answer, status, message, content_type=JSON_UTF8)
+
+
 def check_file_error(answer: httpx.Response, status: int, message: str = "") -> None:
     """Like ``check_error`` for file routes, whose answers forbid browsers to guess the type."""
-    check_error(answer, status, message, content_type=f"{JSON}; charset=utf-8")
+    check_gateway_error(answer, status, message)
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,6 +81,10 @@ class EngineProcess:
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
 
+    def descriptors(self) -> int:
+        """How many descriptors the process has."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
     def start(self) -> None:
         self.launch()
         self.wait_ready()
@@ -105,13 +108,19 @@ class EngineProcess:
 
     def wait_ready(self) -> None:
         assert self.process is not None
-        deadline = time.monotonic() + START_PATIENCE
-        while (found := find_engine(self.data_dir)) is None:
-            ended = self.process.poll() is not None
-            if ended or time.monotonic() > deadline:
-                self.stop()
-                raise AssertionError(f"the engine did not start:\n{self.log.read_text()}")
-            time.sleep(0.02)
+        process = self.process
+
+        def answering() -> ConnectionFile | None:
+            assert process.poll() is None, f"It ended with {process.returncode}"
+            return find_engine(self.data_dir)
+
+        try:
+            found = until(answering, START_PATIENCE, "It did not answer", step=0.02)
+        except AssertionError as error:
+            self.stop()
+            raise AssertionError(
+                f"the engine did not start: {error}\n{self.log.read_text()}"
+            ) from error
         self.url, self.key = found.url, found.api_key
 
     def kill(self) -> None:

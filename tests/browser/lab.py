@@ -50,14 +50,18 @@ class Lab:
         self.page.locator(".jp-LauncherCard").first.wait_for()
         self.show_panel()
 
-    def wait_saved(self, widget: str) -> None:
-        """Wait until the saved layout names a widget: it is saved a moment after it changed."""
-        address = f"{self.server.url}lab/api/workspaces/{self._workspace}"
-        until(lambda: widget in self._saved_layout(address))
+    def wait_saved(self, widget: str, argument: str = "") -> None:
+        """Wait until the saved layout names a widget, and one is to be restored with ``argument``.
 
-    def _saved_layout(self, address: str) -> str:
-        saved = self.page.request.get(address)
-        return json.dumps(saved.json()["data"].get("layout-restorer:data")) if saved.ok else ""
+        Both are saved a moment after they changed. ``argument`` is a part of the JSON text.
+        """
+        until(lambda: self._is_saved(widget, argument), message=f"{widget} was not saved")
+
+    def _is_saved(self, widget: str, argument: str) -> bool:
+        saved = self.page.request.get(f"{self.server.url}lab/api/workspaces/{self._workspace}")
+        data = saved.json()["data"] if saved.ok else {}
+        layout = json.dumps(data.get("layout-restorer:data"))
+        return widget in layout and argument in json.dumps(data)
 
     def reload(self) -> None:
         """Load the page again as a user does, layout and all."""

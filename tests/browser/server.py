@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import httpx
 
 from sbx_jupyter.client import ConnectionConfig
 from sbx_jupyter.client.connection.bundled import find_engine
+from tests.waiting import PATIENCE, until, until_equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,13 +60,15 @@ class JupyterServer:
 
     def end_kernels(self) -> None:
         """End all kernels: a server that stops while one of them is being ended never stops."""
-        deadline = time.monotonic() + START_PATIENCE
         kernels = f"{self.url}api/kernels"
-        while listed := self.http.get(kernels).raise_for_status().json():
-            assert time.monotonic() < deadline, f"the kernels do not end: {listed}"
+
+        def left() -> list[dict[str, Any]]:
+            listed = self.http.get(kernels).raise_for_status().json()
             for kernel in listed:
                 self.http.delete(f"{kernels}/{kernel['id']}")
-            time.sleep(0.1)
+            return listed
+
+        until_equal(left, [], START_PATIENCE, "The kernels did not end", step=0.1)
 
     def create(self, name: str | None = None, **fields: Any) -> str:
         """A new sandbox's id."""
@@ -95,12 +97,12 @@ class JupyterServer:
         url = f"sandboxes/{sandbox_id}/files"
         self.http.post(url, params=params, content=content, headers=headers).raise_for_status()
 
-    def wait_for(self, sandbox_id: str, path: str, content: bytes, seconds: float = 15) -> None:
+    def wait_for(
+        self, sandbox_id: str, path: str, content: bytes, seconds: float = PATIENCE
+    ) -> None:
         """Wait until the file holds ``content``, the effect of what was typed."""
-        deadline = time.monotonic() + seconds
-        while (found := self.read(sandbox_id, path)) != content:
-            assert time.monotonic() < deadline, f"{path} holds {found!r}, not {content!r}"
-            time.sleep(0.1)
+        message = f"{path} did not hold {content!r}"
+        until_equal(lambda: self.read(sandbox_id, path), content, seconds, message, step=0.1)
 
 
 @contextlib.contextmanager
@@ -198,11 +200,13 @@ def _free_port() -> int:
 
 
 def _wait_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_PATIENCE
-    while True:
+    def answers() -> bool:
+        assert process.poll() is None, f"It ended with {process.returncode}"
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{url}api", timeout=2).is_success:
-                return
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise AssertionError(f"no Jupyter server:\n{log.read_text()}")
-        time.sleep(0.1)
+            return httpx.get(f"{url}api", timeout=2).is_success
+        return False
+
+    try:
+        until(answers, START_PATIENCE, "It did not answer", step=0.1)
+    except AssertionError as error:
+        raise AssertionError(f"no Jupyter server: {error}\n{log.read_text()}") from error

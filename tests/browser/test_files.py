@@ -135,10 +135,11 @@ def test_a_deleted_file_is_in_the_trash_until_it_is_put_back(
     expect(item(browser_of_files, "notes.txt")).to_be_visible()
 
 
-def test_the_files_are_shown_again_after_a_reload(lab: Lab, browser_of_files: Locator):
+def test_the_files_are_shown_again_after_a_reload(
+    lab: Lab, sandbox: str, browser_of_files: Locator
+):
     browser_of_files.locator(".jp-DirListing-content").wait_for()
-    # The layout is saved a moment after it changed.
-    lab.page.wait_for_timeout(2500)
+    lab.wait_saved("sbx-files:", f'"sandbox": "{sandbox}"')
 
     lab.reload()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
@@ -32,10 +31,7 @@ def wait_running(server: JupyterServer, sandbox: str, program: str) -> None:
     """Wait until the shell has handed its terminal to the program."""
     (terminal,) = server.http.get(f"sandboxes/{sandbox}/terminals").json()
     url = f"sandboxes/{sandbox}/terminals/{terminal['pid']}"
-    deadline = time.monotonic() + 20
-    while server.http.get(url).json()["running"] != program:
-        assert time.monotonic() < deadline, f"{program} does not run"
-        time.sleep(0.05)
+    until_equal(lambda: server.http.get(url).json()["running"], program)
 
 
 def test_what_is_typed_runs_in_the_sandbox(lab: Lab, sandbox: str, server: JupyterServer):
@@ -97,8 +93,8 @@ def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: J
     open_terminal(lab)
     lab.type_in_terminal("kept=42; touch /tmp/ready")
     server.wait_for(sandbox, "/tmp/ready", b"")
-    # The layout is saved a moment after it changed.
-    lab.page.wait_for_timeout(2500)
+    (terminal,) = server.http.get(f"sandboxes/{sandbox}/terminals").json()
+    lab.wait_saved("sbx-terminal:", f'"pid": {terminal["pid"]},')
 
     lab.reload()
 
@@ -177,7 +173,7 @@ def test_the_end_of_the_shell_is_told(lab: Lab, sandbox: str):
 def test_a_hostile_title_is_text(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
     lab.type_in_terminal(
-        r"PS1=; printf '\033]0;<img src=x onerror=window.hurt=1>\007'; touch /tmp/titled; sleep 1"
+        r"PS1=; printf '\033]0;<img src=x onerror=window.hurt=1>\007'; touch /tmp/titled; sleep 99"
     )
     server.wait_for(sandbox, "/tmp/titled", b"")
     expect(lab.page.locator(".lm-TabBar-tabLabel", has_text="<img src=x")).to_be_visible()

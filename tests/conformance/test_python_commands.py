@@ -104,9 +104,11 @@ def test_connecting_to_no_process_is_not_found(sandbox):
 
 
 def test_a_disconnected_command_runs_on(sandbox):
-    handle = sandbox.commands.run("sleep 0.5; touch done", background=True)
+    script = "until [ -e go ]; do sleep 0.05; done; touch done"
+    handle = sandbox.commands.run(script, background=True)
 
     handle.disconnect()
+    sandbox.files.write("go", "")
 
     until(lambda: sandbox.files.exists("done"))
 

@@ -14,6 +14,7 @@ from jupyter_client.connect import write_connection_file
 
 from sbx_jupyter.interpreter import contexts, events
 from sbx_jupyter.interpreter.kernel import Kernel
+from tests.waiting import async_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,11 +125,10 @@ async def test_a_reply_that_arrives_just_before_the_next_request_is_read(tmp_pat
 
         async with asyncio.timeout(10):
             asked = kernel._ask()
-            while not shell.poll(0):
-                await asyncio.sleep(0.01)
+            await async_until(lambda: shell.poll(0))
             identity, *_ = shell.recv_multipart()
             replied = asyncio.ensure_future(kernel._reply(asked, 5))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # the loop comes to rest: only the socket would wake it
             parent = {"msg_id": asked}
             client.session.send(shell, "kernel_info_reply", {}, parent=parent, ident=identity)
             time.sleep(0.1)  # nothing of this loop runs until the reply is there

@@ -202,7 +202,7 @@ async def test_a_peer_that_does_not_read_cannot_fill_the_memory(peer: Peer) -> N
 async def test_queued_requests_keep_their_descriptors_and_order(peer: Peer) -> None:
     reading, writing = os.pipe()
     calls = [asyncio.create_task(peer.channel.call("x", n=n, fds=[reading])) for n in range(600)]
-    await asyncio.sleep(0.05)
+    await async_until(lambda: len(peer.channel._waiting) == len(calls))
     os.close(reading)
     for n in range(600):
         body, fds = await peer.take()

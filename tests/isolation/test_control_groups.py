@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -44,17 +43,16 @@ async def test_processor_time_is_shared_by_the_number_of_processors(
         for box in (one, two):
             await box.start(f"exec {spin}")
 
-        async def used() -> tuple[int, int]:
+        def used() -> tuple[int, int]:
             found = [box.cage.work_ns() for box in (one, two)]
             assert found[0] is not None
             assert found[1] is not None
             return found[0], found[1]
 
         # Others may use the processor too: enough time for these, however long that takes.
-        before = await used()
-        while sum(await used()) - sum(before) < 2_000_000_000:
-            await asyncio.sleep(0.05)
-        after = await used()
+        before = used()
+        await async_until(lambda: sum(used()) - sum(before) >= 2_000_000_000, 150, step=0.05)
+        after = used()
     share = (after[1] - before[1]) / (after[0] - before[0])
     assert 1.5 < share < 2.7
 

@@ -55,7 +55,7 @@ async def test_no_control_group_of_a_stopped_engine_is_left(
 async def test_ending_the_first_process_is_noticed(fence: Fence, data_dir: Path) -> None:
     async with sandbox(fence, data_dir, "dies1") as inside:
         waiting = asyncio.create_task(inside.cage.wait_dead())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # nothing ends it by itself
         assert not waiting.done()
         os.kill(inside.cage.pid, signal.SIGKILL)
         await asyncio.wait_for(waiting, 5)
@@ -144,7 +144,7 @@ async def test_a_frozen_sandbox_stands_still_and_goes_on(
         await async_until(now.exists)
         await inside.cage.freeze()
         seen = now.read_text()
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.15)  # fifteen times as long as it sleeps
         assert now.read_text() == seen
         await inside.cage.thaw()
         await async_until(lambda: now.read_text() not in ("", seen))

@@ -17,6 +17,7 @@ from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.trees.descent import Descent, MovedError
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
+from tests.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners and whiteouts: root only")
 
@@ -117,9 +118,10 @@ def test_a_tree_that_changes_all_the_time_is_copied_and_then_exact(
     source: Path, target: Path
 ) -> None:
     stop = threading.Event()
+    turn = 0
 
     def churn() -> None:
-        turn = 0
+        nonlocal turn
         while not stop.is_set():
             turn += 1
             folder = source / f"d{turn % 7}"
@@ -134,7 +136,7 @@ def test_a_tree_that_changes_all_the_time_is_copied_and_then_exact(
 
     thread = threading.Thread(target=churn)
     thread.start()
-    time.sleep(0.1)
+    until(lambda: turn > 200)
     started = time.time_ns()
     Mirror(str(source), str(target), still=False).run()
     stop.set()

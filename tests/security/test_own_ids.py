@@ -18,6 +18,7 @@ from sbx_jupyter.isolation.ids import blocks
 from sbx_jupyter.isolation.tiers import detect
 from tests.isolation.inside import sandbox
 from tests.security.outside import FLOOD_IN_FLIGHT
+from tests.waiting import async_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -100,9 +101,7 @@ async def test_a_sandbox_at_its_limit_changes_nothing_in_another(fence: Fence, w
 
 async def _until_full(hostile: Inside, name: str) -> None:
     told = hostile.cage.writable / name
-    async with asyncio.timeout(30):
-        while not told.exists() or not told.read_text():
-            await asyncio.sleep(0.02)
+    await async_until(lambda: told.exists() and told.read_text())
 
 
 async def test_no_id_of_a_sandbox_is_in_a_range_of_a_local_user(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def entries(engine: EngineProcess, sandbox_id: str = "") -> list[dict[str, Any]]
     return [entry for entry in map(json.loads, lines) if sandbox_id in json.dumps(entry)]
 
 
-def wait_for(engine: EngineProcess, sandbox_id: str, action: str) -> dict[str, Any]:
+def entry_for(engine: EngineProcess, sandbox_id: str, action: str) -> dict[str, Any]:
     def find() -> dict[str, Any] | None:
         found = entries(engine, sandbox_id)
         return next((entry for entry in found if entry["action"] == action), None)
@@ -49,16 +49,16 @@ def test_create_exec_terminal_writes_and_end_are_noted(
     hers.delete(f"/sandboxes/{sandbox.id}")
     hers.close()
 
-    created = wait_for(engine, sandbox.id, "sandbox.create")
+    created = entry_for(engine, sandbox.id, "sandbox.create")
     assert created["owner"] == "alice"
     assert created["made"] == [sandbox.id]
     assert created["status"] == 201
     assert created["from"] == "127.0.0.1"
-    assert wait_for(engine, sandbox.id, "exec")["what"] == "/bin/echo"
-    assert wait_for(engine, sandbox.id, "terminal")["owner"] == "alice"
-    assert wait_for(engine, sandbox.id, "files.write")["what"] == "/tmp/x"
-    assert wait_for(engine, sandbox.id, "files.remove")["what"] == "/tmp/x"
-    ended = wait_for(engine, sandbox.id, "sandbox.end")
+    assert entry_for(engine, sandbox.id, "exec")["what"] == "/bin/echo"
+    assert entry_for(engine, sandbox.id, "terminal")["owner"] == "alice"
+    assert entry_for(engine, sandbox.id, "files.write")["what"] == "/tmp/x"
+    assert entry_for(engine, sandbox.id, "files.remove")["what"] == "/tmp/x"
+    ended = entry_for(engine, sandbox.id, "sandbox.end")
     assert (ended["sandbox"], ended["status"]) == (sandbox.id, 204)
     written = (engine.data_dir / "log" / "audit.jsonl").read_text()
     for secret in ("topsecret", made["key"], engine.key, sandbox.token):
@@ -75,7 +75,7 @@ def test_a_refused_call_is_noted_and_reading_is_not(
         trust_env=False,
     )
 
-    found = wait_for(engine, shared.id, "sandbox.end")
+    found = entry_for(engine, shared.id, "sandbox.end")
 
     assert wrong.status_code == found["status"] == 401
     assert "owner" not in found

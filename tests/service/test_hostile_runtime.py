@@ -51,10 +51,6 @@ def place(folder: str, name: str) -> str:
     return name if name.startswith("/") else f"{folder}/{name}"
 
 
-def descriptors(engine: EngineProcess) -> int:
-    return len(os.listdir(f"/proc/{engine.pid}/fd"))
-
-
 def processor_seconds(engine: EngineProcess) -> float:
     fields = Path(f"/proc/{engine.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -246,7 +242,7 @@ def test_a_stream_that_stops_half_way_is_forgotten_with_its_connection(
     engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client, method: str, part: bytes
 ) -> None:
     runtime.get("/health")
-    before = descriptors(engine)
+    before = engine.descriptors()
     request = head(
         shared, f"/process.Process/{method}", Content_Type=STREAM, Transfer_Encoding="chunked"
     )
@@ -254,7 +250,7 @@ def test_a_stream_that_stops_half_way_is_forgotten_with_its_connection(
         with connect(engine) as sock:
             sock.sendall(request + (b"%x\r\n%b\r\n" % (len(part), part) if part else b""))
 
-    until(lambda: descriptors(engine) <= before, message="connections are kept")
+    until(lambda: engine.descriptors() <= before, message="connections are kept")
     assert runtime.get("/health").status_code == 204
 
 
@@ -268,7 +264,7 @@ def test_clients_that_never_read_cost_little_and_end_with_their_connections(
     )
     read = head(shared, "/files?path=/tmp/unread", Accept_Encoding="identity")
     runtime.get("/health")
-    open_before, before = descriptors(engine), engine.resident_mb()
+    open_before, before = engine.descriptors(), engine.resident_mb()
 
     with contextlib.ExitStack() as stack:
         for request in [started + body] * 4 + [read.replace(b"POST", b"GET", 1)] * 4:
@@ -284,9 +280,7 @@ def test_clients_that_never_read_cost_little_and_end_with_their_connections(
             time.sleep(0.05)
 
     # The processes run on without anybody, as they must; their output is dropped.
-    while unary(
-        runtime, "process.Process/SendSignal", {"process": {"tag": "unread"}, "signal": 9}
-    ).is_success:
-        pass
+    kill = {"process": {"tag": "unread"}, "signal": 9}
+    until(lambda: not unary(runtime, "process.Process/SendSignal", kill).is_success, step=0)
     run(runtime, "rm /tmp/unread")
-    until(lambda: descriptors(engine) <= open_before, message="connections are kept")
+    until(lambda: engine.descriptors() <= open_before, message="connections are kept")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sbx_jupyter.protocol import connect
+from tests.checks import check_error, check_file_error
 
 from .rpc import STREAM, envelope, envelopes, output_of, run, start_request, stream, unary
 
@@ -47,8 +48,7 @@ def test_codes_have_the_statuses_of_the_table() -> None:
 
 def refused(answer: httpx.Response, code: str) -> str:
     """The message of a unary answer that must be a refusal with that code."""
-    assert (answer.status_code, answer.json()["code"]) == (TABLE[code], code), answer.text
-    assert answer.headers["content-type"] == "application/json"
+    check_error(answer, TABLE[code], code=code)
     return answer.json()["message"]
 
 
@@ -338,7 +338,7 @@ def test_composing_is_refused(
 ) -> None:
     answer = runtime.post("/files/compose", json=body)
 
-    assert (answer.status_code, answer.json()["code"]) == (status, status), answer.text
+    check_file_error(answer, status)
     assert text is None or answer.json()["message"] == text
 
 
@@ -367,5 +367,4 @@ def test_without_the_right_token_it_is_401(runtime: httpx.Client, verb: str, pat
 
 def test_health_needs_no_token_and_an_unknown_route_is_404_with_one(runtime: httpx.Client) -> None:
     assert runtime.get("/health", headers={"X-Access-Token": "wrong"}).status_code == 204
-    unknown = runtime.get("/nothing/here")
-    assert (unknown.status_code, unknown.json()["code"]) == (404, 404)
+    check_file_error(runtime.get("/nothing/here"), 404)

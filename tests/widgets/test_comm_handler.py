@@ -117,12 +117,13 @@ def test_keys_that_overtook_the_opening_wait_for_it(front_end):
 def test_a_view_that_comes_back_gets_what_it_missed(front_end, box):
     terminal = front_end.send("terminal_open")
     pid = front_end.next()[0]["ok"]["pid"]
-    front_end.send(
-        "terminal_input", b"echo fir''st; sleep 0.5; echo sec''ond; touch said\n", terminal=terminal
-    )
+    script = b"echo fir''st; until [ -e go ]; do sleep 0.05; done; echo sec''ond; touch said\n"
+    front_end.send("terminal_input", script, terminal=terminal)
     front_end.output_until(terminal, b"first")
     shown = front_end.sequence
     front_end.send("terminal_close", terminal=terminal)
+    front_end.call("metrics")  # so that it is closed
+    box.files.write("go", "")
     until(lambda: box.files.exists("said"))
 
     again = front_end.send("terminal_open", pid=pid, since=shown)

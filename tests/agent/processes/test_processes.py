@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -9,6 +10,8 @@ import time
 
 import pytest
 
+from sbx_jupyter.agent import procfs
+from sbx_jupyter.isolation.confined.descendants import members
 from tests.agent.conftest import (
     Engine,
     FailureError,
@@ -16,7 +19,7 @@ from tests.agent.conftest import (
     read_all,
     read_until,
 )
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 
 def test_the_environment_is_fresh_and_later_settings_win(engine: Engine) -> None:
@@ -137,20 +140,26 @@ def test_no_signal_from_inside_ends_the_agent(engine: Engine) -> None:
     assert engine.call("resolve", path="x")
 
 
-def test_freezing_stops_everybody_and_leaves_stopped_ones_stopped(engine: Engine) -> None:
+def states_below(agent: int) -> set[str]:
+    """The states of all processes of a sandbox but the agent."""
+    stats = map(procfs.read_stat, members(agent, kept=True))
+    return {stat.state for stat in stats if stat is not None}
+
+
+def test_freezing_stops_everybody_and_leaves_stopped_ones_stopped(
+    engine: Engine, sandbox: Sandbox
+) -> None:
     script = "sleep 99 & kill -STOP $!; while :; do echo x; sleep 0.01; done"
     _, (out, _err) = engine.ask("start", cmd="/bin/sh", args=["-c", script], stdin=False)
     read_until(out, b"x")
     until(lambda: "T" in engine.shell("cut -d' ' -f3 /proc/[0-9]*/stat").stdout.split())
 
     assert engine.call("freeze", frozen=True)["processes"] >= 1
-    time.sleep(0.05)
-    while True:
-        try:
-            os.read(out, 65536)
-        except BlockingIOError:
-            break
-    time.sleep(0.1)
+    until_equal(lambda: states_below(sandbox.pid), {"T"})
+    with contextlib.suppress(BlockingIOError):
+        while os.read(out, 65536):
+            pass
+    time.sleep(0.1)  # ten times as long as the loop sleeps
     with pytest.raises(BlockingIOError):
         os.read(out, 1)
     engine.call("freeze", frozen=False)

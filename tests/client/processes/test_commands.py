@@ -46,8 +46,10 @@ async def test_callbacks_get_whole_characters_while_it_runs(sandbox):
 
     async def on_stdout(text):
         heard.append(text)
+        await sandbox.files.write("heard", "")
 
-    await sandbox.commands.run(r"printf 'a\xe2\x82'; sleep 0.3; printf '\xac'", on_stdout=on_stdout)
+    script = r"printf 'a\xe2\x82'; until [ -e heard ]; do sleep 0.05; done; printf '\xac'"
+    await sandbox.commands.run(script, on_stdout=on_stdout)
 
     assert heard == ["a", "€"]
 
@@ -108,9 +110,11 @@ async def test_a_running_command_can_be_joined_and_killed(sandbox):
 
 
 async def test_a_disconnected_command_runs_on(sandbox):
-    handle = await sandbox.commands.run("sleep 0.3; touch done", background=True)
+    script = "until [ -e go ]; do sleep 0.05; done; touch done"
+    handle = await sandbox.commands.run(script, background=True)
 
     await handle.disconnect()
+    await sandbox.files.write("go", "")
 
     await async_until(lambda: sandbox.files.exists("done"))
 
@@ -154,12 +158,11 @@ async def test_a_terminal_carries_on_where_the_connection_was_lost(sandbox):
     before = await read_until(terminal, b"first-2")
     await terminal.disconnect()
     await terminal.send("echo second-$((2+2))\n")
-    await asyncio.sleep(0.3)
+    from_start = await sandbox.pty.connect(terminal.pid, replay_from=0)
+    whole = await read_until(from_start, b"second-4")
 
     again = await sandbox.pty.connect(terminal.pid, replay_from=terminal.next_sequence)
     after = await read_until(again, b"second-4")
-    from_start = await sandbox.pty.connect(terminal.pid, replay_from=0)
-    whole = await read_until(from_start, b"second-4")
 
     assert b"first-2" not in after
     assert whole.startswith(before)

@@ -15,6 +15,7 @@ import pytest
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.protocol.platform import NetworkConfig
+from tests.checks import check_error
 from tests.engine_process import EngineProcess, engine_process
 
 
@@ -215,7 +216,7 @@ def test_bad_rules_are_refused_and_change_nothing(
 ) -> None:
     answer = set_network(engine, sandbox, body)
 
-    assert answer.status_code == answer.json()["code"] == 400
+    check_error(answer, 400)
     assert fetch(sandbox, f"http://{SERVER}:{servers['plain']}/")[0] == 0
 
 

@@ -17,6 +17,7 @@ from sbx_jupyter.protocol.runtime import (
     PtySize,
     StartRequest,
 )
+from tests.waiting import async_until
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.process import Process
@@ -96,6 +97,28 @@ async def run(sandbox: Sandbox, script: str, *, timeout: float | None = None) ->
 
 async def type_in(process: Process, text: bytes) -> None:
     await process.send_input(ProcessInput(pty=text))
+
+
+def waits_for_reading(process: Process) -> bool:
+    """Whether input waits because the process does not read what its pipe is full of."""
+    writer = process._input
+    return writer is not None and writer._writable is not None
+
+
+async def is_held_up(sandbox: Sandbox, process: Process, program: str) -> bool:
+    """Wait until a program writes no more, since nobody takes it, or its process is over.
+
+    False when it could write everything.
+    """
+    written: list[bytes] = []
+
+    async def is_settled() -> bool:
+        heard = await run(sandbox, f"grep wchar /proc/$(pgrep -x {program})/io")
+        written.append(heard.stdout)
+        return process.has_exited or (written[-1] != b"" and written[-5:] == written[-1:] * 5)
+
+    await async_until(is_settled)
+    return not process.has_exited
 
 
 def is_forgotten(sandbox: Sandbox, process: Process) -> bool:

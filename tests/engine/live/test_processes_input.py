@@ -7,7 +7,8 @@ import pytest
 
 from sbx_jupyter.errors import InternalError, UnimplementedError, UnknownError
 from sbx_jupyter.protocol.runtime import ProcessInput
-from tests.engine.live.running import bash, listen, run, terminal
+from tests.engine.live.running import bash, listen, run, terminal, waits_for_reading
+from tests.waiting import async_until
 
 
 async def test_input_reaches_the_process_and_closing_ends_it(sandbox):
@@ -48,8 +49,7 @@ async def test_a_large_input_waits_for_the_process_and_arrives_complete(sandbox)
     subscription = process.subscribe()
 
     sending = asyncio.create_task(process.send_input(ProcessInput(stdin=content)))
-    await asyncio.sleep(0.2)
-    assert not sending.done()
+    await async_until(lambda: waits_for_reading(process))
     await run(sandbox, "touch /tmp/read-now")
     await sending
     await process.close_stdin()
@@ -59,14 +59,18 @@ async def test_a_large_input_waits_for_the_process_and_arrives_complete(sandbox)
 
 
 async def test_inputs_of_two_callers_are_not_mixed(sandbox):
-    process = await sandbox.processes.start(bash("sleep 0.2; uniq -c", stdin=True))
+    script = "until [ -e /tmp/read-now ]; do sleep 0.05; done; uniq -c"
+    process = await sandbox.processes.start(bash(script, stdin=True))
     subscription = process.subscribe()
     big = 400_000
 
-    await asyncio.gather(
+    sending = asyncio.gather(
         process.send_input(ProcessInput(stdin=b"a\n" * big)),
         process.send_input(ProcessInput(stdin=b"b\n" * big)),
     )
+    await async_until(lambda: waits_for_reading(process))
+    await run(sandbox, "touch /tmp/read-now")
+    await sending
     await process.close_stdin()
 
     assert (await listen(subscription)).stdout.split() == [b"%d" % big, b"a", b"%d" % big, b"b"]
@@ -83,8 +87,7 @@ async def test_input_that_nobody_will_read_fails(sandbox):
 async def test_input_that_waits_fails_when_the_process_is_killed(sandbox):
     process = await sandbox.processes.start(bash("sleep 60", stdin=True))
     sending = asyncio.create_task(process.send_input(ProcessInput(stdin=b"x" * 5_000_000)))
-    await asyncio.sleep(0.1)
-    assert not sending.done()
+    await async_until(lambda: waits_for_reading(process))
 
     await process.signal(9)
 
@@ -95,7 +98,7 @@ async def test_input_that_waits_fails_when_the_process_is_killed(sandbox):
 async def test_closing_stdin_fails_what_is_still_being_sent(sandbox):
     process = await sandbox.processes.start(bash("sleep 60", stdin=True))
     sending = asyncio.create_task(process.send_input(ProcessInput(stdin=b"x" * 5_000_000)))
-    await asyncio.sleep(0.1)
+    await async_until(lambda: waits_for_reading(process))
 
     await process.close_stdin()
 

@@ -110,7 +110,7 @@ async def test_a_hundred_megabytes_pass_in_bounded_memory(sandbox):
 
 async def test_output_before_the_first_subscriber_is_kept_for_a_moment(sandbox):
     process = await sandbox.processes.start(bash("echo first"))
-    await asyncio.sleep(0.3)
+    await async_until(lambda: process.has_exited)
 
     heard = await listen(process.subscribe())
 

@@ -6,7 +6,7 @@ import pytest
 
 from sbx_jupyter.engine.live.subscriptions import QUEUE_LIMIT
 from sbx_jupyter.errors import ResourceExhaustedError, UnavailableError
-from tests.engine.live.running import bash, count_descriptors, listen, run
+from tests.engine.live.running import bash, count_descriptors, is_held_up, listen, run
 from tests.waiting import async_until
 
 
@@ -24,7 +24,8 @@ async def test_a_slow_subscriber_holds_up_the_process_and_loses_nothing(sandbox)
         bash("head -c 8M /dev/zero; touch /tmp/written; exit 3")
     )
     subscription = process.subscribe()
-    await asyncio.sleep(0.4)
+    await async_until(lambda: subscription.is_full)
+    assert await is_held_up(sandbox, process, "head")
     entries = await sandbox.files.list_dir("/tmp")
     assert "written" not in [entry.name for entry in entries]
 
@@ -39,8 +40,9 @@ async def test_a_slow_subscriber_holds_up_the_process_and_loses_nothing(sandbox)
 async def test_what_waits_for_a_subscriber_is_bounded(sandbox):
     process = await sandbox.processes.start(bash("head -c 64M /dev/zero"))
     subscription = process.subscribe()
-    await asyncio.sleep(0.3)
+    await async_until(lambda: subscription.is_full)
 
+    assert await is_held_up(sandbox, process, "head")
     assert len(subscription._queue) <= QUEUE_LIMIT
     subscription.close()
     await async_until(lambda: process.has_ended)
@@ -62,7 +64,8 @@ async def test_a_single_slow_subscriber_is_waited_for(make_sandbox):
     sandbox = await make_sandbox(stall_limit=0.1)
     process = await sandbox.processes.start(bash("head -c 4M /dev/zero"))
     subscription = process.subscribe()
-    await asyncio.sleep(0.6)
+    await async_until(lambda: subscription.is_full)
+    await asyncio.sleep(0.5)  # five times as long as one may hold up others
 
     assert len((await listen(subscription)).stdout) == 4 * 1024 * 1024
 
@@ -76,7 +79,7 @@ async def test_a_slow_but_steady_subscriber_stays(make_sandbox):
     received = 0
     async for event in slow:
         received += len(getattr(event, "chunk", b""))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # this is how slow it is
 
     assert received == 3 * 1024 * 1024
     assert len((await listening).stdout) == received

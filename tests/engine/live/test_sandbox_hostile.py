@@ -145,7 +145,8 @@ async def test_output_is_read_without_blocking_whatever_the_agent_sets(deceived,
     os.write(pipe[1], b"x")
 
     assert (await asyncio.wait_for(anext(subscription), 2)).chunk == b"x"
-    await asyncio.sleep(0.05)
+    os.write(pipe[1], b"y")
+    assert (await asyncio.wait_for(anext(subscription), 2)).chunk == b"y"
 
 
 async def test_malformed_entries_are_refused(deceived, agent):

@@ -84,13 +84,16 @@ async def test_subscriptions_of_the_old_engine_end_when_it_lets_go(make_sandbox)
     assert first.closed.is_set()
 
 
-async def test_a_terminal_is_replayed_over_a_restart_without_gap(make_sandbox):
-    script = "stty -echo; for i in $(seq 400); do echo $i; sleep 0.002; done; read; echo end"
+async def test_a_terminal_is_replayed_over_a_restart_without_gap(make_sandbox, cage):
+    script = (
+        "stty -echo; for i in $(seq 400); do echo $i; sleep 0.002; "
+        "[ $i != 200 ] || : > /tmp/midway; done; read; echo end"
+    )
     first = await make_sandbox()
     started = await first.processes.start(terminal(script))
     shown = await listen_until(started.subscribe(), b"\r\n50\r\n")
     first.detach()
-    await asyncio.sleep(0.3)
+    await async_until(Path(f"/proc/{cage.pid}/root/tmp/midway").exists)
 
     second = await make_sandbox()
     process = second.processes.select(ProcessSelector(pid=started.pid))
@@ -120,7 +123,7 @@ async def test_a_time_limit_that_passed_meanwhile_is_kept_at_once(make_sandbox):
     first = await make_sandbox()
     started = await first.processes.start(bash("sleep 60"), timeout=0.2)
     first.detach()
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(0.4)  # nobody is there who could tell that the limit is over
 
     second = await make_sandbox()
     process = second.processes.select(ProcessSelector(pid=started.pid))

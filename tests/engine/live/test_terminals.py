@@ -101,7 +101,7 @@ async def test_replay_meets_live_output_without_gap_or_duplicate(sandbox):
     whole = asyncio.create_task(listen(process.subscribe()))
     joined = []
     for _ in range(5):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # they join at moments that nothing has chosen
         joined.append(asyncio.create_task(listen(process.subscribe(replay_from=0))))
 
     everything = (await whole).pty

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
+from tests.checks import check_error
 from tests.engine_process import EngineProcess
 
 
@@ -119,8 +120,8 @@ def test_unknown_sandboxes_and_snapshots_are_404(
     query = "&since=nothing" if "?" in route else "?since=nothing"
     no_snapshot = api.get(f"/engine/sandboxes/{sandbox.sandbox_id}/{route}{query}")
 
-    assert unknown.status_code == unknown.json()["code"] == 404
-    assert no_snapshot.status_code == no_snapshot.json()["code"] == 404
+    check_error(unknown, 404)
+    check_error(no_snapshot, 404)
 
 
 def test_the_diff_needs_the_key(api: httpx.Client, sandbox: Sandbox) -> None:

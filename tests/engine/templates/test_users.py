@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,9 @@ import pytest
 
 from sbx_jupyter.client.connection.bundled import find_engine
 from sbx_jupyter.isolation.kernel import landlock
-from sbx_jupyter.protocol.locations import connection_file_of
+from sbx_jupyter.protocol.locations import ConnectionFile, connection_file_of
 from tests.engine_process import CHECKOUT
+from tests.waiting import until
 
 from .conftest import Api, archive, entry, messages, run
 from .images import BUSYBOX, TinyImage
@@ -86,12 +86,13 @@ def user_engine(kind: str) -> Iterator[Api]:
             ["unshare", "-m", "sh", "-ec", f"{setup}\nexec {become} {command}"],
             env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
+
+    def answering() -> ConnectionFile | None:
+        assert engine.poll() is None, log.read_text()
+        return find_engine(data) if connection_file_of(data).exists() else None
+
     try:
-        deadline = time.monotonic() + PATIENCE
-        while not connection_file_of(data).exists() or (found := find_engine(data)) is None:
-            is_late = engine.poll() is not None or time.monotonic() > deadline
-            assert not is_late, log.read_text()
-            time.sleep(0.05)
+        found = until(answering, message="The engine did not answer")
         with httpx.Client(
             base_url=found.url, headers={"X-API-Key": found.api_key}, trust_env=False, timeout=60
         ) as client:

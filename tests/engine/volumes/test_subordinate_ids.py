@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from sbx_jupyter import ConnectionConfig, Sandbox
+from tests.checks import check_error
 from tests.system_python import PYTHON
 from tests.tiers.engines import engine_process_of
 from tests.tiers.rows import MANY
@@ -117,7 +118,7 @@ def test_errors_are_those_of_any_engine(volume: Volume, sandbox: Sandbox) -> Non
     outside = volume.ask("GET", "file", "/link")
     above = volume.ask("GET", "dir", "/up")
 
-    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+    check_error(missing, 404, code="not_found")
     assert there.status_code == 409
     assert outside.status_code == 404  # a link leads to the volume's own /etc
     assert "engine.db" not in above.text

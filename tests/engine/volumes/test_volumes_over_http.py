@@ -11,6 +11,7 @@ import httpx
 import pytest
 from e2b import Sandbox, Volume
 
+from tests.checks import check_error
 from tests.engine_process import EngineProcess
 from tests.waiting import until, until_equal
 
@@ -113,18 +114,12 @@ def test_a_sandbox_cannot_lead_the_content_api_out_of_the_volume(api: httpx.Clie
 def test_names_that_are_refused(
     api: httpx.Client, volume: dict[str, Any], name: str, message: str
 ) -> None:
-    answer = api.post("/volumes", json={"name": name})
-
-    assert answer.status_code == answer.json()["code"] == 400
-    assert answer.json()["message"].startswith(message)
+    check_error(api.post("/volumes", json={"name": name}), 400, message)
 
 
 def test_an_unknown_volume_is_404_and_a_bad_id_400(api: httpx.Client) -> None:
-    unknown = api.get("/volumes/00000000-0000-4000-8000-000000000000")
-    bad = api.get("/volumes/nonsense")
-
-    assert (unknown.status_code, unknown.json()["code"]) == (404, 404)
-    assert (bad.status_code, bad.json()["message"]) == (400, "Invalid volume ID")
+    check_error(api.get("/volumes/00000000-0000-4000-8000-000000000000"), 404)
+    check_error(api.get("/volumes/nonsense"), 400, "Invalid volume ID")
 
 
 def test_content_opens_by_the_volumes_token_alone(
@@ -136,8 +131,7 @@ def test_content_opens_by_the_volumes_token_alone(
         for token in (other["token"], key, "nonsense"):
             with content(api, volume, token) as client:
                 answer = client.get("/dir", params={"path": "/"})
-                assert answer.status_code == 401
-                assert answer.json()["code"] == "unauthenticated"
+                check_error(answer, 401, code="unauthenticated")
         url = f"/volumecontent/{volume['volumeID']}/dir"
         assert api.get(url, params={"path": "/"}).status_code == 401
     finally:
@@ -151,7 +145,7 @@ def test_writes_without_force_are_exclusive(api: httpx.Client, volume: dict[str,
         forced = client.put("/file", params={"path": "/f", "force": "true"}, content=b"three")
 
         assert (first.status_code, first.json()["size"]) == (201, 3)
-        assert (second.status_code, second.json()["code"]) == (409, "already_exists")
+        check_error(second, 409, code="already_exists")
         assert (forced.status_code, forced.json()["size"]) == (201, 5)
         assert client.get("/file", params={"path": "/f"}).content == b"three"
 

@@ -170,12 +170,16 @@ def blocked() -> dict[str, Any]:
     signal.setitimer(signal.ITIMER_REAL, 0)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("qq", 0, 100_000))
     seen["time"] = said(server.accept)
+    ready, tells = os.pipe()
     pid = os.fork()
     if pid == 0:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bytes(16))
+        os.write(tells, b"x")
         server.accept()
         os._exit(0)
-    time.sleep(0.1)
+    os.read(ready, 1)
+    while state_of(pid) != "S":  # it waits in its call
+        pass
     os.kill(pid, signal.SIGSTOP)
     seen["stopped"] = os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
     os.kill(pid, signal.SIGCONT)
@@ -244,6 +248,11 @@ def forged() -> dict[str, Any]:
     scribbler.join()
     server = socket.create_server(("127.0.0.1", PORT))
     return {"after": exchange(server, ("127.0.0.1", PORT))}
+
+
+def state_of(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
 
 
 def held_by(keeper: int) -> int:
