@@ -41,7 +41,8 @@ def stage(folder: Path) -> None:
     folder.mkdir(parents=True)
     sources = [*(ROOT / "docs").glob("*.md"), *(ROOT / name for name in OF_THE_REPOSITORY)]
     written = generated.pages()
-    pictures = list((ROOT / "docs" / "pictures").glob("*.png"))
+    shown = ROOT / "docs" / "pictures"
+    pictures = [*shown.glob("*.png"), *shown.glob("*.svg")]
     known = {file.name for file in (*sources, *pictures)} | set(written)
     listed = "\n".join(f"- [{title_of(text)}]({name})" for name, text in written.items())
     texts = {

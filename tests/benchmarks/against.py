@@ -38,6 +38,7 @@ def run(reference: str, groups: Sequence[str], share: float) -> bool:
     rows = [row for name in groups for row in GROUPS[name].rows] or list(USUAL)
     loads = [os.getloadavg()[0]]
     measured: list[Figures] = []
+    rows = [row for row in rows if not row.unavailable()]
     with (
         worktree(reference) as folder,
         running_engine() as ours,

@@ -48,6 +48,18 @@ class Row:
     """What stands in the way where a goal is missed: a sentence for the report."""
     unit: Unit = MILLISECONDS
     warm_up: int = _WARM_UP
+    unavailable: Callable[[], str] = str
+    """Says why this machine cannot measure it; an empty text if it can."""
+
+
+class Absent(NamedTuple):
+    """A row that this machine cannot measure, and why."""
+
+    row: Row
+    reason: str
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": self.row.name, "not measured": self.reason}
 
 
 class Ratio(NamedTuple):
@@ -69,6 +81,11 @@ class Figures:
     @property
     def peers(self) -> list[str]:
         return [name for name in self.values if name != OURS]
+
+    @property
+    def rounds(self) -> int:
+        """How often each contestant was measured."""
+        return len(self.values[OURS])
 
     def ratio(self, peer: str) -> Ratio:
         if peer not in self._ratios:
@@ -94,6 +111,7 @@ class Figures:
         return {
             "name": self.row.name,
             "unit": "seconds" if self.row.unit is MILLISECONDS else self.row.unit.name,
+            "rounds": self.rounds,
             "goals": [{"text": goal.text, "peer": goal.peer} for goal in self.row.goals],
             "missed": [goal.text for goal in self.missed],
             "values": self.values,

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.benchmarks import report
+from tests.benchmarks import plots, report
 from tests.benchmarks.groups import density, files, snapshots, streams
 from tests.benchmarks.harness import first_output, run_script, running_engine, timed
 
@@ -55,13 +55,22 @@ class Costs:
 
     def to_json(self) -> dict[str, Any]:
         medians = {size: statistics.median(taken) for size, taken in self.values.items()}
-        return {"name": self.curve.name, "unit": self.curve.unit, "medians": medians}
+        return {
+            "name": self.curve.name,
+            "unit": self.curve.unit,
+            "rounds": len(next(iter(self.values.values()))),
+            "medians": medians,
+            "values": self.values,
+        }
+
+    def shown(self) -> list[tuple[int, float]]:
+        """Each size and the median of its costs, in the unit of the curve."""
+        medians = {size: statistics.median(taken) for size, taken in self.values.items()}
+        return [(size, median * self.curve.factor) for size, median in medians.items()]
 
     def lines(self) -> list[str]:
         """A table of one row, and what it says."""
-        shown = [
-            f"{statistics.median(taken) * self.curve.factor:,.2f}" for taken in self.values.values()
-        ]
+        shown = [f"{cost:,.2f}" for _, cost in self.shown()]
         sizes = [f"{size:,}" for size in self.values]
         return [
             f"| {self.curve.name} | {' | '.join(sizes)} |",
@@ -83,10 +92,15 @@ def run(page: Path, figures: Path) -> None:
             loads.append(os.getloadavg()[0])
             print("\n".join(found[-1].lines()), flush=True)
     machine = report.describe_machine(loads)
+    written = report.Written()
+    written.found["growth"] = {"machine": machine, "curves": [costs.to_json() for costs in found]}
     lines = [report.where(machine), "The cost of one unit as their number grows:", ""]
-    lines += [line for costs in found for line in costs.lines()]
-    json = {"growth": {"machine": machine, "curves": [costs.to_json() for costs in found]}}
-    report.write({report.GROWTH: "\n".join(lines)}, json, page, figures)
+    for costs in found:
+        picture = plots.curve(costs.curve.name, costs.curve.unit, costs.shown())
+        link = written.add_picture(f"growth {costs.curve.name}", costs.curve.name, picture)
+        lines += [*costs.lines(), link, ""]
+    written.sections[report.GROWTH] = "\n".join(lines)
+    report.write(written, page, figures)
 
 
 def measure(curve: Curve, engine: EngineClient) -> Costs:
@@ -225,19 +239,58 @@ def _snapshot(engine: EngineClient, sandbox: dict[str, Any]) -> float:
 
 @contextlib.contextmanager
 def _listings(engine: EngineClient) -> Iterator[Callable[[int], float]]:
-    with engine.sandbox() as sandbox:
+    """The median of some listings; the first one of a size is the slowest, and does not count."""
+    with _listed(engine) as (sandbox, make):
 
         def cost(size: int) -> float:
-            run_script(engine, sandbox, "rm -rf many")
-            files.make_files(engine, sandbox, size)
-            return timed(lambda: files.list_files(engine, sandbox, size)) / size
+            make(size)
+            taken = [
+                timed(lambda: files.list_files(engine, sandbox, size)) for _ in range(_LISTINGS + 1)
+            ]
+            return statistics.median(taken[1:]) / size
 
         yield cost
+
+
+@contextlib.contextmanager
+def _listing_memory(engine: EngineClient) -> Iterator[Callable[[int], float]]:
+    """The most memory that the engine and its processes have more during a listing."""
+    with _listed(engine) as (sandbox, make):
+
+        def cost(size: int) -> float:
+            make(size)
+            before = density.memory_of(engine)
+            with ThreadPoolExecutor(1) as threads:
+                listing = threads.submit(files.list_files, engine, sandbox, size)
+                most = before
+                while not listing.done():
+                    most = max(most, density.memory_of(engine))
+                listing.result()
+            return most - before
+
+        yield cost
+
+
+@contextlib.contextmanager
+def _listed(
+    engine: EngineClient,
+) -> Iterator[tuple[dict[str, Any], Callable[[int], None]]]:
+    """A sandbox, and what makes its directory hold a number of empty files."""
+    with engine.sandbox() as sandbox:
+
+        def make(size: int) -> None:
+            run_script(engine, sandbox, "rm -rf many")
+            files.make_files(engine, sandbox, size)
+
+        yield sandbox, make
 
 
 _SANDBOXES: Final = (1, 10, 50, 100, 200)
 _SIZES: Final = (1, 10, 100, 1000)
 _COUNTS: Final = (100, 1_000, 10_000, 100_000)
+_LISTED: Final = (*_COUNTS, 200_000)
+"""Up to as many as a listing may have."""
+_LISTINGS: Final = 3
 
 CURVES: Final = (
     Curve(
@@ -297,9 +350,20 @@ CURVES: Final = (
         "Files in a listing",
         "µs for each",
         1e6,
-        _COUNTS,
+        _LISTED,
         _listings,
-        "Below 1,000 files, the request; above, linear.",
-        rounds=2,
+        "Below 1,000 files, the request; above, linear. A listing of more than 200,000 entries is"
+        " refused (`resource_exhausted`).",
+        rounds=1,
+    ),
+    Curve(
+        "Files in a listing, memory",
+        "MB more at the peak, of the engine and all processes of the sandbox",
+        1e-6,
+        _LISTED,
+        _listing_memory,
+        "Not flat: the agent and the engine have all entries of a listing in their memory until the"
+        " answer is sent, which is why there is a limit.",
+        rounds=1,
     ),
 )

@@ -195,17 +195,23 @@ class EngineClient:
             connection.close()
 
 
+def most_sandboxes(count: int = _MOST_SANDBOXES) -> str:
+    """The option with which an engine lets ``count`` sandboxes exist at once."""
+    return f"--SbxEngine.max_sandboxes={count}"
+
+
 class OwnEngine(EngineClient):
     """An engine on a temporary data directory that a benchmark starts, and may start again."""
 
     def __init__(self, folder: str, options: Sequence[str], checkout: Path) -> None:
         self._connection_file = Path(folder, "engine.json")
+        self.data_dir = Path(folder, "data")
         self._checkout = checkout
         # -P leaves out the working directory, so that another checkout is not hidden by this one.
         self._command = (
             *(sys.executable, "-P", "-m", "sbx_jupyter.cli.main", "engine", "--port", "0"),
-            *("--data-dir", f"{folder}/data", "--connection-file", str(self._connection_file)),
-            *(options or (f"--SbxEngine.max_sandboxes={_MOST_SANDBOXES}",)),
+            *("--data-dir", str(self.data_dir), "--connection-file", str(self._connection_file)),
+            *(options or (most_sandboxes(),)),
         )
         self._process = self._launch()
         super().__init__(*self._when_ready())
@@ -238,12 +244,21 @@ class OwnEngine(EngineClient):
 @contextlib.contextmanager
 def running_engine(*options: str, checkout: Path = CHECKOUT) -> Iterator[OwnEngine]:
     """Start an engine with a temporary data directory, and stop it at the end."""
-    with tempfile.TemporaryDirectory(prefix="sbx-bench-") as folder:
-        engine = OwnEngine(folder, options, checkout)
-        try:
-            yield engine
-        finally:
-            engine.stop()
+    with (
+        tempfile.TemporaryDirectory(prefix="sbx-bench-") as folder,
+        engine_in(folder, *options, checkout=checkout) as engine,
+    ):
+        yield engine
+
+
+@contextlib.contextmanager
+def engine_in(folder: str, *options: str, checkout: Path = CHECKOUT) -> Iterator[OwnEngine]:
+    """Start an engine whose data directory is ``data`` in a folder, and stop it at the end."""
+    engine = OwnEngine(folder, options, checkout)
+    try:
+        yield engine
+    finally:
+        engine.stop()
 
 
 def first_output(engine: EngineClient, sandbox: dict[str, Any]) -> None:

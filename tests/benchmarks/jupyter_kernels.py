@@ -15,7 +15,7 @@ CODE: Final = "print(1)"
 _PATIENCE: Final = 60.0
 
 
-async def start_and_run(manager: AsyncKernelManager) -> float:
+async def start_and_run(manager: AsyncKernelManager, code: str = CODE) -> float:
     """Seconds from the start of a kernel to the answer to its first cell; ends the kernel.
 
     The output of the first cell may come before the client listens to it, so that the answer is
@@ -26,7 +26,7 @@ async def start_and_run(manager: AsyncKernelManager) -> float:
     client: AsyncKernelClient = manager.client()
     client.start_channels()
     try:
-        answer = await cast("Any", client).execute(CODE, reply=True, timeout=_PATIENCE)
+        answer = await cast("Any", client).execute(code, reply=True, timeout=_PATIENCE)
         taken = time.perf_counter() - started
         if answer["content"]["status"] != "ok":
             raise RuntimeError(f"the first cell failed: {answer['content']}")

@@ -75,12 +75,26 @@ PEERS: Final = (
     ("`subprocess`", "A program, from Python", *_NOTHING, "the host's", "no"),
     ("`scandir` and `stat`", "A list of a directory, in Python", *_NOTHING, "the host's", "no"),
     ("`cp` and `sync`", "A copy of files that is on the disk", *_NOTHING, "the host's", "no"),
+    (
+        "`btrfs subvolume snapshot`",
+        "A copy that shares all blocks, without a record or a wait for a sandbox",
+        *_NOTHING,
+        "the host's",
+        "no",
+    ),
     ("a pipe", "The output of a program on the host", *_NOTHING, "no", "no"),
     (
         "`tornado`, `nginx`",
         "Serve and take files, without tokens or owners",
         *_NOTHING,
         "one directory of the host",
+        "no",
+    ),
+    (
+        "`Contents API`",
+        "Jupyter's own way to list, read and write the files of the notebook server",
+        *_NOTHING,
+        "the host's, as JSON",
         "no",
     ),
     (

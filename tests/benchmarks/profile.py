@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from tests.benchmarks import library_peers, report
 from tests.benchmarks.contests import OURS, Contestants, Row, measure
 from tests.benchmarks.groups import GROUPS
-from tests.benchmarks.harness import running_engine
 from tests.engine_process import CHECKOUT
 
 if TYPE_CHECKING:
@@ -29,13 +28,13 @@ _RATE: Final = 500
 def run(name: str, share: float) -> Path:
     """Measure the first row whose name contains ``name``; returns the SVG file.
 
-    Raises ``LookupError`` when there is none.
+    Raises ``LookupError`` when there is none that this machine can measure.
     """
     found = [
         (group, row)
         for group in GROUPS.values()
         for row in group.rows
-        if name.lower() in row.name.lower()
+        if name.lower() in row.name.lower() and not row.unavailable()
     ]
     if not found:
         raise LookupError(f"no row has {name!r} in its name")
@@ -43,7 +42,7 @@ def run(name: str, share: float) -> Path:
     library_peers.install()
     path = FOLDER / f"{re.sub(r'[^a-z0-9]+', '-', row.name.lower()).strip('-')}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with running_engine(*group.options) as engine, _sampled(engine.pid, path):
+    with group.engine(*group.options) as engine, _sampled(engine.pid, path):
         figures = measure(_alone(row), engine, share=share)
     print("\n".join(report.table_lines(figures)), flush=True)
     return path

@@ -1,4 +1,4 @@
-"""Writes the measured figures: a page in Markdown, a section for each group, and a JSON file."""
+"""Writes the measured figures: a page in Markdown with pictures, and files in JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +22,15 @@ from tests.engine_process import CHECKOUT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tests.benchmarks.contests import Absent
+
 PAGE: Final = CHECKOUT / "docs" / "performance.md"
 FIGURES: Final = CHECKOUT / ".benchmarks" / "figures.json"
 GROWTH: Final = "Growth"
+PICTURE: Final = "performance-"
+"""What the names of the page's pictures begin with."""
+_PICTURES: Final = "pictures"
+_MEASURED: Final = ("sbx_jupyter", "tests/benchmarks")
 _PEERS: Final = "What each peer gives for it"
 _NONE: Final = "—"
 
@@ -34,7 +42,8 @@ the machine that it runs on. Ours and the peers take turns in one run, in shuffl
 rounds that do not count. All protections are on. A ratio is the median of ours over the median of
 the peer: below 1, ours is faster. Behind it is the interval that holds it with 95 % confidence.
 Times on a busy machine are longer for all; compare the ratios. What was tried to make them smaller
-is in [experiments](performance-experiments.md).
+is in [experiments](performance-experiments.md), and [performance.json](performance.json) has the
+medians, p99, ratios and goals for programs to read.
 
 Without arguments it takes about two minutes and measures {default}.
 `make bench ARGS="--group kernels"` measures another group, `--group all` every one, `--growth` the
@@ -43,14 +52,52 @@ of a row goes. Each run rewrites the sections that it measured.
 """
 
 
-def write(sections: Mapping[str, str], found: Mapping[str, Any], page: Path, figures: Path) -> None:
-    """Write sections of the page by title, and figures by name; others stay as they were."""
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(to_page(sections, page.read_text() if page.exists() else ""))
-    figures.parent.mkdir(parents=True, exist_ok=True)
-    known = json.loads(figures.read_text()) if figures.exists() else {}
-    figures.write_text(json.dumps(known | dict(found), indent=1))
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run measured, as it is written."""
+
+    sections: dict[str, str] = field(default_factory=dict[str, str])
+    """By title, in Markdown."""
+    pictures: dict[str, str] = field(default_factory=dict[str, str])
+    """By file name, in SVG."""
+    found: dict[str, Any] = field(default_factory=dict[str, Any])
+    """By name of the group, in JSON."""
+
+    def add_picture(self, name: str, description: str, picture: str) -> str:
+        """Add a picture of the page; returns what shows it in Markdown."""
+        file = f"{PICTURE}{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.svg"
+        self.pictures[file] = picture
+        return f"![{description}]({_PICTURES}/{file})"
+
+
+def write(written: Written, page: Path, figures: Path) -> None:
+    """Write what was measured; sections, pictures and figures of other groups stay as they were.
+
+    ``figures`` gets the values of every round. Beside the page is a file without them.
+    """
+    folder = page.parent / _PICTURES
+    folder.mkdir(parents=True, exist_ok=True)
+    page.write_text(to_page(written.sections, page.read_text() if page.exists() else ""))
+    for name, picture in written.pictures.items():
+        folder.joinpath(name).write_text(picture)
+    _merge(figures, written.found)
+    _merge(page.with_suffix(".json"), _short(written.found))
     print(f"\nwrote {page} and {figures}", flush=True)
+
+
+def _merge(path: Path, found: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | dict(found), indent=1, ensure_ascii=False) + "\n")
+
+
+def _short(found: Any) -> Any:
+    """The figures without the values of each round, with four digits that count."""
+    if isinstance(found, dict):
+        return {name: _short(value) for name, value in found.items() if name != "values"}
+    if isinstance(found, list):
+        return [_short(each) for each in found]
+    return float(f"{found:.4g}") if isinstance(found, float) else found
 
 
 def to_page(sections: Mapping[str, str], old: str) -> str:
@@ -83,20 +130,44 @@ def describe_machine(loads: Sequence[float]) -> dict[str, str]:
         "kernel": platform.release().partition("-")[0],
         "python": platform.python_version(),
         "load": f"{min(loads):.1f} to {max(loads):.1f}",
+        "commit": _commit(),
     }
 
 
+def _commit() -> str:
+    """The commit that is measured; empty where the files are not of a repository."""
+
+    def git(*arguments: str) -> str:
+        try:
+            ran = subprocess.run(
+                ["git", *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+        return ran.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", *_MEASURED)
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+
+
 def to_section(
-    machine: Mapping[str, str], missing: Mapping[str, str], measured: Sequence[Figures]
+    machine: Mapping[str, str],
+    missing: Mapping[str, str],
+    measured: Sequence[Figures],
+    absent: Sequence[Absent] = (),
+    picture: str = "",
 ) -> str:
     """The figures of a group, with what they depend on and why goals are missed."""
     lines = [
         f"{where(machine)}{_absent(missing)}",
         "",
-        "| What | Ours, median (p99) | Peer | Its median (p99) | Ratio | Goal |",
-        "|---|---|---|---|---|---|",
+        "| What | Rounds | Ours, median (p99) | Peer | Its median (p99) | Ratio | Goal |",
+        "|---|---|---|---|---|---|---|",
         *(line for figures in measured for line in table_lines(figures)),
+        *(absent_line(each) for each in absent),
     ]
+    if picture:
+        lines += ["", picture]
     missed = [figures for figures in measured if figures.missed]
     if missed:
         lines += ["", "Goals that are missed, and what takes the time:", ""]
@@ -105,10 +176,11 @@ def to_section(
 
 
 def where(machine: Mapping[str, str]) -> str:
-    """A sentence on the machine and how busy it was."""
+    """A sentence on the machine, how busy it was, and what was measured."""
+    commit = f", commit {machine['commit']}" if machine["commit"] else ""
     return (
         f"Measured on {machine['date']}: {machine['processor']}, Linux {machine['kernel']}, Python"
-        f" {machine['python']}, load average {machine['load']}."
+        f" {machine['python']}, load average {machine['load']}{commit}."
     )
 
 
@@ -140,6 +212,7 @@ def table_lines(figures: Figures) -> list[str]:
         verdicts = (f"{g.text}: {'met' if figures.is_met(g) else 'missed'}" for g in goals)
         columns = (
             figures.row.name,
+            f"{figures.rounds}",
             show(figures.values[OURS], figures.row.unit),
             peer,
             theirs,
@@ -148,6 +221,13 @@ def table_lines(figures: Figures) -> list[str]:
         )
         lines.append(f"| {' | '.join(columns)} |")
     return lines
+
+
+def absent_line(absent: Absent) -> str:
+    """The line of the table for a row that this machine cannot measure."""
+    goals = "; ".join(f"{goal.text}: not measured" for goal in absent.row.goals) or _NONE
+    columns = (absent.row.name, _NONE, f"not measured here: {absent.reason}", *(_NONE,) * 3, goals)
+    return f"| {' | '.join(columns)} |"
 
 
 def show(values: Sequence[float], unit: Unit) -> str:

@@ -1,4 +1,4 @@
-"""Web servers that serve and take files, as peers of downloads and uploads."""
+"""Web servers that serve and take files, as peers of downloads and uploads, and Jupyter's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.benchmarks.harness import EngineClient
+
 START_SECONDS: Final = 90.0
+_TOKEN: Final = "t0k"
+AUTHORIZATION: Final = {"Authorization": f"token {_TOKEN}"}
+"""The header of requests to ``jupyter_server``."""
 
 _TORNADO: Final = """
 import asyncio, sys
@@ -93,6 +98,31 @@ def nginx(folder: str) -> Iterator[str]:
     configuration.write_text(_NGINX.format(folder=folder, port=port))
     with process("nginx", "-c", str(configuration), "-p", folder, port=port):
         yield f"http://127.0.0.1:{port}"
+
+
+def jupyter_server(
+    engine: EngineClient,
+    folder: str,
+    port: int,
+    *,
+    python: str = sys.executable,
+    with_proxy: bool = False,
+) -> contextlib.AbstractContextManager[int]:
+    """A Jupyter server on the files of ``folder``, with our extension on ``engine``.
+
+    ``with_proxy`` loads ``jupyter-server-proxy`` too, which that ``python`` must have. Yields the
+    number of the process.
+    """
+    key = engine.environment()["E2B_API_KEY"]
+    extensions = {"sbx_jupyter": True} | ({"jupyter_server_proxy": True} if with_proxy else {})
+    return process(
+        *(python, "-m", "jupyter_server", "--no-browser", "--allow-root"),
+        *(f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={_TOKEN}"),
+        *(f"--ServerApp.jpserver_extensions={extensions}", f"--ServerApp.root_dir={folder}"),
+        *(f"--SbxExtension.api_url={engine.url}", f"--SbxExtension.sandbox_url={engine.url}"),
+        f"--SbxExtension.api_key={key}",
+        port=port,
+    )
 
 
 @contextlib.contextmanager

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from tests.benchmarks.contests import OURS, Figures, Row, ratio
+from tests.benchmarks.comparison import measure_group
+from tests.benchmarks.contests import OURS, Absent, Figures, Row, ratio
 from tests.benchmarks.goals import at_most, late_ratio_to, more_than, percentile, ratio_to
 from tests.benchmarks.groups import GROUPS, ROWS, Group
 from tests.benchmarks.growth import CURVES, Costs, Curve
 from tests.benchmarks.peers import HEADINGS, PEERS
-from tests.benchmarks.report import sections_of, table_lines, to_page, to_section
+from tests.benchmarks.plots import curve, ratios
+from tests.benchmarks.report import (
+    PICTURE,
+    Written,
+    sections_of,
+    table_lines,
+    to_page,
+    to_section,
+    write,
+)
 
+SVG = "{http://www.w3.org/2000/svg}"
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+EXPERIMENTS = PAGE.with_name("performance-experiments.md")
 MACHINE = {
     "date": "2026-01-02",
     "processor": "AMD EPYC, 2 cores",
     "kernel": "6.1",
     "python": "3.11.7",
     "load": "0.1 to 0.2",
+    "commit": "1234567",
 }
 
 
@@ -72,8 +89,9 @@ def test_the_table_has_a_line_for_each_peer() -> None:
     )
 
     assert table_lines(figures) == [
-        "| Do it | 2.00 ms | one | 1.00 ms | **2.00** (2.00 to 2.00) | 1.0: missed; 3 ms: met |",
-        "| Do it | 2.00 ms | other | 4.00 ms | **0.50** (0.50 to 0.50) | — |",
+        "| Do it | 1 | 2.00 ms | one | 1.00 ms | **2.00** (2.00 to 2.00) | 1.0: missed;"
+        " 3 ms: met |",
+        "| Do it | 1 | 2.00 ms | other | 4.00 ms | **0.50** (0.50 to 0.50) | — |",
     ]
 
 
@@ -82,8 +100,87 @@ def test_a_missed_goal_has_its_reason() -> None:
 
     section = to_section(MACHINE, {"crun": "not installed"}, [figures])
 
+    assert "load average 0.1 to 0.2, commit 1234567. Not measured" in section
     assert "Not measured here: crun (not installed)." in section
     assert "- Do it (1 ms): it waits for the disk." in section
+
+
+def test_a_row_that_cannot_be_measured_is_listed_with_the_reason() -> None:
+    absent = Absent(row(at_most(0.05, "50 ms")), "needs mkfs.btrfs")
+
+    section = to_section(MACHINE, {}, [], [absent])
+
+    assert "| Do it | — | not measured here: needs mkfs.btrfs |" in section
+    assert "50 ms: not measured" in section
+    assert "missed" not in section
+
+
+@pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
+def test_a_group_starts_no_engine_when_this_machine_can_measure_none_of_its_rows(
+    group: Group, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tuple(replace(row, unavailable=lambda: "needs another machine") for row in group.rows)
+
+    def start(*options: str):
+        raise AssertionError(options)
+
+    measured, absent = measure_group(group._replace(rows=rows, engine=start), 1.0, [])
+
+    assert measured == []
+    assert [row.name for row, _ in absent] == [row.name for row in group.rows]
+    assert capsys.readouterr().out.count("needs another machine") == len(rows)
+
+
+def test_the_ratios_of_a_group_are_drawn_with_their_intervals() -> None:
+    figures = Figures(row(), {OURS: [0.002] * 3, "a & b": [0.001] * 3, "other": [0.1] * 3})
+
+    drawn = ElementTree.fromstring(ratios([figures]))
+
+    texts = ["".join(text.itertext()) for text in drawn.iter(f"{SVG}text")]
+    assert {"2.00", "0.02", "beside a & b", "beside other", "1"} <= set(texts)
+    ours, far = (float(dot.attrib["cx"]) for dot in drawn.iter(f"{SVG}circle"))
+    assert ours > far
+    assert ratios([Figures(row(), {OURS: [0.002]})]) == ""
+
+
+def test_a_curve_is_drawn_with_a_point_for_each_size() -> None:
+    drawn = ElementTree.fromstring(curve("Files", "µs for each", [(1, 8.0), (10, 4.0), (100, 0.0)]))
+
+    points = [
+        (float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in drawn.iter(f"{SVG}circle")
+    ]
+    assert points == sorted(points)  # to the right, and down
+    assert len({x for x, _ in points}) == len({y for _, y in points}) == 3
+
+
+def test_a_run_writes_the_page_its_pictures_and_its_figures(tmp_path: Path) -> None:
+    figures = Figures(row(), {OURS: [0.00212345], "one": [0.001]})
+    page = tmp_path / "docs" / "performance.md"
+    first = next(iter(GROUPS.values())).title
+    for name in ("one", "two"):
+        written = Written()
+        link = written.add_picture(name, "A picture", "<svg/>")
+        written.sections[first] = to_section(MACHINE, {}, [figures], picture=link)
+        written.found[name] = {"machine": MACHINE, "rows": [figures.to_json()]}
+        write(written, page, tmp_path / "figures.json")
+
+    assert "![A picture](pictures/performance-two.svg)" in page.read_text()
+    assert (page.parent / "pictures" / "performance-two.svg").read_text() == "<svg/>"
+    whole, short = (
+        json.loads((tmp_path / at).read_text()) for at in ("figures.json", "docs/performance.json")
+    )
+    assert set(whole) == set(short) == {"one", "two"}
+    assert whole["two"]["rows"][0]["values"][OURS] == [0.00212345]
+    assert "values" not in short["two"]["rows"][0]
+    assert short["two"]["rows"][0]["medians"] == {OURS: 0.002123, "one": 0.001}
+    assert short["two"]["rows"][0]["rounds"] == 1
+
+
+def test_each_picture_of_the_page_is_there_and_no_other() -> None:
+    shown = re.findall(rf"\(pictures/({PICTURE}[a-z0-9-]+\.svg)\)", PAGE.read_text())
+    there = [file.name for file in (PAGE.parent / "pictures").glob(f"{PICTURE}*")]
+
+    assert sorted(there) == sorted(shown)
 
 
 def test_a_run_rewrites_the_sections_that_it_measured() -> None:
@@ -122,6 +219,19 @@ def test_each_peer_that_a_goal_names_is_explained(row: Row) -> None:
 
     for goal in row.goals:
         assert goal.peer in explained or goal.peer in beside, goal.peer
+
+
+def test_the_experiments_name_each_row_that_misses_a_goal() -> None:
+    missed = {row.split(" | ")[0].removeprefix("| ") for row in rows_of(PAGE) if ": missed" in row}
+    explained = {row.split(" | ")[0].removeprefix("| ") for row in rows_of(EXPERIMENTS)}
+
+    assert missed
+    assert missed - explained == set()
+
+
+def rows_of(page: Path) -> list[str]:
+    """The lines of the tables of a page."""
+    return [line for line in page.read_text().splitlines() if line.startswith("| ")]
 
 
 def test_each_peer_has_every_column() -> None:

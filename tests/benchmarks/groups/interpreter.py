@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from tests.benchmarks.contests import MEGABYTES, OURS, Contestants, Row
 from tests.benchmarks.goals import at_most, ratio_to
 from tests.benchmarks.harness import timed
 from tests.benchmarks.jupyter_kernels import CODE, PLAIN
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 TEMPLATE: Final = "code-interpreter-v1"
 BRANCHES: Final = 20
+TABLES: Final = ("numpy", "pandas")
+_USE_TABLES: Final = "import numpy, pandas\nprint(pandas.Series(numpy.arange(2)).sum())"
+
+_BUILD_SECONDS: Final = 60.0
 
 _MAKE: Final = """
 data = bytearray(10 ** 9)
@@ -88,17 +94,19 @@ def _firsts(engine: EngineClient) -> Iterator[Contestants]:
         return taken
 
     with asyncio.Runner() as runner:
-        yield {OURS: first, PLAIN: lambda: runner.run(_first_of_plain())}
+        yield {OURS: first, PLAIN: lambda: runner.run(_first_of_plain(CODE))}
 
 
-async def _first_of_plain() -> float:
-    return await jupyter_kernels.start_and_run(AsyncKernelManager())
+async def _first_of_plain(code: str) -> float:
+    return await jupyter_kernels.start_and_run(AsyncKernelManager(), code)
 
 
 @contextlib.contextmanager
-def _contexts(engine: EngineClient) -> Iterator[Contestants]:
-    """A new context in a running interpreter, with the output of its first code."""
-    sandbox = Sandbox.create(TEMPLATE, config=config_of(engine))
+def _contexts(
+    engine: EngineClient, template: str = TEMPLATE, code: str = CODE
+) -> Iterator[Contestants]:
+    """A new context in a running interpreter, with the output of its first code, which is 1."""
+    sandbox = Sandbox.create(template, config=config_of(engine))
     try:
         run_code(sandbox)
 
@@ -107,17 +115,50 @@ def _contexts(engine: EngineClient) -> Iterator[Contestants]:
 
             def work() -> None:
                 made.append(sandbox.create_code_context())
-                if "".join(sandbox.run_code(CODE, context=made[0]).logs.stdout) != "1\n":
-                    raise RuntimeError("no output")
+                ran = sandbox.run_code(code, context=made[0])
+                if "".join(ran.logs.stdout) != "1\n":
+                    raise RuntimeError(f"no output: {ran.error}")
 
             taken = timed(work)
             sandbox.remove_code_context(made[0])
             return taken
 
         with asyncio.Runner() as runner:
-            yield {OURS: fresh, PLAIN: lambda: runner.run(_first_of_plain())}
+            yield {OURS: fresh, PLAIN: lambda: runner.run(_first_of_plain(code))}
     finally:
         sandbox.kill()
+
+
+def _tables_missing() -> str:
+    """Which packages are not beside the engine, where sandboxes find them."""
+    missing = [name for name in TABLES if importlib.util.find_spec(name) is None]
+    return f"needs {' and '.join(missing)} beside the engine" if missing else ""
+
+
+@contextlib.contextmanager
+def _contexts_with_tables(engine: EngineClient) -> Iterator[Contestants]:
+    """As ``_contexts``, of a template whose interpreter has imported the packages."""
+    template = _build(engine, {"SBX_PRELOAD": ",".join(TABLES)})
+    with _contexts(engine, template, _USE_TABLES) as contestants:
+        yield contestants
+    engine.platform("DELETE", f"/templates/{template}")
+
+
+def _build(engine: EngineClient, variables: dict[str, str]) -> str:
+    """Build a template for the interpreter with more variables; returns its id."""
+    asked = engine.platform("POST", "/v3/templates", {"name": "bench-tables"})
+    template, build = asked["templateID"], asked["buildID"]
+    steps = [{"type": "ENV", "args": [item for pair in variables.items() for item in pair]}]
+    message = {"fromTemplate": TEMPLATE, "steps": steps}
+    engine.platform("POST", f"/v2/templates/{template}/builds/{build}", message)
+
+    def status() -> str:
+        return engine.platform("GET", f"/templates/{template}/builds/{build}/status")["status"]
+
+    until(lambda: status() in ("ready", "error"), _BUILD_SECONDS, "the build does not end")
+    if (found := status()) != "ready":
+        raise RuntimeError(f"the build is {found}")
+    return template
 
 
 @contextlib.contextmanager
@@ -175,6 +216,15 @@ ROWS: Final = (
         (at_most(0.03, "30 ms"), ratio_to(PLAIN, 1.0)),
         "the context is a forked kernel that opens sockets and answers once before it gets code",
         warm_up=1,
+    ),
+    Row(
+        "`run_code` with numpy and pandas in a new context, from a template that has them ready",
+        8,
+        _contexts_with_tables,
+        (at_most(0.05, "50 ms"), ratio_to(PLAIN, 1.0)),
+        "as in a new context without them, and what the first use of both costs in a fork",
+        warm_up=1,
+        unavailable=_tables_missing,
     ),
     Row(
         "`run_code` in a context that is open",

@@ -14,7 +14,7 @@ from tests.benchmarks import library_peers
 from tests.benchmarks.contests import MEGABYTES, OURS, Contestants, Row
 from tests.benchmarks.goals import at_most, ratio_to
 from tests.benchmarks.harness import RawConnection, resident_bytes, timed
-from tests.benchmarks.web_servers import free_ports, process
+from tests.benchmarks.web_servers import AUTHORIZATION, free_ports, jupyter_server, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 THEIRS: Final = "jupyter-server-proxy"
 DIRECT: Final = "no proxy"
 PORT: Final = 8000
-TOKEN: Final = "t0k"
 SIZES: Final = {"small": 100, "medium": 90_000_000, "large": 200_000_000}
 
 PROGRAM: Final = """
@@ -75,7 +74,7 @@ def _gets(engine: EngineClient, name: str) -> Iterator[Contestants]:
 
 
 def _get(connection: RawConnection, path: str, size: int) -> Callable[[], float]:
-    headers = {"Authorization": f"token {TOKEN}", "Accept-Encoding": "identity"}
+    headers = {**AUTHORIZATION, "Accept-Encoding": "identity"}
 
     def get() -> None:
         connection.send_head("GET", path, headers, 0)
@@ -130,7 +129,9 @@ def _proxies(engine: EngineClient) -> Iterator[_Proxies]:
         with (
             engine.stream(sandbox, "process.Process/Start", message) as events,
             process(library_peers.PYTHON, str(script), str(beside), port=beside),
-            _jupyter(engine, server_port, folder) as pid,
+            jupyter_server(
+                engine, folder, server_port, python=library_peers.PYTHON, with_proxy=True
+            ) as pid,
         ):
             next(events)
             server = f"http://127.0.0.1:{server_port}"
@@ -142,20 +143,6 @@ def _proxies(engine: EngineClient) -> Iterator[_Proxies]:
                     DIRECT: (f"http://127.0.0.1:{beside}", ""),
                 },
             )
-
-
-def _jupyter(
-    engine: EngineClient, port: int, folder: str
-) -> contextlib.AbstractContextManager[int]:
-    key = engine.environment()["E2B_API_KEY"]
-    return process(
-        *(library_peers.PYTHON, "-m", "jupyter_server", "--no-browser", "--allow-root"),
-        *(f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={TOKEN}"),
-        "--ServerApp.jpserver_extensions={'sbx_jupyter': True, 'jupyter_server_proxy': True}",
-        *(f"--ServerApp.root_dir={folder}", f"--SbxExtension.api_url={engine.url}"),
-        *(f"--SbxExtension.sandbox_url={engine.url}", f"--SbxExtension.api_key={key}"),
-        port=port,
-    )
 
 
 ROWS: Final = (
