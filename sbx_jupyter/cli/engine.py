@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from sbx_jupyter.cli.parsers import Commands
     from sbx_jupyter.client.api.platform import PlatformClient
 
-_NO_REFLINK: Final = "no; `jupyter sbx storage create --size 50G` makes a disk that can"
+_NO_REFLINK: Final = (
+    f"no; `jupyter sbx storage create --size 50G` makes a disk that can{see('storage')}"
+)
 _IDS: Final = {
     "own": "own; each sandbox has host ids of its own",
     "shared": "shared; what the kernel counts for each id, all sandboxes use up together",
 }
 _SERVED_BY: Final = {
     "separate": "served by a user without privileges; a helper of root makes the sandboxes",
-    "root": "served by root; a broken parser has the machine (c.SbxEngine.user_id)",
+    "root": "served by root; a broken parser has the machine; c.SbxEngine.user_id can change that"
+    f"{see('threat-model')}",
     "user": "served by the user who started the engine",
     None: "no engine runs",
 }
@@ -92,8 +95,7 @@ def show_isolation(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(report, indent=2))
         return 0
-    if (used := _tier_in_use(folder)) not in (None, report["tier"]):
-        _say_weaker(str(used), report["tier"])
+    _say_weaker(_tier_in_use(folder), report["tier"])
     print(f"tier:    {report['tier']}")
     print(f"users:   {report['users']}")
     print(f"ids:     {_IDS[report['ids']]}")
@@ -143,14 +145,27 @@ def _tier_in_use(data_dir: Path) -> str | None:
         return None
 
 
-def _say_weaker(used: str, best: str) -> None:
-    """Say that the running engine isolates less than it could; in red where it does not at all."""
-    if used != "none":
+def _say_weaker(used: str | None, best: str) -> None:
+    """Say in red where sandboxes are not isolated, and where an engine isolates less than it could.
+
+    ``used`` is the tier of the running engine, ``None`` without one; ``best`` is what works here.
+    """
+    if used == "none":
+        _say_in_red("NOT ISOLATED: sandboxes of the running engine can do all that you may.")
+        if best != "none":
+            print(f"Its settings ask for the tier none. This machine could give: {best}")
+    elif best == "none":
+        _say_in_red(
+            "NOT ISOLATED: sandboxes of an engine that you start here could not be isolated."
+        )
+        print(f"It starts only when the tier none is asked for by name{see('containers')}.")
+    elif used not in (None, best):
         print(f"The running engine uses the tier {used}, as its settings ask for. It could be:")
-        return
-    text = "NOT ISOLATED: sandboxes of the running engine can do all that you may."
+
+
+def _say_in_red(text: str) -> None:
+    """Print a line, in red where it goes to a terminal."""
     print(f"\033[1;31m{text}\033[0m" if sys.stdout.isatty() else text)
-    print(f"Its settings ask for the tier none. This machine could give: {best}")
 
 
 def _served_by(data_dir: Path) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
@@ -12,6 +12,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from tests.engine_process import EngineProcess, engine_process, environment_of_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -72,16 +76,9 @@ class Notebook:
         return cell.stdout.strip()
 
 
-@pytest.fixture(scope="session")
-def engine():
-    with engine_process("magics") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def kernel(engine, tmp_path_factory):
-    """A kernel with the magics, shared by the tests of a module."""
-    home = tmp_path_factory.mktemp("notebook")
+@contextlib.contextmanager
+def notebook_on(engine: EngineProcess, home: Path) -> Iterator[Notebook]:
+    """A notebook with the magics, whose kernel has its files in ``home``."""
     with environment_of_kernels(engine, home):
         client = NotebookClient(
             nbformat.v4.new_notebook(), timeout=40, resources={"metadata": {"path": str(home)}}
@@ -92,3 +89,16 @@ def kernel(engine, tmp_path_factory):
             yield notebook
             notebook.run("%%local\n%sbx default off")
             notebook.run("%sbx kill")
+
+
+@pytest.fixture(scope="session")
+def engine():
+    with engine_process("magics") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kernel(engine, tmp_path_factory):
+    """A kernel with the magics, shared by the tests of a module."""
+    with notebook_on(engine, tmp_path_factory.mktemp("notebook")) as notebook:
+        yield notebook

@@ -40,6 +40,11 @@ describe('how isolation is described', () => {
     expect(networkText(undefined)).toBe('Not known.');
   });
 
+  it('calls a machine that isolates nothing what it is', () => {
+    expect(tierText('none')).toMatchObject({ level: 'absent', label: 'Not isolated' });
+    expect(isolationSummary({ tier: 'none' })).toContain('Do not run code that you do not trust.');
+  });
+
   it('does not call an unknown tier strong', () => {
     expect(tierText('new-thing').level).toBe('partial');
   });
