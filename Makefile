@@ -82,9 +82,10 @@ test-notebook-tools: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[notebook-tools]"
 	$(BIN)/python -m pytest -s tests/notebook_tools --confcutdir=tests/notebook_tools $(PYTEST_ARGS)
 
-## Run the demo notebooks as Binder does: an ordinary user, no user namespaces. Needs root.
+## Run the demo notebooks as Binder does: an ordinary user, no user namespaces; print the time of the
+## first sandbox. Needs root.
 test-binder: $(VENV)/.test
-	$(BIN)/python -m pytest tests/binder --confcutdir=tests/binder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -s tests/binder --confcutdir=tests/binder $(PYTEST_ARGS)
 
 ## Sandboxes below a JupyterHub with two users, with each recipe of recipes/jupyterhub: about 3 minutes.
 ## Installs JupyterHub and its proxy in .hub, once; needs root. IDLE=600 watches an idle page for longer.
@@ -105,10 +106,10 @@ test-floods: $(VENV)/.test
 	  $(BIN)/python -m pytest -s tests/floods --confcutdir=tests/floods $(PYTEST_ARGS)
 
 ## Build sdist and wheel twice and compare them; install, upgrade under a running sandbox and remove
-## them: about 10 minutes. Takes the committed files.
+## them; print what each step of a newcomer takes: about 10 minutes. Takes the committed files.
 test-release: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet ".[release]"
-	$(BIN)/python -m pytest tests/release --confcutdir=tests/release $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -s tests/release --confcutdir=tests/release $(PYTEST_ARGS)
 
 ## Build the image of recipes/container by podman, as root and as an ordinary user, and use JupyterLab
 ## and sandboxes in it: about 10 minutes. Needs root and podman. Without a registry, BASE=FILE imports a
