@@ -17,6 +17,18 @@ Cells = dict[str, Any]
 """Executed code cells by their ids."""
 
 SHOWN = {
+    "tour": {
+        "create": "3 sandboxes on this machine, with the tier (namespaces|landlock|none)",
+        "apart": (
+            r"^I am in apple. Programs here: 1\n"
+            r"I am in berry. Programs here: 1\n"
+            r"I am in cherry. Programs here: 1\n"
+        ),
+        "terminal": "^Terminal",
+        "chart": "^MetricsChart",
+        "fork": r"cherry: I am in cherry.\nits copy: I am a copy.\n",
+        "end": r"True\n\['apple', 'berry'\]",
+    },
     "untrusted-code": {
         "run": r"words: 7\nkeys in the environment: \[\]\nkeys of ssh: \[\]\nthe network refuses",
         "changes": "False",
