@@ -157,14 +157,19 @@ are kept, and [containers](containers.md) how a container gets more.
 """
 
 
+_BY_HAND: Final = "\n## "
+"""What begins with the first such heading of the page is written by hand."""
+
+
 def page() -> str:
-    """The text of the page."""
+    """The text of the page, with its part that is written by hand."""
     lines = [
         f"| | {' | '.join(TIERS.values())} |",
         "|---|" + "---|" * len(TIERS),
         *(f"| {row.what} | {' | '.join(map(row.cell, TIERS))} |" for row in ROWS),
     ]
-    return _HEAD + "\n".join(lines) + "\n" + _FOOT
+    _, heading, by_hand = PAGE.read_text().partition(_BY_HAND)
+    return _HEAD + "\n".join(lines) + "\n" + _FOOT + heading + by_hand
 
 
 if __name__ == "__main__":
