@@ -54,7 +54,7 @@ def make_image(plan: Plan) -> None:
     if plan.data_dir.is_dir() and any(plan.data_dir.iterdir()):
         raise FailedPreconditionError(
             f"{plan.data_dir} is not empty: what is in it would be hidden; stop the engine and move"
-            " it away, or choose another --data-dir"
+            f" it away, or choose another --data-dir{see('storage')}"
         )
     plan.image.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -37,7 +37,7 @@ from sbx_jupyter.engine.state.rows import (
 )
 from sbx_jupyter.engine.state.salvage import Salvage
 from sbx_jupyter.engine.state.store import Store
-from sbx_jupyter.errors import DataLossError, InternalError, NoSpaceError, SbxError
+from sbx_jupyter.errors import DataLossError, InternalError, NoSpaceError, SbxError, see
 from sbx_jupyter.isolation.kernel.cgroups import SandboxGroup
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 from sbx_jupyter.protocol.access import new_access_token
@@ -61,7 +61,7 @@ _STORE_FILES: Final = (
 _OLD_STORE: Final = "store"
 """Where the files of the old store are gathered before they go to the quarantine together."""
 
-_AGAIN: Final = "nothing is lost: run `jupyter sbx recover` again"
+_AGAIN: Final = f"nothing is lost: run `jupyter sbx recover` again{see('recovery')}"
 _NAMES: Final = {
     "sandboxes": "sandboxes",
     "templates": "templates and snapshots",

@@ -11,6 +11,7 @@ import json
 import struct
 from typing import Any, Final
 
+from sbx_jupyter.errors import see
 from sbx_jupyter.magics.errors import MagicError
 
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -36,13 +37,13 @@ def arrow() -> Any:
     except ImportError:
         raise MagicError(
             "tables and arrays travel with pyarrow, which this kernel has not: "
-            "pip install 'sbx-jupyter[tables]'"
+            f"pip install 'sbx-jupyter[tables]'{see('magics')}"
         ) from None
     version = tuple(int(part) for part in pyarrow.__version__.split(".")[:3] if part.isdigit())
     if version < OLDEST:
         raise MagicError(
             f"pyarrow {pyarrow.__version__} is not safe with untrusted data; "
-            f"install {'.'.join(map(str, OLDEST))} or newer"
+            f"install {'.'.join(map(str, OLDEST))} or newer{see('magics')}"
         )
     return pyarrow
 

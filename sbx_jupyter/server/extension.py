@@ -21,7 +21,7 @@ from sbx_jupyter.client.connection.named_connections import (
     parse_connections,
 )
 from sbx_jupyter.client.connection.tls import CA_FILE_VARIABLE, check_ca_file
-from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError, SbxError
+from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError, SbxError, see
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
 from sbx_jupyter.server.audit import AuditLog
@@ -232,7 +232,9 @@ class SbxExtension(ExtensionApp):
             try:
                 check_ca_file(path)
             except SbxError as e:
-                raise TraitError(f"c.SbxExtension.ca_file: {e.message}") from None
+                raise TraitError(
+                    f"c.SbxExtension.ca_file: {e.message}{see('connections')}"
+                ) from None
         return proposal["value"]
 
     @validate("connections")
@@ -242,7 +244,9 @@ class SbxExtension(ExtensionApp):
                 if each.ca_file:
                     check_ca_file(each.ca_file)
         except SbxError as e:
-            raise TraitError(f"c.SbxExtension.connections: {e.message}") from None
+            raise TraitError(
+                f"c.SbxExtension.connections: {e.message}{see('connections')}"
+            ) from None
         return proposal["value"]
 
     @validate("port_hosts")
@@ -251,7 +255,7 @@ class SbxExtension(ExtensionApp):
             try:
                 PortHosts(pattern)
             except InvalidArgumentError as e:
-                raise TraitError(f"c.SbxExtension.port_hosts: {e.message}") from None
+                raise TraitError(f"c.SbxExtension.port_hosts: {e.message}{see('ports')}") from None
         return pattern
 
     @validate("api_url", "sandbox_url")
@@ -293,7 +297,9 @@ class SbxExtension(ExtensionApp):
                 on_default=self._environment.apply if self.kernel_environment else None,
             )
         except InvalidArgumentError as e:
-            raise TraitError(f"c.SbxExtension.default_connection: {e.message}") from None
+            raise TraitError(
+                f"c.SbxExtension.default_connection: {e.message}{see('connections')}"
+            ) from None
 
         self._guard = CullingGuard(
             getattr(self.serverapp, "kernel_manager", None),
@@ -320,6 +326,7 @@ class SbxExtension(ExtensionApp):
         if not offered:
             raise PermissionDeniedError(
                 "sandboxes of this server are for its owner and c.SbxExtension.see_all_users"
+                f"{see('several-users')}"
             )
         key = SessionKey(self._engine.data_dir, name, sees_all=sees_all)
         default = self.default_connection if self.default_connection in offered else ""

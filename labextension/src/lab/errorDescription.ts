@@ -1,13 +1,15 @@
 import { trans } from '../components/translation';
 import { messageOf, SandboxError, sentence } from '../protocol/errors';
 import type { IServerInfo } from '../protocol/sandboxes';
+import { readMore } from './readMore';
 
-/** An error for people: a title, the message of the server, what to do, a command that helps. */
+/** An error for people: a title, the message of the server, what to do, a command that helps, where to read more. */
 export interface IErrorDescription {
   readonly title: string;
   readonly message: string;
   readonly advice?: string;
   readonly command?: string;
+  readonly more?: string | undefined;
 }
 
 /** Describes why the sandboxes could not be listed. */
@@ -29,7 +31,8 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
       message,
       advice: isRemote
         ? trans.__('Set c.SbxExtension.api_key, or E2B_API_KEY in the environment of the Jupyter server, and restart it.')
-        : trans.__('The engine was started with another key. Restart the Jupyter server, so that it reads the key again.')
+        : trans.__('The engine was started with another key. Restart the Jupyter server, so that it reads the key again.'),
+      more: readMore('connections')
     };
   }
   if (code === 'permission_denied') {
@@ -39,7 +42,8 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
     return {
       title: trans.__('%1 cannot be reached', info?.host ?? trans.__('The deployment')),
       message,
-      advice: trans.__('Check c.SbxExtension.api_url and the network of the Jupyter server.')
+      advice: trans.__('Check c.SbxExtension.api_url and the network of the Jupyter server.'),
+      more: readMore('connections')
     };
   }
   if (code === 'unavailable') {
@@ -47,7 +51,8 @@ export function describeError(reason: unknown, info: IServerInfo | null): IError
       title: trans.__('The engine is not running'),
       message,
       advice: trans.__('To see what this machine lacks and how to add it, run:'),
-      command: 'jupyter sbx doctor'
+      command: 'jupyter sbx doctor',
+      more: readMore('containers')
     };
   }
   return { title: trans.__('Could not list sandboxes'), message };

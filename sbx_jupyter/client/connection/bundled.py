@@ -164,6 +164,7 @@ def engine_command() -> list[str]:
         raise UnavailableError(
             f"the engine cannot run here ({missing[0]} is not installed), and there is no command"
             " jupyter-sbx; install sbx-jupyter in an environment whose commands are on the PATH"
+            f"{see('tutorial')}"
         )
     return [command]
 

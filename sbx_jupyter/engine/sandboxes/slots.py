@@ -15,7 +15,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import (
     check_transition,
     unknown_sandbox_error,
 )
-from sbx_jupyter.errors import ResourceExhaustedError
+from sbx_jupyter.errors import ResourceExhaustedError, see
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -113,5 +113,6 @@ class Slots:
         if self.occupied() + count > self._maximum:
             raise ResourceExhaustedError(
                 f"You have reached the maximum number of concurrent sandboxes ({self._maximum}). "
-                "Kill one or pause one without its memory, or raise the limit of the engine"
+                "Kill one, pause one without its memory, or raise c.SbxEngine.max_sandboxes"
+                f"{see('limits')}"
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
-from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError
+from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError, see
 from sbx_jupyter.isolation.privileged import account
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ class DataDir:
             raise FailedPreconditionError(
                 f"the data directory {self.path} belongs to the user with id {owner}, the engine "
                 f"runs as {os.getuid()}: give it a directory of its own with --data-dir"
+                f"{see('storage')}"
             )
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.agent import procfs
+from sbx_jupyter.errors import see
 from sbx_jupyter.isolation.ids.local_ids import LocalIds
 from sbx_jupyter.isolation.kernel import users
 
@@ -113,7 +114,8 @@ class Blocks:
         os.close(lock)
         raise NoBlockLeftError(
             f"every block of {SIZE} host ids from {self._ids.first} to {self._ids.last} is in use "
-            "by a sandbox or belongs to a user of this machine; SbxEngine.host_ids can give more"
+            "by a sandbox or belongs to a user of this machine; c.SbxEngine.host_ids can give more"
+            f"{see('threat-model')}"
         )
 
     def retake(self, base: int) -> Block | None:

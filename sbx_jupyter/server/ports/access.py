@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
+from sbx_jupyter.errors import see
 from sbx_jupyter.server.ports.grants import Grants
 from sbx_jupyter.server.ports.hosts import PortHosts
 from sbx_jupyter.server.ports.one_time_tokens import OneTimeTokens
@@ -41,7 +42,9 @@ class PortAccess:
         if hosts is None or self._may_share_domain or not hosts.is_beside(host):
             return hosts
         self._log.warning(
-            "c.SbxExtension.port_hosts is not used: pages there could set cookies for %s", host
+            "c.SbxExtension.port_hosts is not used: pages there could set cookies for %s"
+            f"{see('ports')}",
+            host,
         )
         return None
 

@@ -5,6 +5,7 @@ import { element, iconButton } from '../../components/dom';
 import * as icons from '../../components/icons';
 import { trans } from '../../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../../protocol/sandboxes';
+import { readMore } from '../readMore';
 import { copyableCommand } from './commandLine';
 import { idsText, limitLines, networkText, servedByText, tierText, usersText, worthText } from './isolationText';
 
@@ -68,14 +69,16 @@ function limitTable(isolation: IIsolation): HTMLElement {
   );
 }
 
-function missing({ what, remedy }: IMissing): HTMLElement {
+function missing({ what, remedy, page }: IMissing): HTMLElement {
+  const more = readMore(page);
   return element(
     'div',
     'sbx-Isolation-missing',
     {},
     element('h3', '', {}, trans.__('Missing')),
     element('p', '', {}, what),
-    copyableCommand(remedy)
+    copyableCommand(remedy),
+    ...(more === undefined ? [] : [element('p', 'sbx-Isolation-more', {}, more)])
   );
 }
 

@@ -271,7 +271,7 @@ function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JS
   }
   return (
     <div className="sbx-Notice" role="alert">
-      <span>{[`${error.title}.`, error.message, error.advice, error.command].filter(part => part !== undefined).join(' ')}</span>
+      <span>{[`${error.title}.`, error.message, error.advice, error.command, error.more].filter(part => part !== undefined).join(' ')}</span>
       <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
         {trans.__('Retry')}
       </button>
@@ -286,6 +286,7 @@ function Failure({ error, retry }: { readonly error: IErrorDescription; readonly
       <p className="sbx-State-text">{error.message}</p>
       {error.advice !== undefined && <p>{error.advice}</p>}
       <CommandLine text={error.command} />
+      {error.more !== undefined && <p>{error.more}</p>}
       <button type="button" className="sbx-Button" onClick={retry}>
         {trans.__('Try again')}
       </button>

@@ -29,6 +29,7 @@ from sbx_jupyter.errors import (
     NotFoundError,
     PermissionDeniedError,
     UnavailableError,
+    see,
 )
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _client(
         from oras.provider import Registry  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         raise FailedPreconditionError(
-            "pulling images needs the package oras: pip install oras"
+            f"pulling images needs the package oras: pip install oras{see('templates')}"
         ) from error
     from sbx_jupyter.engine.templates.images.registry_session import RegistrySession
 
