@@ -11,7 +11,9 @@ import httpx
 import pytest
 
 from sbx_jupyter import ConnectionConfig, Sandbox
-from tests.engine_process import EngineProcess, start_engine
+from sbx_jupyter.protocol.platform import NetworkConfig
+from tests.engine.egress.world import MISSING, World, open_world
+from tests.engine_process import EngineProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,21 +22,41 @@ ARCHIVES = sorted((Path(__file__).parent / "old_data").glob("*.tar.xz"))
 """Data directories of engines of root, named after the commit or tag that made them.
 
 Each holds a sandbox paused without memory, whose volume is mounted on ``/data``, its snapshot, a
-template and a secret. Without the stock files of the machine, which each engine copies anew.
+template and the secret ``token``. Without the stock files of the machine, which each engine copies
+anew.
 """
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the files belong to several users")
+SECRET = "kept-secret"
+"""What ``token`` is in each of them."""
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="the files belong to several users"),
+    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """An internet whose servers note what reaches them."""
+    with open_world() as made:
+        yield made
 
 
 @pytest.fixture(scope="module", params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
 def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, world: World
 ) -> Iterator[EngineProcess]:
     """An engine of today on the unpacked directory."""
     folder = tmp_path_factory.mktemp("old") / "data"
     with tarfile.open(request.param) as archive:
         archive.extractall(folder, numeric_owner=True, filter="fully_trusted")
-    engine = start_engine(folder)
+    engine = EngineProcess(
+        folder,
+        options=(f"--ip={world.engine_ip}",),
+        environment={"SSL_CERT_FILE": str(world.authority)},
+        prefix=world.enter(),
+    )
+    engine.start()
     yield engine
     engine.stop()
 
@@ -84,6 +106,18 @@ def test_a_snapshot_and_a_template_start_sandboxes(
 def test_volumes_and_secrets_are_listed(platform: httpx.Client) -> None:
     assert [volume["name"] for volume in platform.get("/volumes").json()] == ["data"]
     assert [secret["name"] for secret in platform.get("/secrets").json()] == ["token"]
+
+
+def test_a_secret_still_has_its_value(config: ConnectionConfig, world: World) -> None:
+    headers = {"Authorization": "Bearer ${e2b.secrets.token}"}
+    network = NetworkConfig(rules={"api.test": [{"transform": {"headers": headers}}]})
+
+    with Sandbox.create(config=config, network=network) as box:
+        said = box.commands.run("curl -sS --max-time 30 https://api.test:8443/kept")
+
+    assert said.stdout.startswith("GET /kept HTTP/1.1"), said
+    [seen] = [hit for hit in world.hits() if hit.startswith("request") and "/kept" in hit]
+    assert f"Authorization: Bearer {SECRET}" in seen
 
 
 def test_nothing_was_set_aside(engine: EngineProcess) -> None:

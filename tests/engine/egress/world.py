@@ -101,8 +101,9 @@ def open_world() -> Iterator[World]:
     """Make it all, and take it away again."""
     tag = f"{os.getpid() % 100000}"
     machine, internet = f"sbx-m-{tag}", f"sbx-i-{tag}"
-    third = os.getpid() % 250
-    outside, inside = f"10.213.{third}.1", f"10.213.{third}.2"
+    # Other runs of tests beside this one have worlds too.
+    second, third = 200 + os.getpid() // 250 % 50, os.getpid() % 250
+    outside, inside = f"10.{second}.{third}.1", f"10.{second}.{third}.2"
     folder = Path(tempfile.mkdtemp(prefix="sbx-world-", dir="/tmp"))
     folder.chmod(0o755)
     server = None
