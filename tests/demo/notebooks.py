@@ -24,8 +24,8 @@ SHOWN = {
             r"I am in berry. Programs here: 1\n"
             r"I am in cherry. Programs here: 1\n"
         ),
-        "terminal": "^Terminal",
-        "chart": "^MetricsChart",
+        "terminal": "widgets.terminal.Terminal object",
+        "chart": "widgets.metrics.MetricsChart object",
         "fork": r"cherry: I am in cherry.\nits copy: I am a copy.\n",
         "end": r"True\n\['apple', 'berry'\]",
     },

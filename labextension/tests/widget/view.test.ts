@@ -38,7 +38,7 @@ describe('the frame of a widget', () => {
   async function show(values: Record<string, unknown>): Promise<Traits> {
     const traits = new Traits(values);
     document.body.append(el);
-    stop = await render({ model: traits as unknown as AnyModel, el } as RenderProps);
+    stop = await render({ model: traits as unknown as AnyModel, el } as unknown as RenderProps);
     return traits;
   }
 
