@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
@@ -17,6 +18,8 @@ _SLOWER: Final = "#c8701c"
 _WIDTH: Final = 860
 _LABELS: Final = 440
 """Pixels at the left for the names of what is compared."""
+_LONGEST: Final = 68
+"""Characters of a name that fit there."""
 _RIGHT: Final = 50
 _PITCH: Final = 36
 _TOP: Final = 26
@@ -50,7 +53,8 @@ def ratios(measured: Sequence[Figures]) -> str:
     parts.append(_text(across(1), 14, "slower than the peer →", "start", _SLOWER))
     for number, (figures, peer, ratio) in enumerate(found):
         y = _TOP + _PITCH * number + _PITCH / 2
-        parts.append(_text(0, y - 3, figures.row.name.replace("`", "")))
+        name = textwrap.shorten(figures.row.name.replace("`", ""), _LONGEST, placeholder=" …")
+        parts.append(_text(0, y - 3, name))
         parts.append(_text(12, y + 12, f"beside {peer}", size=11))
         parts += _interval(ratio, across, y)
     return _svg(_WIDTH, height, "Ratios to the peers, with intervals of 95 %", parts)
