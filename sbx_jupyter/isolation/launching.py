@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
+    from concurrent.futures import Future
+
+_threads: Final = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sbx-launch")
+"""Not those of the event loop, all of which may wait for what is started here."""
 
 
 async def launch(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
@@ -15,15 +20,16 @@ async def launch(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Pop
 
     Raises as ``start`` does.
     """
-    starting = asyncio.ensure_future(asyncio.to_thread(start))
+    starting = _threads.submit(start)
     try:
-        return await asyncio.shield(starting)
+        return await asyncio.wrap_future(starting)
     except asyncio.CancelledError:
+        # In the thread: the event loop may be closed before the process has started.
         starting.add_done_callback(_end)
         raise
 
 
-def _end(starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+def _end(starting: Future[subprocess.Popen[bytes]]) -> None:
     if starting.cancelled() or starting.exception() is not None:
         return
     process = starting.result()

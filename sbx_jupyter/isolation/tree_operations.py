@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,12 @@ _ATTEMPTS: Final = 8
 
 _ATTEMPTS_TO_MEASURE: Final = 2
 """Who measures has a caller that waits, and leaves nothing behind."""
+
+_REPEATABLE: Final = frozenset({"change_entry", "list_entries", "open_read", "stat_entry"})
+"""Calls on a volume that do the same when they are done twice."""
+
+_GRACE: Final = 5
+"""Seconds after which a helper that nobody waits for any more is killed."""
 
 
 def relative_to(data_dir: Path, path: Path) -> str:
@@ -135,12 +142,11 @@ class TreeOperations:
             timeout=_COPY_TIMEOUT,
         )
 
-    async def compare(self, comparison: Comparison) -> dict[str, Any]:
+    async def compare(self, comparison: Comparison) -> Reply:
         """The fields of a ``Diff``, whatever ids own the files. Raises ``SbxError``."""
-        reply = await self._call(
+        return await self._call(
             "compare", attempts=_ATTEMPTS_TO_MEASURE, stacks=_as_text(comparison), timeout=600
         )
-        return reply.body
 
     async def archive(self, comparison: Comparison, writer: int) -> None:
         """Write the changed files as a tar to a pipe, which stays the caller's.
@@ -155,30 +161,42 @@ class TreeOperations:
             timeout=_COPY_TIMEOUT,
         )
 
-    async def use_volume(
-        self, root: Path, call: dict[str, Any], timeout: float
-    ) -> tuple[dict[str, Any], list[int]]:
+    async def move(self, directory: Path, target: Path) -> None:
+        """Rename a directory, whatever ids own it. Raises ``SbxError``."""
+        await self._call(
+            "move", path=self._path(directory), target=self._path(target), attempts=1, timeout=60
+        )
+
+    async def use_volume(self, root: Path, call: dict[str, Any], timeout: float) -> Reply:
         """Run a call of ``stored/volume_calls.py`` as whoever the files belong to.
 
         The descriptors of the answer are the caller's. Raises ``SbxError``.
         """
-        reply = await self._call(
-            "use_volume", attempts=1, root=self._path(root), call=call, timeout=timeout
+        attempts = _ATTEMPTS_TO_MEASURE if call["op"] in _REPEATABLE else 1
+        return await self._call(
+            "use_volume", attempts=attempts, root=self._path(root), call=call, timeout=timeout
         )
-        return reply.body, reply.fds
 
     async def _call(
-        self, op: str, *, made: Path | None = None, attempts: int = _ATTEMPTS, **fields: Any
+        self,
+        op: str,
+        *,
+        timeout: float,
+        made: Path | None = None,
+        attempts: int = _ATTEMPTS,
+        **fields: Any,
     ) -> Reply:
         """Ask the zygote; if it or its helper is killed over it, ask again.
 
         ``made`` is the directory that the operation makes: what was left of it is removed first.
         Raises as ``Channel.call``.
         """
+        # Nothing goes on for a caller that has given up.
+        seconds = math.ceil(timeout) + _GRACE
         for left in reversed(range(attempts)):
             zygote = await self._zygote()
             try:
-                return await zygote.call(op, **fields)
+                return await zygote.call(op, timeout=timeout, seconds=seconds, **fields)
             except (AbortedError, UnavailableError) as error:
                 is_killed = isinstance(error, AbortedError) or not zygote.alive
                 if not is_killed or not left:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from sbx_jupyter.errors import AbortedError, SbxError, UnavailableError
+from sbx_jupyter.isolation import tree_operations
 from sbx_jupyter.isolation.channel import Reply
 from sbx_jupyter.isolation.fence import Fence
+from sbx_jupyter.isolation.stored.comparison import Comparison
+from sbx_jupyter.isolation.stored.merged_tree import Layer
 from sbx_jupyter.isolation.tree_operations import TreeOperations
 from sbx_jupyter.isolation.zygote.client import ZygoteProcess
 from tests.waiting import async_until
@@ -70,6 +74,43 @@ async def test_a_copy_is_whole_although_its_helper_was_killed(fence: Fence, data
     await copying
 
     assert tree(target) == tree(source)
+
+
+async def test_threads_that_wait_for_the_zygote_do_not_keep_it_from_starting(
+    fence: Fence, data_dir: Path
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    pid = fence.zygote_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+    def measure() -> list[tuple[int, int] | None]:
+        asked = fence.tree_operations.measure_all([data_dir / "missing"])
+        return asyncio.run_coroutine_threadsafe(asked, loop).result()
+
+    async with asyncio.timeout(60):
+        assert await asyncio.to_thread(measure) == [None]
+
+
+async def test_a_helper_ends_when_its_caller_has_given_up(
+    fence: Fence, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_operations, "_COPY_TIMEOUT", 0.5)
+    (data_dir / "changed").mkdir()
+    (data_dir / "changed" / "big").write_bytes(bytes(1 << 20))
+    await fence.tree_operations.measure_all([data_dir])  # the zygote has been started
+    before = children_of(fence.zygote_pid)
+    reader, writer = os.pipe()
+    compared = Comparison((Layer(data_dir / "changed"),), (), ())
+
+    with pytest.raises(UnavailableError, match="no answer"):  # since nobody reads
+        await fence.tree_operations.archive(compared, writer)
+
+    assert children_of(fence.zygote_pid) - before
+    await async_until(lambda: not children_of(fence.zygote_pid) - before)
+    os.close(reader)
+    os.close(writer)
 
 
 def children_of(pid: int | None) -> set[int]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import tarfile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
 
+from sbx_jupyter.engine.owners import caller
 from sbx_jupyter.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
+    UnavailableError,
 )
+from sbx_jupyter.isolation.stored.archive import ArchiveReader
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.context import Context
@@ -28,6 +32,9 @@ MAX_EARLIER: Final = 1024 * 1024
 _READERS: Final = 2
 """Earlier files that are looked for at once: each may take a thread for a whole large template, and
 all other work of the engine shares few threads."""
+
+_COMPARISONS: Final = 4
+"""Comparisons at once for one owner: those of many files take minutes of a thread."""
 
 _STOCK_BASE: Final = "host"
 
@@ -49,6 +56,7 @@ class Diffs:
         self._catalogue = catalogue
         self._fence = fence
         self._reading = asyncio.Semaphore(_READERS)
+        self._comparing: dict[str, asyncio.Semaphore] = {}
 
     async def diff(self, sandbox_id: str, since: str | None) -> Diff:
         """The first 100,000 changes of a sandbox against its template, or against ``since``.
@@ -58,7 +66,9 @@ class Diffs:
         """
         stacks = self._stacks(sandbox_id, since)
         compare = self._fence.stored.compare
-        return await asyncio.to_thread(compare, stacks, on_stock=stacks.on_stock)
+        limit = self._comparing.setdefault(caller().owner, asyncio.Semaphore(_COMPARISONS))
+        async with limit:
+            return await asyncio.to_thread(compare, stacks, on_stock=stacks.on_stock)
 
     async def archive(self, sandbox_id: str, since: str | None) -> int:
         """Write the changed files as a tar to a pipe; returns its reading end.
@@ -116,7 +126,21 @@ def _shared_tail(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
 
 def _read_member(reader: int, name: str) -> bytes:
     """The content of a file in the tar that a pipe gives; closes the pipe."""
-    with os.fdopen(reader, "rb") as pipe, tarfile.open(fileobj=pipe, mode="r|") as archive:
+    with os.fdopen(reader, "rb") as file:
+        pipe = _Watched(file)
+        with contextlib.suppress(tarfile.ReadError):  # nothing, or not all of it, came
+            content = _find_member(pipe, name)
+            if content is not None:
+                return content
+            while pipe.read(tarfile.RECORDSIZE):
+                pass
+        if not pipe.archive.is_whole:
+            raise UnavailableError("the earlier files could not be read; ask again")
+    raise NotFoundError(f"what /{name} was before is not kept in a layer")
+
+
+def _find_member(pipe: _Watched, name: str) -> bytes | None:
+    with tarfile.open(fileobj=cast("IO[bytes]", pipe), mode="r|") as archive:
         for member in archive:
             # It would keep one for each entry; typeshed does not know the attribute.
             archive.members = []  # pyright: ignore[reportAttributeAccessIssue]
@@ -126,4 +150,18 @@ def _read_member(reader: int, name: str) -> bytes:
                 raise ResourceExhaustedError(f"/{name} had more than {MAX_EARLIER} bytes")
             content = archive.extractfile(member)
             return b"" if content is None else content.read()
-    raise NotFoundError(f"what /{name} was before is not kept in a layer")
+    return None
+
+
+class _Watched:
+    """A pipe that an archive is read from, and whether all of it came."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.archive = ArchiveReader()
+
+    def read(self, size: int) -> bytes:
+        while chunk := self._file.read(size):
+            if passed := self.archive.pass_on(chunk):
+                return passed
+        return b""

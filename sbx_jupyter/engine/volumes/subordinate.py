@@ -8,13 +8,14 @@ are its own, does it for the engine.
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteVolume
-from sbx_jupyter.isolation.stored.volume_content import Ownership
+from sbx_jupyter.isolation.stored.trees import REMOVAL_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _STEP: Final = 0.2
 """Seconds after which a removal looks whether it is to stop."""
-
-_OPEN_TO_ALL: Final = Ownership(uid=0, gid=0, mode=0o777)
 
 
 class SubordinateVolumes:
@@ -47,15 +46,21 @@ class SubordinateVolumes:
         try:
             self._stored.retire_volume(volume_id)
         except PermissionError:  # a sandbox gave the directory itself to another user
-            self.volume(volume_id, real_ids=True).change("/", _OPEN_TO_ALL)
-            self._stored.retire_volume(volume_id)
+            source, target = (
+                self._data_dir / folder / volume_id for folder in ("volumes", "volumes-removed")
+            )
+            moving = self._operations.move(source, target)
+            asyncio.run_coroutine_threadsafe(moving, self._loop).result()
 
     def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
         retired = self._data_dir / "volumes-removed" / volume_id
         removing = asyncio.run_coroutine_threadsafe(self._operations.remove(retired), self._loop)
+        end = time.monotonic() + REMOVAL_TIMEOUT
         try:
             while not wait((removing,), timeout=_STEP).done:
                 step()
+                if time.monotonic() > end:
+                    raise TimeoutError(f"it took longer than {REMOVAL_TIMEOUT:g} s")
         except BaseException:
             removing.cancel()
             raise
@@ -68,4 +73,5 @@ class SubordinateVolumes:
         call: dict[str, Any] = msgspec.to_builtins(message)
         root = self._data_dir / "volumes" / message.volume_id
         asked = self._operations.use_volume(root, call, timeout)
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+        reply = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+        return reply.body, reply.fds

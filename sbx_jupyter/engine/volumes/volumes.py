@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import functools
 import logging
 import re
 import secrets
@@ -28,6 +29,7 @@ from sbx_jupyter.errors import (
     NotFoundError,
     SbxError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from sbx_jupyter.protocol.catalogue import VolumeDetail
 from sbx_jupyter.protocol.volumes import Volume, VolumeAndToken
@@ -82,7 +84,9 @@ class Volumes:
         self._key = load_or_make_key(data_dir / "volumes.key", lambda: secrets.token_bytes(32))
         self._work = BackgroundTasks()
         self._is_closing = threading.Event()
-        self._removing = threading.Lock()
+        self._removing: asyncio.Task[None] | None = None
+        self._is_more_retired = False
+        """Whether a volume was retired since the removal looked for what there is."""
 
     async def recover(self) -> None:
         """Make the directories, and finish removals that a crash interrupted."""
@@ -90,7 +94,7 @@ class Volumes:
             folder.mkdir(mode=0o700, exist_ok=True)
         for name in leftovers.directories(self._root, leftovers.UUID):
             if name not in self._store.volumes:
-                await asyncio.to_thread(self._stored.retire_volume, name)
+                await self._retire(name)
         self._remove_in_background()
 
     async def aclose(self) -> None:
@@ -264,33 +268,40 @@ class Volumes:
         return VolumeAndToken(volume_id=row.volume_id, name=row.name, token=token)
 
     def _remove_in_background(self) -> None:
-        self._work.spawn(self._remove_retired(), "sbx-volume-removal")
+        self._is_more_retired = True
+        # One task and one thread for all: a sandbox may make the removal of a volume take long.
+        if self._removing is None or self._removing.done():
+            self._removing = self._work.spawn(self._remove_retired(), "sbx-volume-removal")
 
     async def _remove_retired(self) -> None:
-        try:
-            await asyncio.to_thread(self._remove_all)
-        except SbxError as error:
-            _log.warning("removed volumes are not emptied yet: %s", error)
-            self._removals.add("removed volumes", lambda: asyncio.to_thread(self._remove_all))
-
-    def _remove_all(self) -> None:
-        with self._removing:
-            for name in leftovers.directories(self._removed, leftovers.UUID):
+        while self._is_more_retired:
+            self._is_more_retired = False
+            names = await asyncio.to_thread(leftovers.directories, self._removed, leftovers.UUID)
+            for name in names:
                 try:
-                    self._stored.remove_retired(name, self._go_on)
-                except OSError as error:
-                    # A sandbox that has it mounted may add files; the next removal gets those.
-                    _log.warning("the volume %s is not removed entirely: %s", name, error)
-                except _Closing:
+                    await self._remove_content(name)
+                except _ClosingError:
                     return
+                except (OSError, SbxError) as error:
+                    # A sandbox that has it mounted may add files, without end.
+                    _log.warning("the volume %s is not removed entirely: %s", name, error)
+                    if isinstance(error, TimeoutError):
+                        continue  # the next removal of any volume goes on with it
+                    again = functools.partial(self._remove_content, name)
+                    self._removals.add(f"content of volume {name}", again)
+
+    async def _remove_content(self, name: str) -> None:
+        """Raises ``OSError`` and ``SbxError``; ``_ClosingError`` when the engine stops."""
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(self._stored.remove_retired, name, self._go_on)
 
     def _go_on(self) -> None:
         if self._is_closing.is_set():
-            raise _Closing
+            raise _ClosingError("the engine stops")
 
 
-class _Closing(Exception):
-    """The engine stops."""
+class _ClosingError(UnavailableError):
+    """The next engine does the rest."""
 
 
 def _path_problem(path: str) -> str | None:

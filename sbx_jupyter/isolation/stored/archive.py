@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tarfile
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.stored.merged_tree import open_directory
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.stored.comparison import Difference
     from sbx_jupyter.isolation.stored.merged_tree import Layer
 
+_END: Final = b"sbx-jupyter: whole"
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -24,7 +26,9 @@ def write_archive(
     """Write added and changed entries as an uncompressed tar; blocking.
 
     Names are relative. A file that changes while it is read is cut or padded to the size in its
-    header, as ``tar`` does; one that is gone is left out.
+    header, as ``tar`` does; one that is gone is left out. A mark follows the tar, by which
+    ``ArchiveReader`` tells it from one that was cut. Raises ``OSError`` when ``target`` takes no
+    more.
     """
     with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for change in changes:
@@ -32,6 +36,7 @@ def write_archive(
                 _add(archive, layers, change.path.removeprefix("/"))
                 # It would keep one for each entry; typeshed does not know the attribute.
                 archive.members = []  # pyright: ignore[reportAttributeAccessIssue]
+    target.write(_END)
 
 
 def _add(archive: tarfile.TarFile, layers: Sequence[Layer], path: str) -> None:
@@ -39,27 +44,54 @@ def _add(archive: tarfile.TarFile, layers: Sequence[Layer], path: str) -> None:
     for layer in layers:
         try:
             with open_directory(layer.root, folder) as parent:
-                _add_entry(archive, parent, name, path)
+                found = _find(parent, name, path)
         except OSError:
             continue
+        if found is not None:
+            member, file = found
+            with file or contextlib.nullcontext():
+                archive.addfile(member, file and _FixedSizeReader(file, member.size))
         return
 
 
-def _add_entry(archive: tarfile.TarFile, parent: int, name: str, path: str) -> None:
+def _find(parent: int, name: str, path: str) -> tuple[tarfile.TarInfo, IO[bytes] | None] | None:
+    """The entry with its content; ``None`` for what has no place in a tar. Raises ``OSError``."""
     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     member = tarfile.TarInfo(path)
     member.mode = stat.S_IMODE(status.st_mode)
     member.uid, member.gid, member.mtime = status.st_uid, status.st_gid, status.st_mtime
     if stat.S_ISDIR(status.st_mode):
         member.type = tarfile.DIRTYPE
-        archive.addfile(member)
-    elif stat.S_ISLNK(status.st_mode):
+        return member, None
+    if stat.S_ISLNK(status.st_mode):
         member.type, member.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=parent)
-        archive.addfile(member)
-    elif stat.S_ISREG(status.st_mode):
+        return member, None
+    if stat.S_ISREG(status.st_mode):
         member.size = status.st_size
-        with os.fdopen(os.open(name, _FLAGS, dir_fd=parent), "rb") as file:
-            archive.addfile(member, _FixedSizeReader(file, status.st_size))
+        return member, os.fdopen(os.open(name, _FLAGS, dir_fd=parent), "rb")
+    return None
+
+
+class ArchiveReader:
+    """Takes the mark of the end off an archive as its chunks pass."""
+
+    def __init__(self) -> None:
+        self._held = b""
+        self.passed = 0
+        """Bytes of the tar."""
+
+    def pass_on(self, chunk: bytes) -> bytes:
+        """What of the tar is known after the next chunk."""
+        known = self._held + chunk
+        self._held = known[-len(_END) :]
+        passed = known[: -len(_END)]
+        self.passed += len(passed)
+        return passed
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it came. Content of files cannot stand for the end: it is in records."""
+        return self._held == _END and self.passed % tarfile.RECORDSIZE == 0
 
 
 class _FixedSizeReader:

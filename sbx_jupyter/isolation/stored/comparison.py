@@ -9,6 +9,7 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.isolation.stored.merged_tree import (
@@ -34,7 +35,7 @@ _MOST_OPEN: Final = 8
 """Directories on the way from the root that are kept open in each layer that has them."""
 
 MOST_PATHS: Final = 16 << 20
-"""Characters of all paths that ``first_changes`` gives."""
+"""Bytes of all paths that ``first_changes`` gives, as JSON."""
 
 _Pair = tuple[str, os.stat_result | None, os.stat_result | None]
 
@@ -66,7 +67,7 @@ class Comparison:
         room = MOST_PATHS
         with contextlib.closing(self.changes(lambda: cuts.append(None))) as found:
             for change in found:
-                room -= len(change.path)
+                room -= len(encode_basestring_ascii(change.path))
                 if room < 0 or len(changes) == MAX_CHANGES:
                     return changes, True
                 changes.append(change)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from sbx_jupyter.isolation.stored.trees import Stacks, StoredTrees
@@ -39,7 +40,11 @@ class SubordinateTrees(StoredTrees):
 
         asked = self._operations.compare(self._comparison(stacks, on_stock))
         found = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
-        return msgspec.convert(found, Diff)
+        return msgspec.convert(found.body, Diff)
+
+    def sync(self, name: str) -> None:
+        # The directory that holds it: a sandbox may have closed the tree itself.
+        super().sync(str(PurePosixPath(name).parent))
 
     def archive(self, stacks: Stacks, *, on_stock: bool) -> int:
         reader, writer = os.pipe2(os.O_CLOEXEC)

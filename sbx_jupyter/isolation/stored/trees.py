@@ -9,7 +9,8 @@ import contextlib
 import ctypes
 import os
 import threading
-from typing import TYPE_CHECKING, Protocol
+import time
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.kernel import subvolumes
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.isolation.stored.volume_content import VolumeContent
     from sbx_jupyter.protocol.diff import Diff
+
+REMOVAL_TIMEOUT: Final = 600.0
+"""Seconds for the content of one removed volume."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -93,8 +97,19 @@ class StoredTrees:
         self._path(f"volumes/{volume_id}").rename(self._path(f"volumes-removed/{volume_id}"))
 
     def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
-        """Remove a retired volume; ``step`` may raise to stop. Raises ``OSError``."""
-        remove(str(self._path(f"volumes-removed/{volume_id}")), step, opens_closed=True)
+        """Remove a retired volume; ``step`` may raise to stop.
+
+        Raises ``OSError``; it gives up after ``REMOVAL_TIMEOUT``, since a sandbox that has the
+        volume mounted may make more than is removed.
+        """
+        end = time.monotonic() + REMOVAL_TIMEOUT
+
+        def go_on() -> None:
+            step()
+            if time.monotonic() > end:
+                raise TimeoutError(f"it took longer than {REMOVAL_TIMEOUT:g} s")
+
+        remove(str(self._path(f"volumes-removed/{volume_id}")), go_on, opens_closed=True)
 
     def set_aside(self, name: str, kind: str, reason: str, *, group: int = -1) -> str:
         """Move a tree to the quarantine; returns its entry. Raises ``OSError``."""
@@ -111,7 +126,7 @@ class StoredTrees:
     def compare(self, stacks: Stacks, *, on_stock: bool) -> Diff:
         """The first differences of two stacks; ``on_stock``: above the stock layer.
 
-        There are at most 100,000, with paths of 16 Mi characters together.
+        There are at most 100,000, with paths of 16 MiB together.
         """
         # Not above: the rest of isolation needs nothing but the standard library.
         from sbx_jupyter.protocol.diff import Change, Diff

@@ -8,7 +8,6 @@ block on the disk; callers run them in threads.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import errno
 import os
 import re
@@ -27,8 +26,10 @@ from sbx_jupyter.errors import (
     NotFoundError,
     PermissionDeniedError,
     SbxError,
+    UnavailableError,
 )
 from sbx_jupyter.isolation.kernel.syscalls import RESOLVE_IN_ROOT, openat2
+from sbx_jupyter.isolation.stored.volume_entries import MAX_LISTING, Room, fields_of, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -41,6 +42,7 @@ DEFAULT_OWNER: Final = 9090
 DEFAULT_DIRECTORY_MODE: Final = 0o777
 DEFAULT_FILE_MODE: Final = 0o666
 _MAX_PATH: Final = 4096
+_ATTEMPTS: Final = 100
 _DRAFT: Final = ".sbx-upload"
 _DRAFT_NAME: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(_DRAFT))
 
@@ -121,12 +123,15 @@ class VolumeContent:
             remove(name, directory=parent, opens_closed=True)
 
     def list_dir(self, path: str, depth: int = 1) -> list[VolumeEntry]:
-        """The entries below a directory, ``depth`` levels deep: parents first, names sorted."""
+        """The entries below a directory, ``depth`` levels deep: parents first, names sorted.
+
+        Raises ``ResourceExhaustedError`` for more than ``MAX_LISTING`` bytes of JSON.
+        """
         if not 0 <= depth <= MAX_DEPTH:
             raise InvalidArgumentError(f"depth must be between 0 and {MAX_DEPTH}")
         cleaned = clean_path(path)
         with self._parent(cleaned) as (parent, name), _open(parent, name, os.O_DIRECTORY) as folder:
-            return list(self._walk(folder, cleaned, depth or 1))
+            return list(self._walk(folder, cleaned, depth or 1, Room(MAX_LISTING)))
 
     def make_dir(self, path: str, ownership: Ownership, *, force: bool) -> VolumeEntry:
         """Make a directory; with ``force`` also its parents, and it may exist already."""
@@ -149,7 +154,7 @@ class VolumeContent:
         cleaned = clean_path(path)
         with _converted_errors(cleaned), self._opened_root() as root:
             flags = os.O_RDONLY | os.O_NONBLOCK
-            descriptor = openat2(root, str(cleaned), flags, resolve=RESOLVE_IN_ROOT)
+            descriptor = _open_inside(root, str(cleaned), flags)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             os.close(descriptor)
@@ -172,7 +177,7 @@ class VolumeContent:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with self._parent(cleaned) as (parent, name):
             _check_replaceable(parent, name, force=force)
-            descriptor = openat2(parent, draft, flags, mode=0o600, resolve=RESOLVE_IN_ROOT)
+            descriptor = _open_inside(parent, draft, flags, mode=0o600)
             try:
                 self._set_owner(descriptor, _or_default(ownership.uid), _or_default(ownership.gid))
                 os.fchmod(descriptor, _mode(ownership, DEFAULT_FILE_MODE))
@@ -218,14 +223,24 @@ class VolumeContent:
     def _set_owner(self, descriptor: int, uid: int, gid: int) -> None:
         # Without real ids, all users of a sandbox are one user of the host.
         if self._real_ids and (uid, gid) != (-1, -1):
-            os.chown(f"/proc/self/fd/{descriptor}", uid, gid)
-
-    def _walk(self, folder: int, path: PurePosixPath, depth: int) -> Iterator[VolumeEntry]:
-        for name in sorted(os.listdir(folder), key=os.fsencode):
             try:
-                fields = _fields(folder, name, path / name)
+                os.chown(f"/proc/self/fd/{descriptor}", uid, gid)
+            except OSError as error:
+                if error.errno == errno.EINVAL:
+                    raise InvalidArgumentError(
+                        f"sandboxes of this engine have no user {uid} or no group {gid}"
+                    ) from error
+                raise
+
+    def _walk(
+        self, folder: int, path: PurePosixPath, depth: int, room: Room
+    ) -> Iterator[VolumeEntry]:
+        for name in sorted(names_in(folder, room), key=os.fsencode):
+            try:
+                fields = fields_of(folder, name, path / name)
             except FileNotFoundError:
                 continue
+            room.take(*(fields[text] or "" for text in ("path", "target")))
             yield self._record(**fields)
             if fields["type"] == "directory" and depth > 1:
                 # It may have been removed, or replaced by a link, since it was listed.
@@ -233,10 +248,10 @@ class VolumeContent:
                     contextlib.suppress(FileNotFoundError, NotADirectoryError),
                     _open(folder, name, os.O_RDONLY | os.O_DIRECTORY) as inner,
                 ):
-                    yield from self._walk(inner, path / name, depth - 1)
+                    yield from self._walk(inner, path / name, depth - 1, room)
 
     def _entry(self, parent: int, name: str, path: PurePosixPath) -> VolumeEntry:
-        return self._record(**_fields(parent, name, path))
+        return self._record(**fields_of(parent, name, path))
 
     @contextlib.contextmanager
     def _opened_root(self) -> Generator[int]:
@@ -252,7 +267,7 @@ class VolumeContent:
         with _converted_errors(path):
             with self._opened_root() as root:
                 flags = os.O_PATH | os.O_DIRECTORY
-                parent = openat2(root, str(path.parent), flags, resolve=RESOLVE_IN_ROOT)
+                parent = _open_inside(root, str(path.parent), flags)
             try:
                 yield parent, path.name or "."
             finally:
@@ -276,6 +291,15 @@ def _check_replaceable(parent: int, name: str, *, force: bool) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _open_inside(root: int, path: str, flags: int, *, mode: int = 0) -> int:
+    """Open a path as if ``root`` were the root directory. Raises ``OSError``."""
+    for _ in range(_ATTEMPTS):
+        # With ".." in a link, any rename on the machine meanwhile lets the kernel give up.
+        with contextlib.suppress(BlockingIOError):
+            return openat2(root, path, flags, resolve=RESOLVE_IN_ROOT, mode=mode)
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
 @contextlib.contextmanager
@@ -314,40 +338,12 @@ def _error_for(error: OSError, path: PurePosixPath) -> SbxError:
             return InvalidArgumentError("a part of the path is too long")
         case errno.ENOSPC | errno.EDQUOT:
             return NoSpaceError("no space left for the volume")
+        case errno.EAGAIN:
+            return UnavailableError(f"path '{path}' changes too fast; ask again")
         case errno.EACCES | errno.EPERM:
             return PermissionDeniedError(f"path '{path}': {error.strerror}")
         case _:
             return InternalError(f"path '{path}': {error.strerror}")
-
-
-def _fields(parent: int, name: str, path: PurePosixPath) -> dict[str, Any]:
-    """Those of ``VolumeEntry``."""
-    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    kind, target = "unknown", None
-    if stat.S_ISREG(found.st_mode):
-        kind = "file"
-    elif stat.S_ISDIR(found.st_mode):
-        kind = "directory"
-    elif stat.S_ISLNK(found.st_mode):
-        kind, target = "symlink", os.readlink(name, dir_fd=parent)
-    return {
-        "name": _text(path.name or "/"),
-        "type": kind,
-        "path": _text(str(path)),
-        "size": found.st_size,
-        "mode": stat.S_IMODE(found.st_mode),
-        "uid": found.st_uid,
-        "gid": found.st_gid,
-        "atime": dt.datetime.fromtimestamp(found.st_atime, dt.UTC),
-        "mtime": dt.datetime.fromtimestamp(found.st_mtime, dt.UTC),
-        "ctime": dt.datetime.fromtimestamp(found.st_ctime, dt.UTC),
-        "target": None if target is None else _text(target),
-    }
-
-
-def _text(name: str) -> str:
-    """The name as valid UTF-8: other bytes become U+FFFD."""
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _keep(value: int | None) -> int:

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final = frozenset(
     {
-        *("archive", "compare", "copy", "measure", "merge"),
+        *("archive", "compare", "copy", "measure", "merge", "move"),
         *("open_files", "remove", "unpack", "use_volume"),
     }
 )
@@ -45,6 +46,7 @@ def work(
     if os.getppid() != parent:
         os._exit(0)
     given: list[int] = []
+    signal.alarm(body.get("seconds", 0))  # the engine waits no longer
     try:
         _allow_many_layers()
         answer: dict[str, Any] = {"id": body["id"], "ok": _do(body, fds, given, kind)}
@@ -52,6 +54,10 @@ def work(
         answer = _failure(body, "canceled", "the copy was cancelled")
     except SbxError as error:
         answer = {"id": body["id"], "error": describe(error)}
+    except OSError as error:
+        # The text may reach a client, to which paths of the machine say nothing.
+        print(f"sbx-jupyter: {body['op']}: {error}", file=sys.stderr, flush=True)
+        answer = _failure(body, "internal", error.strerror or str(error))
     except Exception as error:  # answer any failure, since the engine waits for an answer
         answer = _failure(body, "internal", getattr(error, "stderr", None) or str(error))
     with contextlib.suppress(OSError):  # the engine is gone
@@ -93,6 +99,8 @@ def _do(body: dict[str, Any], fds: list[int], given: list[int], kind: str) -> di
             from sbx_jupyter.isolation.trees.unpack import unpack
 
             unpack(body["target"], fds[0], body["names"], users=kind, owner=body["owner"])
+        case "move":
+            Path(body["path"]).rename(body["target"])
         case "remove":
             # Here and not in another program, which would outlive the engine.
             remove(body["path"], opens_closed=True)

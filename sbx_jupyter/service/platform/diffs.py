@@ -6,7 +6,8 @@ from typing import Final
 
 from tornado.iostream import PipeIOStream, StreamClosedError
 
-from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.errors import InvalidArgumentError, UnavailableError
+from sbx_jupyter.isolation.stored.archive import ArchiveReader
 from sbx_jupyter.protocol.diff import Diff
 from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import COMMON_ERRORS, PlatformHandler
@@ -65,20 +66,31 @@ class DiffArchiveHandler(PlatformHandler):
         sandbox_id = self.sandbox_id(sandbox_id)
         diffs = self.service.engine.storage.diffs
         reader = await diffs.archive(sandbox_id, self.query_text("since"))
-        self.set_header("Content-Type", "application/x-tar")
-        self.set_header("Content-Disposition", f"attachment; filename={sandbox_id}.tar")
         stream = PipeIOStream(reader, max_buffer_size=4 * _CHUNK)
+        archive = ArchiveReader()
         try:
-            await self._copy(stream)
+            while chunk := await _read(stream):
+                await self._send(archive.pass_on(chunk), sandbox_id)
         finally:
             stream.close()
-        self.finish()
+        if archive.is_whole:
+            self.finish()
+        elif archive.passed:
+            self.http1.close()  # the client must not take what it has for all
+        else:
+            raise UnavailableError("the changes could not be read; ask again")
 
-    async def _copy(self, stream: PipeIOStream) -> None:
-        while True:
-            try:
-                chunk = await stream.read_bytes(_CHUNK, partial=True)
-            except StreamClosedError:
-                return
+    async def _send(self, chunk: bytes, sandbox_id: str) -> None:
+        if chunk:
+            self.set_header("Content-Type", "application/x-tar")
+            self.set_header("Content-Disposition", f"attachment; filename={sandbox_id}.tar")
             self.write(chunk)
             await self.flush()
+
+
+async def _read(stream: PipeIOStream) -> bytes:
+    """The next bytes of a pipe; none at its end."""
+    try:
+        return await stream.read_bytes(_CHUNK, partial=True)
+    except StreamClosedError:
+        return b""

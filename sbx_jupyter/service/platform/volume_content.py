@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
-from typing import TYPE_CHECKING, ClassVar, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -22,12 +24,19 @@ from sbx_jupyter.service.platform.operation_spec import Parameter, operation
 from sbx_jupyter.service.platform.platform_handler import PlatformHandler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbx_jupyter.isolation.privileged.remote_trees import AnyVolume
+
+T = TypeVar("T")
 
 _CHUNK: Final = 1024 * 1024
 _ERRORS: Final = (400, 401, 403, 404, 500)
 _MAX_ID: Final = 2**31 - 1
 _BEARER: Final = "bearer "
+
+_threads: Final = ThreadPoolExecutor(max_workers=8, thread_name_prefix="sbx-volume")
+"""Not those of all: sandboxes write to volumes, and may make a look at one take long."""
 
 _PATH: Final = Parameter("path", {"type": "string", "minLength": 1}, "The entry.", required=True)
 _DEPTH: Final = Parameter("depth", {"type": "integer", "minimum": 0, "maximum": MAX_DEPTH})
@@ -37,6 +46,11 @@ _OWNERSHIP: Final = (
     Parameter("mode", {"type": "integer", "maximum": 0o7777}),
     Parameter("force", {"type": "boolean"}, "Make parent directories; replace an existing entry."),
 )
+
+
+async def _in_thread(function: Callable[..., T], *args: Any, **fields: Any) -> T:
+    work = functools.partial(function, *args, **fields)
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
 class ContentHandler(PlatformHandler):
@@ -91,7 +105,7 @@ class VolumePathHandler(ContentHandler):
 
     @operation("Describe an entry (V3)", answers={200: VolumeEntry}, errors=_ERRORS, query=(_PATH,))
     async def get(self, volume_id: str) -> None:
-        self.answer(await asyncio.to_thread(self.content.stat, self.query_path()))
+        self.answer(await _in_thread(self.content.stat, self.query_path()))
 
     @operation(
         "Change owner and mode (V3)",
@@ -105,11 +119,11 @@ class VolumePathHandler(ContentHandler):
         wanted = Ownership(uid=change.uid, gid=change.gid, mode=change.mode)
         if any(item is not None and item > _MAX_ID for item in (wanted.uid, wanted.gid)):
             raise InvalidArgumentError("uid and gid must be below 2147483648")
-        self.answer(await asyncio.to_thread(self.content.change, self.query_path(), wanted))
+        self.answer(await _in_thread(self.content.change, self.query_path(), wanted))
 
     @operation("Remove an entry (V3)", answers={204: None}, errors=_ERRORS, query=(_PATH,))
     async def delete(self, volume_id: str) -> None:
-        await asyncio.to_thread(self.content.remove, self.query_path())
+        await _in_thread(self.content.remove, self.query_path())
         self.answer(status=204)
 
 
@@ -124,7 +138,7 @@ class VolumeDirHandler(ContentHandler):
     )
     async def get(self, volume_id: str) -> None:
         depth = self.query_int("depth", 1, minimum=0, maximum=MAX_DEPTH)
-        self.answer(await asyncio.to_thread(self.content.list_dir, self.query_path(), depth))
+        self.answer(await _in_thread(self.content.list_dir, self.query_path(), depth))
 
     @operation(
         "Make a directory (V3)",
@@ -134,7 +148,7 @@ class VolumeDirHandler(ContentHandler):
     )
     async def post(self, volume_id: str) -> None:
         force = self.query_flag("force")
-        entry = await asyncio.to_thread(
+        entry = await _in_thread(
             self.content.make_dir, self.query_path(), self.query_ownership(), force=force
         )
         self.answer(entry, 201)
@@ -152,7 +166,7 @@ class VolumeFileHandler(ContentHandler):
         await super().admit()
         if self.request.method == "PUT":
             force = self.query_flag("force")
-            self._target, self._draft = await asyncio.to_thread(
+            self._target, self._draft = await _in_thread(
                 self.content.open_write, self.query_path(), self.query_ownership(), force=force
             )
 
@@ -172,7 +186,7 @@ class VolumeFileHandler(ContentHandler):
         query=(_PATH,),
     )
     async def get(self, volume_id: str) -> None:
-        descriptor, size = await asyncio.to_thread(self.content.open_read, self.query_path())
+        descriptor, size = await _in_thread(self.content.open_read, self.query_path())
         try:
             self.set_header("Content-Type", "application/octet-stream")
             self.set_header("Content-Length", size)
@@ -202,8 +216,12 @@ class VolumeFileHandler(ContentHandler):
         draft, self._draft = self._draft, None
         self.release()
         if draft is not None:
-            await asyncio.to_thread(self.content.finish_write, path, draft, force=force)
-        self.answer(await asyncio.to_thread(self.content.stat, path), 201)
+            try:
+                await _in_thread(self.content.finish_write, path, draft, force=force)
+            except SbxError:
+                self._drop(draft)
+                raise
+        self.answer(await _in_thread(self.content.stat, path), 201)
 
     def release(self) -> None:
         target, self._target = self._target, None
@@ -211,5 +229,8 @@ class VolumeFileHandler(ContentHandler):
         if target is not None:
             os.close(target)
         if draft is not None:
-            dropping = asyncio.to_thread(self.content.drop_write, self.query_path(), draft)
-            self.service.tasks.spawn(dropping, "sbx-drop-upload")
+            self._drop(draft)
+
+    def _drop(self, draft: str) -> None:
+        dropping = _in_thread(self.content.drop_write, self.query_path(), draft)
+        self.service.tasks.spawn(dropping, "sbx-drop-upload")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
+import signal
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,6 +124,52 @@ def test_errors_are_those_of_any_engine(volume: Volume, sandbox: Sandbox) -> Non
     assert there.status_code == 409
     assert outside.status_code == 404  # a link leads to the volume's own /etc
     assert "engine.db" not in above.text
+
+
+def test_ids_that_sandboxes_do_not_have_are_refused(volume: Volume) -> None:
+    refused = volume.ask("PUT", "file", "/f", b"x", uid="100000")
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_argument")
+    assert volume.ask("GET", "dir", "/").json() == []
+
+
+def test_a_snapshot_holds_what_a_sandbox_closed(volume: Volume, sandbox: Sandbox) -> None:
+    sandbox.commands.run("echo kept > /kept; chown user / && chmod 700 /", user="root")
+
+    snapshot = sandbox.create_snapshot()
+
+    config = ConnectionConfig(str(volume.http.base_url), volume.http.headers["X-API-Key"])
+    with Sandbox.create(snapshot.snapshot_id, config=config) as copy:
+        assert copy.commands.run("cat /kept").stdout == "kept\n"
+
+
+def test_an_archive_whose_helper_is_killed_is_not_taken_for_whole(
+    engine: EngineProcess, volume: Volume, sandbox: Sandbox
+) -> None:
+    sandbox.commands.run("head -c 50000000 /dev/zero > big")
+    url = f"/engine/sandboxes/{sandbox.sandbox_id}/diff.tar"
+    others = _descendants(engine.pid)
+
+    with volume.http.stream("GET", url) as answer:
+        content = answer.iter_bytes(1000)
+        assert next(content)
+        for helper in _descendants(engine.pid) - others:
+            os.kill(helper, signal.SIGKILL)
+        with pytest.raises(httpx.RemoteProtocolError):
+            sum(map(len, content))
+
+
+def _descendants(pid: int) -> set[int]:
+    """An engine's zygote, sandboxes, and what works on files for it."""
+    found = _children(pid)
+    return found.union(*map(_descendants, found))
+
+
+def _children(pid: int) -> set[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    with contextlib.suppress(FileNotFoundError):  # it has ended
+        return {int(child) for task in tasks for child in task.read_text().split()}
+    return set()
 
 
 def test_a_removed_volume_leaves_nothing(

@@ -17,6 +17,7 @@ from sbx_jupyter.engine.state.store import Store
 from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.engine.volumes.volumes import Volumes
 from sbx_jupyter.errors import (
+    InternalError,
     InvalidArgumentError,
     NotFoundError,
     UnauthenticatedError,
@@ -134,6 +135,64 @@ async def test_closing_does_not_wait_for_a_removal_without_end(
         await volumes.aclose()
 
     assert await asyncio.to_thread(stopped.wait, 20)
+
+
+class StubbornTrees(StoredTrees):
+    """Trees of which one is neither retired nor removed for the time being."""
+
+    stubborn = ""
+
+    def retire_volume(self, volume_id: str) -> None:
+        self._check(volume_id)
+        super().retire_volume(volume_id)
+
+    def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
+        self._check(volume_id)
+        super().remove_retired(volume_id, step)
+
+    def _check(self, volume_id: str) -> None:
+        if volume_id == self.stubborn:
+            raise InternalError("Directory not empty")
+
+
+async def test_a_volume_that_cannot_be_removed_keeps_no_other(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unfinished_removals, "_FIRST_DELAY", 0.01)
+    ids = [f"{number}{str(uuid.uuid4())[1:]}" for number in range(3)]
+    for volume_id in ids:
+        (tmp_path / "volumes-removed" / volume_id / "inner").mkdir(parents=True)
+    removed = tmp_path / "volumes-removed"
+    trees, left = StubbornTrees(tmp_path), UnfinishedRemovals()
+    trees.stubborn = ids[0]
+    volumes = Volumes(store, tmp_path, trees, real_ids=False, removals=left)
+
+    await volumes.recover()
+
+    await async_until(lambda: os.listdir(removed) == [ids[0]])
+    trees.stubborn = ""
+    await async_until(lambda: os.listdir(removed) == [])
+    await left.aclose()
+    await volumes.aclose()
+
+
+async def test_an_engine_starts_although_a_volume_cannot_be_moved(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unfinished_removals, "_FIRST_DELAY", 0.01)
+    trees, left = StubbornTrees(tmp_path), UnfinishedRemovals()
+    trees.stubborn = str(uuid.uuid4())
+    (tmp_path / "volumes" / trees.stubborn).mkdir(parents=True)
+    volumes = Volumes(store, tmp_path, trees, real_ids=False, removals=left)
+
+    await volumes.recover()
+
+    assert os.listdir(tmp_path / "volumes") == [trees.stubborn]
+    trees.stubborn = ""
+    folders = (tmp_path / "volumes", tmp_path / "volumes-removed")
+    await async_until(lambda: not any(map(os.listdir, folders)))
+    await left.aclose()
+    await volumes.aclose()
 
 
 async def test_every_bad_mount_is_named(volumes: Volumes) -> None:

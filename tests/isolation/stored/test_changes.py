@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 import os
 import stat
 import sys
+import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
 from sbx_jupyter.isolation.stored import comparison, merged_tree, trees
-from sbx_jupyter.isolation.stored.comparison import Comparison
+from sbx_jupyter.isolation.stored.archive import ArchiveReader, write_archive
+from sbx_jupyter.isolation.stored.comparison import Comparison, Difference
 from sbx_jupyter.isolation.stored.merged_tree import (
     Layer,
     LayerFolder,
@@ -404,3 +408,49 @@ def test_an_archive_that_nobody_reads_ends_without_an_error() -> None:
 
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(writer)
+
+
+def test_an_archive_ends_with_the_first_write_that_fails(base: Tree) -> None:
+    class Left:
+        def write(self, _: bytes) -> int:
+            raise BrokenPipeError
+
+    changed = iter([Difference("/big", "added", "file", 0)] * 1000)
+    base.file("big", "x" * 2 * tarfile.RECORDSIZE)  # more than is written at once
+
+    with pytest.raises(BrokenPipeError):
+        write_archive(cast("IO[bytes]", Left()), [base.layer], changed)
+
+    assert len(list(changed)) == 999
+
+
+def test_the_end_of_an_archive_is_told_from_a_cut(base: Tree) -> None:
+    written = io.BytesIO()
+    base.file("zeros", "\0" * 100_000)
+    write_archive(written, [base.layer], [Difference("/zeros", "added", "file", 100_000)])
+
+    def seen(content: bytes) -> tuple[bytes, bool]:
+        archive = ArchiveReader()
+        steps = range(0, len(content), 100)
+        passed = b"".join(archive.pass_on(content[start : start + 100]) for start in steps)
+        return passed, archive.is_whole
+
+    tar, is_whole = seen(written.getvalue())
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        assert archive.getnames() == ["zeros"]
+    assert is_whole
+    assert not seen(written.getvalue()[: 3 * tarfile.RECORDSIZE])[1]
+    assert seen(b"") == (b"", False)
+
+
+def test_hostile_names_count_as_what_they_take_in_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "MOST_PATHS", 1000)
+    hostile = Tree(tmp_path / "hostile")
+    for number in range(20):
+        (hostile.root / os.fsdecode(b"\xff" * 100 + bytes([65 + number]))).touch()
+
+    found, is_cut = Comparison((hostile.layer,), (), ()).first_changes()
+
+    assert (len(found), is_cut) == (1, True)  # each takes over 600 bytes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,12 @@ from sbx_jupyter.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
     NotFoundError,
+    ResourceExhaustedError,
     SbxError,
+    UnavailableError,
 )
+from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.stored import volume_content
 from sbx_jupyter.isolation.stored.volume_content import Ownership, VolumeContent, clean_path
 
 PLAIN = Ownership()
@@ -286,3 +293,48 @@ def test_a_tree_of_3000_levels_is_removed(content: VolumeContent, root: Path) ->
     os.close(fd)
     content.remove("/d")
     assert list(root.iterdir()) == []
+
+
+def test_a_listing_has_an_end(
+    content: VolumeContent, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volume_content, "MAX_LISTING", 10_000)
+    for number in range(100):
+        (root / f"{number}").touch()
+
+    with pytest.raises(ResourceExhaustedError, match="too much"):
+        content.list_dir("/")
+
+
+@pytest.mark.parametrize(("seconds", "year"), [(10**12, 9999), (-(10**12), 1)])
+def test_any_time_that_a_sandbox_sets_is_listed(seconds: int, year: int) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # keeps times that disks do not
+        Path(folder, "f").touch()
+        os.utime(Path(folder, "f"), (seconds, seconds))
+
+        (entry,) = VolumeContent(Path(folder), real_ids=False).list_dir("/")
+
+    assert entry.mtime.year == year
+
+
+@pytest.mark.parametrize("failures", [3, 1000])
+def test_a_path_that_others_change_meanwhile_is_tried_again(
+    content: VolumeContent, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    left = failures
+
+    def fail_at_first(*args: Any, **fields: Any) -> int:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise BlockingIOError(errno.EAGAIN, "again")
+        return syscalls.openat2(*args, **fields)
+
+    write(content, "f", b"content")
+    monkeypatch.setattr(volume_content, "openat2", fail_at_first)
+
+    if failures == 3:
+        assert read(content, "f") == b"content"
+    else:
+        with pytest.raises(UnavailableError, match="ask again"):
+            read(content, "f")
