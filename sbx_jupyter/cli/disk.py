@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.cli.calls import call_platform, running_engine
 from sbx_jupyter.cli.parsers import add_command
+from sbx_jupyter.cli.sizes import parse_size, show_size
 from sbx_jupyter.errors import InvalidArgumentError
 from sbx_jupyter.protocol.locations import default_data_dir
 
@@ -26,7 +28,6 @@ _WORDS: Final = {
     "layers": "unused layers",
     "quarantine": "things set aside, in quarantine",
 }
-_SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def add_to(commands: Commands) -> None:
@@ -43,7 +44,10 @@ def add_to(commands: Commands) -> None:
     text = "make a separate file system for the engine"
     storage = commands.add_parser("storage", help=text, description=text)
     actions = storage.add_subparsers(required=True, metavar="action")
-    text = "make an image file with a file system that copies files by reference, and mount it"
+    text = (
+        "make an image file with a file system that shares data between files, move the data "
+        "directory into it, and mount it there; asked again, go on or clean up where it was killed"
+    )
     create = add_command(actions, "create", text, create_storage)
     create.add_argument(
         "--size", type=parse_size, required=True, help="maximum size, for example 50G"
@@ -139,8 +143,9 @@ def _is_agreed(question: str) -> bool:
 
 
 def create_storage(options: argparse.Namespace) -> int:
-    """Make the image, and mount it on the data directory or print the command to mount it."""
-    from sbx_jupyter.cli import storage
+    """Make the image, and have the data directory in it; others than root get the commands."""
+    from sbx_jupyter.cli import storage, storage_move
+    from sbx_jupyter.engine.state.mount_point import check_mounted
 
     data_dir = (options.data_dir or default_data_dir()).expanduser().absolute()
     path = options.path or data_dir.with_name(f"{data_dir.name}.img")
@@ -150,32 +155,19 @@ def create_storage(options: argparse.Namespace) -> int:
         size=options.size,
         kind=options.filesystem,
     )
-    storage.make_image(plan)
-    print(f"Made {plan.image}: {plan.kind}, grows to {show_size(plan.size)} as it fills")
-    if not options.no_mount and storage.may_mount():
-        storage.mount(plan)
-        print(f"Mounted on {plan.data_dir}")
+    if storage.may_mount() and not options.no_mount:
+        kept = storage_move.move(plan, lambda line: print(line, flush=True))
+        print(f"Mounted on {plan.data_dir}: {plan.image}, grows to {show_size(plan.size)}")
+        if kept is not None:
+            print("The data from before is kept. When everything works, remove it:")
+            print(f"  rm -r {shlex.quote(str(kept))}")
     else:
+        if data_dir.is_dir():
+            check_mounted(data_dir)
+        storage.make_image(plan)
+        print(f"Made {plan.image}: {plan.kind}, grows to {show_size(plan.size)} as it fills")
         print("Mount it as root, once:")
         print(f"  {storage.mount_command(plan)}")
     print("For every start of the machine, in /etc/fstab:")
     print(f"  {storage.fstab_line(plan)}")
     return 0
-
-
-def parse_size(text: str) -> int:
-    """Parse a size such as ``50G`` into bytes; raises ``InvalidArgumentError``."""
-    number, suffix = text, 1
-    if text[-1:].upper() in _SUFFIXES:
-        number, suffix = text[:-1], _SUFFIXES[text[-1].upper()]
-    if not (number.isascii() and number.isdigit()):
-        raise InvalidArgumentError(f"'{text}' is not a size such as 500M or 50G")
-    return int(number) * suffix
-
-
-def show_size(size: int) -> str:
-    """Format a number of bytes with a unit, such as ``1.5 GiB``."""
-    for suffix, unit in reversed(_SUFFIXES.items()):
-        if size >= unit:
-            return f"{size / unit:.1f} {suffix}iB"
-    return f"{size} B"

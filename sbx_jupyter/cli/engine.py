@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.client.api.platform import PlatformClient
 
 _NO_REFLINK: Final = (
-    f"no; `jupyter sbx storage create --size 50G` makes a disk that can{see('storage')}"
+    "no, so snapshots copy; `jupyter sbx storage create --size 50G` makes a disk that can and moves"
+    f" the data there{see('storage')}"
 )
 _IDS: Final = {
     "own": "own; each sandbox has host ids of its own",

@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +22,8 @@ from sbx_jupyter.errors import (
     NoSpaceError,
     see,
 )
+from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.kernel.loop_mounts import mount_image
 
 Kind = Literal["btrfs", "xfs"]
 
@@ -48,43 +51,74 @@ def make_image(plan: Plan) -> None:
     Raises ``InvalidArgumentError`` for a size that is too small, ``FailedPreconditionError`` when
     ``mkfs`` is missing, the data directory is not empty or the image exists, ``NoSpaceError``.
     """
-    if plan.size < _LEAST[plan.kind]:
-        raise InvalidArgumentError(f"{plan.kind} needs at least {_LEAST[plan.kind] >> 20} MiB")
-    program = _program(plan.kind)
+    program = find_program(plan)
     if plan.data_dir.is_dir() and any(plan.data_dir.iterdir()):
         raise FailedPreconditionError(
-            f"{plan.data_dir} is not empty: what is in it would be hidden; stop the engine and move"
-            f" it away, or choose another --data-dir{see('storage')}"
+            f"{plan.data_dir} is not empty: what is in it would be hidden. Root can have it moved:"
+            f" {_command_for_root(plan)}; or choose another --data-dir{see('storage')}"
         )
-    plan.image.parent.mkdir(parents=True, exist_ok=True)
+    image = make_file(plan)
     try:
-        descriptor = os.open(plan.image, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise FailedPreconditionError(f"{plan.image} is there already") from None
-    try:
-        try:
-            os.ftruncate(descriptor, plan.size)
-        finally:
-            os.close(descriptor)
-        _format(program, plan)
+        format_file(program, plan.kind, image)
     except BaseException:
         plan.image.unlink()
         raise
+    finally:
+        os.close(image)
 
 
-def _format(program: str, plan: Plan) -> None:
-    if plan.kind == "xfs":
-        command = [program, "-q", "-m", "reflink=1", str(plan.image)]
+def make_file(plan: Plan) -> int:
+    """Make the sparse file of a plan; gives its descriptor.
+
+    Raises ``FailedPreconditionError`` when it exists, ``OSError``.
+    """
+    plan.image.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(plan.image, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise FailedPreconditionError(f"{plan.image} is there already") from None
+    try:
+        os.ftruncate(descriptor, plan.size)
+    except BaseException:
+        os.close(descriptor)
+        plan.image.unlink()
+        raise
+    return descriptor
+
+
+def _command_for_root(plan: Plan) -> str:
+    """The command with which root moves what is in a data directory to an image."""
+    program = [sys.executable, "-P", "-m", "sbx_jupyter.cli.main"]
+    command = ["sudo", *program, "storage", "create", "--size", str(plan.size)]
+    command += ["--filesystem", plan.kind, "--path", str(plan.image)]
+    return shlex.join([*command, "--data-dir", str(plan.data_dir)])
+
+
+def format_file(program: str, kind: Kind, image: int) -> None:
+    """Make a file system in an open file. Raises ``NoSpaceError``, ``InternalError``."""
+    path = f"/proc/self/fd/{image}"
+    if kind == "xfs":
+        command = [program, "-q", "-m", "reflink=1", path]
     else:
         # Keep one copy of the metadata: the disk below has its own protection. The root directory
         # of the file system belongs to the user who makes it.
-        command = [program, "-q", "-m", "single", str(plan.image)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [program, "-q", "-m", "single", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=[image])
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()
         if "No space left" in said:
             raise NoSpaceError(said)
         raise InternalError(f"{Path(program).name} failed: {said}")
+
+
+def find_program(plan: Plan) -> str:
+    """The path of the ``mkfs`` for a plan.
+
+    Raises ``InvalidArgumentError`` for a size that is too small, ``FailedPreconditionError``.
+    """
+    if plan.size < _LEAST[plan.kind]:
+        raise InvalidArgumentError(f"{plan.kind} needs at least {_LEAST[plan.kind] >> 20} MiB")
+    return _program(plan.kind)
 
 
 def _program(kind: Kind) -> str:
@@ -106,34 +140,60 @@ def may_mount() -> bool:
 def mount(plan: Plan) -> None:
     """Mount the image on the data directory; raises ``FailedPreconditionError``."""
     plan.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    command = ["mount", "-o", _OPTIONS[plan.kind], str(plan.image), str(plan.data_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise FailedPreconditionError(
-            f"{plan.image} is made, but cannot be mounted here: {done.stderr.strip()}"
-        )
+    image = os.open(plan.image, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        tree = mount_apart(plan.image, plan.kind, image)
+    finally:
+        os.close(image)
+    try:
+        if plan.kind == "btrfs":
+            switch_quotas_on(tree)
+        syscalls.move_mount(tree, str(plan.data_dir))
+    finally:
+        os.close(tree)
     plan.data_dir.chmod(0o700)
-    if plan.kind == "btrfs":
-        _switch_quotas_on(plan.data_dir)
 
 
-def _switch_quotas_on(data_dir: Path) -> None:
+def mount_apart(path: Path, kind: Kind, image: int) -> int:
+    """Mount an open image where no path leads; the top of its file system, as a descriptor.
+
+    It stays until that is closed or attached. Raises ``FailedPreconditionError``.
+    """
+    try:
+        return mount_image(image, str(path), kind)
+    except OSError as error:
+        raise FailedPreconditionError(
+            f"{path} cannot be mounted here: {error.strerror}{see('storage')}"
+        ) from error
+
+
+def switch_quotas_on(tree: int) -> None:
+    """Have the kernel count subvolumes of a mounted btrfs; raises ``FailedPreconditionError``."""
     for command in (["quota", "enable"], ["quota", "rescan", "-w"]):
         done = subprocess.run(
-            ["btrfs", *command, str(data_dir)], capture_output=True, text=True, check=False
+            ["btrfs", *command, f"/proc/self/fd/{tree}/."],
+            capture_output=True,
+            text=True,
+            check=False,
+            pass_fds=[tree],
         )
         if done.returncode != 0:
             raise FailedPreconditionError(
-                f"{data_dir} is mounted, but sandboxes on it cannot be held to their disk limit:"
+                "it is mounted, but sandboxes on it cannot be held to their disk limit:"
                 f" {done.stderr.strip()}"
             )
+
+
+def mount_line(plan: Plan) -> str:
+    """The command with which root mounts the image when it was mounted before."""
+    arguments = [_OPTIONS[plan.kind], str(plan.image), str(plan.data_dir)]
+    return f"mount -o {shlex.join(arguments)}"
 
 
 def mount_command(plan: Plan) -> str:
     """The command with which root mounts the image once, and gives its owner the directory."""
     where = shlex.quote(str(plan.data_dir))
-    image = shlex.quote(str(plan.image))
-    mounting = f"mkdir -p {where} && mount -o {_OPTIONS[plan.kind]} {image} {where}"
+    mounting = f"mkdir -p {where} && {mount_line(plan)}"
     if plan.kind == "btrfs":
         mounting += f" && btrfs quota enable {where}"
     return f"sudo sh -c {shlex.quote(f'{mounting} && chown {os.getuid()}:{os.getgid()} {where}')}"

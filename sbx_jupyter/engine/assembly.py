@@ -85,8 +85,13 @@ def assemble(
     kept: Kept,
     fence: AnyFence,
     tier: str,
+    *,
+    shares_blocks: bool,
 ) -> Components:
-    """Make the components and connect them; none of them runs yet."""
+    """Make the components and connect them; none of them runs yet.
+
+    ``shares_blocks``: whether files of the data directory can share their content.
+    """
     expiry = Expiry(lambda sandbox_id: supervisor.on_expired(sandbox_id))
     context = _make_context(config, hooks, meters, kept, fence, tier, expiry)
     removal = Removal(context)
@@ -103,7 +108,7 @@ def assemble(
         # A helper takes no directories of the machine from the engine that it serves.
         shows_directories=tier == Tier.NAMESPACES and isinstance(fence, Fence),
     )
-    capture = Capture(context, flattener, supervisor)
+    capture = Capture(context, flattener, supervisor, shares_blocks=shares_blocks)
     return Components(
         context=context,
         catalogue=catalogue,

@@ -160,7 +160,15 @@ class Engine:
         self.meters.tell_limits(self.report.limits, limits.words(self.report.limits))
         self.network = network_of(self.tier, self.config.network, loopback=self.report.loopback)
         kept = Kept(data_dir, store, manifests, quarantine)
-        components = assemble(self.config, self.hooks, self.meters, kept, fence, self.tier)
+        components = assemble(
+            self.config,
+            self.hooks,
+            self.meters,
+            kept,
+            fence,
+            self.tier,
+            shares_blocks=self.report.reflink,
+        )
         await self._open(components)
         self._components = components
 

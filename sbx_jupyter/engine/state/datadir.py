@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.keys import load_or_make_key
+from sbx_jupyter.engine.state.mount_point import check_mounted
 from sbx_jupyter.errors import FailedPreconditionError, InternalError, NoSpaceError, SbxError, see
 from sbx_jupyter.isolation.privileged import account
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HIDDEN = "."
+_LOCK: Final = "engine.lock"
 _DRAFT: Final = re.compile(r"\.[\w.-]+\.\d+|[a-z]+\.key(\.copy)?\.[0-9a-f]{16}")
 """The names under which files of the directory itself are written before they get their own."""
 
@@ -143,24 +145,16 @@ class DataDir:
         What an engine with a user of its own left becomes root's again, unless ``keeps_owners``.
 
         Raises ``FailedPreconditionError`` with the pid of the other engine when one has locked it,
-        or when the directory belongs to another user,
+        when the directory belongs to another user or is a file system that is not mounted, and
         ``NoSpaceError`` and ``InternalError`` when it cannot be made.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_mounted(self.path)
             self._check_owner()
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock = os.open(self.path / "engine.lock", flags, 0o600)
+            lock = take_lock(self.path)
         except OSError as error:
             raise translate(error, f"making the data directory {self.path}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            owner = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
-            os.close(lock)
-            raise FailedPreconditionError(
-                f"the data directory {self.path} is in use by another engine, pid {owner}"
-            ) from error
         try:
             self._prepare(keeps_owners=keeps_owners)
             os.ftruncate(lock, 0)
@@ -202,6 +196,33 @@ class DataDir:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def take_lock(path: Path, name: Path | None = None) -> int:
+    """Lock a data directory, which messages call ``name``, until the descriptor is closed.
+
+    Raises ``FailedPreconditionError`` with the pid of who has it, and ``OSError``.
+    """
+    name = name or path
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(path / _LOCK, flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # It may have been moved since the first look: then this is the lock of the old place, or
+        # of the new one before anything is mounted there.
+        check_mounted(path)
+        if not os.path.samestat(os.fstat(lock), os.lstat(path / _LOCK)):
+            raise FailedPreconditionError(f"the data directory {name} is being moved: try again")
+    except BlockingIOError as error:
+        owner = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise FailedPreconditionError(
+            f"the data directory {name} is in use by another engine, pid {owner}"
+        ) from error
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
 
 
 _GET_FLAGS: Final = 0x80086601

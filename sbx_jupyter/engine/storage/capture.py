@@ -13,7 +13,7 @@ from sbx_jupyter.engine.state import logs
 from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
-from sbx_jupyter.errors import AbortedError, CanceledError, NotFoundError, SbxError
+from sbx_jupyter.errors import AbortedError, CanceledError, NotFoundError, SbxError, see
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -35,6 +35,9 @@ _MAX_LAYERS: Final = 60
 _LOG_SIZE_AFTER: Final = 1.0
 """Seconds of copying after which the size of the layer is measured and logged."""
 
+_SLOW: Final = 1.0
+"""Seconds of copying after which the engine says, once, how to have none."""
+
 
 class CapturedLayer(NamedTuple):
     """A copy of the writable layer of a sandbox."""
@@ -55,7 +58,17 @@ class CapturedLayer(NamedTuple):
 class Capture:
     """Copies the writable layers of running sandboxes."""
 
-    def __init__(self, context: Context, flattener: Flattener, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        context: Context,
+        flattener: Flattener,
+        supervisor: Supervisor,
+        *,
+        shares_blocks: bool,
+    ) -> None:
+        """``shares_blocks``: whether files of the data directory can share their content."""
+        self._shares_blocks = shares_blocks
+        self._has_advised = False
         self._context = context
         self._flattener = flattener
         self._layers = context.layers
@@ -83,8 +96,29 @@ class Capture:
             await asyncio.gather(measuring, return_exceptions=True)
         work.phase = "storing"
         await self._layers.sync(layer)
-        took = (now() - work.started_at).total_seconds()
-        return CapturedLayer(layer, work.progress.done, took, stopped)
+        captured = CapturedLayer(
+            layer, work.progress.done, (now() - work.started_at).total_seconds(), stopped
+        )
+        await self._advise(slot.sandbox_id, work, captured)
+        return captured
+
+    async def _advise(self, sandbox_id: str, work: Work, captured: CapturedLayer) -> None:
+        """Log how the copy can be avoided, the first time that one takes long."""
+        if self._shares_blocks or self._has_advised or captured.seconds <= _SLOW:
+            return
+        self._has_advised = True
+        message = (
+            f"The {work.kind} took {captured.seconds:.1f} s, because this disk cannot share data"
+            " between files and everything was copied. `jupyter sbx storage create --size 50G`"
+            f" makes a disk that can, and moves the data there{see('storage')}"
+        )
+        fields = {"bytes": str(captured.size), "operation_id": work.operation_id}
+        try:
+            await self._context.commit(
+                Batch().log(logs.entry(sandbox_id, "info", message, **fields))
+            )
+        except SbxError:
+            _log.exception("not logged: %s", message, extra={"sandbox_id": sandbox_id})
 
     async def _take_subvolume(self, slot: Slot, layer: str, work: Work) -> CapturedLayer:
         """Take a snapshot of the subvolume of a sandbox: instant, whatever its size."""

@@ -45,8 +45,7 @@ class Copier:
         Raises ``OSError``, ``Cancelled`` among them.
         """
         key = (found.st_dev, found.st_ino)
-        if found.st_nlink > 1 and key in self._links:
-            self._link(self._links[key], target, name)
+        if found.st_nlink > 1 and key in self._links and self._link(self._links[key], target, name):
             return
         if stat.S_ISREG(found.st_mode):
             self._copy_file(source, target, name)
@@ -60,8 +59,11 @@ class Copier:
         if found.st_nlink > 1:
             self._links[key] = place.path(name)
 
-    def _link(self, first: str, target: int, name: str) -> None:
-        """Give a file of the copy a second name."""
+    def _link(self, first: str, target: int, name: str) -> bool:
+        """Give a file of the copy a second name; false where it cannot have one.
+
+        No file has names in two subvolumes.
+        """
         *folders, last = first.split("/")
         top = os.open(self._target, FOLDER)
         try:
@@ -69,10 +71,15 @@ class Copier:
             try:
                 # A link may have several names too; what it points to is the host's.
                 os.link(last, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                return False
             finally:
                 os.close(folder)
         finally:
             os.close(top)
+        return True
 
     def count(self, size: int) -> None:
         """Count bytes of the disk that are dealt with; raises ``Cancelled``."""
@@ -116,7 +123,7 @@ class Copier:
 
     def _copy_range(self, reader: int, writer: int, start: int, end: int) -> None:
         while start < end:
-            copied = os.copy_file_range(reader, writer, min(end - start, _CHUNK), start, start)
+            copied = _copy_some(reader, writer, start, min(end - start, _CHUNK))
             if copied == 0:
                 return
             start += copied
@@ -146,6 +153,17 @@ def finish(source: int, target: int, status: os.stat_result) -> None:
         os.setxattr(target, name, os.getxattr(source, name))
     os.fchmod(target, stat.S_IMODE(status.st_mode))
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _copy_some(reader: int, writer: int, at: int, count: int) -> int:
+    try:
+        return os.copy_file_range(reader, writer, count, at, at)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    # Between file systems of two kinds.
+    os.lseek(writer, at, os.SEEK_SET)
+    return os.sendfile(writer, reader, at, count)
 
 
 def _share(reader: int, writer: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.engine.state.datadir import DataDir
+from sbx_jupyter.engine.state.mount_point import MARK
 from sbx_jupyter.errors import FailedPreconditionError, InternalError
 
 
@@ -44,6 +46,34 @@ def test_a_second_engine_is_told_who_has_it(tmp_path: Path):
     first.close()
     second.open()
     second.close()
+
+
+def test_a_lock_that_was_moved_away_with_its_directory_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "data").mkdir()
+    flock = fcntl.flock
+
+    def move_first(*arguments: int) -> None:
+        (tmp_path / "data").rename(tmp_path / "old")
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "engine.lock").touch()
+        flock(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", move_first)
+        with pytest.raises(FailedPreconditionError, match="is being moved"):
+            DataDir(tmp_path / "data").open()
+
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["engine.lock"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "\x00"])
+def test_a_damaged_mark_of_a_mount_point_is_no_data_directory_either(tmp_path: Path, text: str):
+    (tmp_path / MARK).write_text(text)
+    with pytest.raises(FailedPreconditionError, match=MARK):
+        DataDir(tmp_path).open()
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
 
 
 def test_a_file_in_its_place_is_reported(tmp_path: Path):

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.cli import disk as cli_disk
-from sbx_jupyter.cli import main, storage
+from sbx_jupyter.cli import main, sizes, storage
 from sbx_jupyter.engine.engine import EngineConfig
+from sbx_jupyter.engine.storage import capture
 from sbx_jupyter.errors import FailedPreconditionError, InvalidArgumentError
 from sbx_jupyter.isolation.kernel import subvolumes
-from tests.engine.living import create, run
+from tests.engine.living import create, messages, run
 from tests.engine.storage.test_snapshots import FILES, LOOK
 from tests.engine.test_ordinary_user import PYTHON, SCRIPT, UID
 from tests.engine_process import CHECKOUT
@@ -106,6 +106,20 @@ async def test_a_snapshot_takes_no_space_for_what_both_have(disk: storage.Plan):
     finally:
         await engine.stop(kill_sandboxes=True)
     assert after - before < 30 << 20
+
+
+async def test_no_remedy_is_named_for_a_slow_snapshot_on_a_disk_that_shares_data(
+    disk: storage.Plan, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(capture, "_SLOW", 0.0)
+    engine = engine_of(EngineConfig(disk.data_dir, pool_size=0))
+    await engine.start()
+    try:
+        row = await create(engine)
+        await engine.snapshots.create(row.sandbox_id)
+        assert not [text for text in messages(engine, row.sandbox_id) if "storage create" in text]
+    finally:
+        await engine.stop(kill_sandboxes=True)
 
 
 async def test_a_build_on_a_disk_of_its_own_is_sealed_and_carried(disk: storage.Plan):
@@ -214,14 +228,14 @@ def test_a_data_directory_that_is_in_use_is_not_hidden(tmp_path: Path):
 @pytest.mark.parametrize("text", ["", "G", "-1G", "1.5G", "10X", "ten"])
 def test_a_size_that_is_none_is_refused(text: str):
     with pytest.raises(InvalidArgumentError):
-        cli_disk.parse_size(text)
+        sizes.parse_size(text)
 
 
 def test_sizes_are_read_and_shown():
-    assert [cli_disk.parse_size(text) for text in ("5", "1k", "2M", "50G")] == [
+    assert [sizes.parse_size(text) for text in ("5", "1k", "2M", "50G")] == [
         5, 1024, 2 << 20, 50 << 30,
     ]  # fmt: skip
-    assert [cli_disk.show_size(size) for size in (0, 1023, 1536, 5 << 30)] == [
+    assert [sizes.show_size(size) for size in (0, 1023, 1536, 5 << 30)] == [
         "0 B", "1023 B", "1.5 KiB", "5.0 GiB",
     ]  # fmt: skip
 
