@@ -133,7 +133,7 @@ class VolumeDirHandler(ContentHandler):
     @operation(
         "List a directory (V3)",
         answers={200: list[VolumeEntry]},
-        errors=_ERRORS,
+        errors=(*_ERRORS, 429),
         query=(_PATH, _DEPTH),
     )
     async def get(self, volume_id: str) -> None:
