@@ -105,6 +105,7 @@ class Process:
         self.config = config
         self.tag = tag
         self.end: EndEvent | None = None
+        self._disconnected_by: SbxError | None = None
         self._agent = agent
         self._on_end = on_end
         self._subscribers = Subscribers(stall_limit=settings.stall_limit, on_room=self._resume)
@@ -165,7 +166,8 @@ class Process:
     def subscribe(self, *, replay_from: int | None = None) -> Subscription:
         """Subscribe to new output; for a pty, from byte ``replay_from`` or the oldest kept one.
 
-        An ended process yields its end at once. The subscription must be closed.
+        An ended process yields its end at once; one of a paused sandbox raises
+        ``DisconnectedError`` from the first iteration. The subscription must be closed.
         """
         replay = None
         if replay_from is not None and self._scrollback is not None:
@@ -173,6 +175,9 @@ class Process:
         subscription = self._subscribers.add(replay)
         if self.end is not None:
             self._subscribers.finish(Ended(self.end))
+        elif self._disconnected_by is not None:
+            # Whoever started it while the sandbox was being paused would wait until it is resumed.
+            self._subscribers.disconnect(self._disconnected_by)
         self._stop_holding()
         return subscription
 
@@ -276,8 +281,13 @@ class Process:
             self._scrollback.close()
 
     def disconnect(self, error: SbxError) -> None:
-        """End every subscription with ``error``; the process can be subscribed to again."""
+        """End every subscription with ``error``, and new ones until ``reconnect``."""
+        self._disconnected_by = error
         self._subscribers.disconnect(error)
+
+    def reconnect(self) -> None:
+        """Let the process be subscribed to again."""
+        self._disconnected_by = None
 
     def forget(self) -> None:
         """Delete the scrollback of an ended process."""

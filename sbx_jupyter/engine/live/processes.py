@@ -72,6 +72,7 @@ class Processes:
         self._early_exits: dict[int, int] = {}
         self._tasks = BackgroundTasks()
         self._closed_by: SbxError | None = None
+        self._disconnected_by: SbxError | None = None
         self._end_callbacks: dict[str, Callable[[], None]] = {}
         self._pipes = PipeThread()
 
@@ -142,17 +143,28 @@ class Processes:
             self._early_exits[pid] = status
 
     def disconnect(self, error: SbxError) -> None:
-        """End every subscription with ``error`` and stop time limits; the processes stay."""
-        for process in (*self._running.values(), *self._ended.values()):
+        """End every subscription with ``error`` and stop time limits; the processes stay.
+
+        New subscriptions end too, and time limits wait, until ``resume``.
+        """
+        self._disconnected_by = error
+        for process in self._ended.values():
             process.disconnect(error)
-        now = asyncio.get_running_loop().time()
         for process in self._running.values():
-            if (timer := self._timers.pop(process, None)) is not None:
-                timer.cancel()
-                self._time_left[process] = max(0.0, timer.when() - now)
+            self._disconnect_running(process, error)
+
+    def _disconnect_running(self, process: Process, error: SbxError) -> None:
+        process.disconnect(error)
+        if (timer := self._timers.pop(process, None)) is not None:
+            timer.cancel()
+            now = asyncio.get_running_loop().time()
+            self._time_left[process] = max(0.0, timer.when() - now)
 
     def resume(self) -> None:
-        """Let time limits run again from where they stopped."""
+        """Let time limits run again from where they stopped, and processes be subscribed to."""
+        self._disconnected_by = None
+        for process in (*self._running.values(), *self._ended.values()):
+            process.reconnect()
         left, self._time_left = self._time_left, {}
         for process, seconds in left.items():
             if not process.has_ended:
@@ -256,6 +268,8 @@ class Processes:
             self._unreleased.pop(process.pid, None)
             self._forget(old)
         self._running[process.pid] = process
+        if self._disconnected_by is not None:  # the sandbox was paused since the answer was sent
+            self._disconnect_running(process, self._disconnected_by)
         if (status := self._early_exits.pop(process.pid, None)) is not None:
             process.exited(status)
 

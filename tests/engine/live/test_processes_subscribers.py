@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from sbx_jupyter.engine.live.subscriptions import QUEUE_LIMIT
-from sbx_jupyter.errors import ResourceExhaustedError, UnavailableError
+from sbx_jupyter.engine.live.subscriptions import QUEUE_LIMIT, DisconnectedError
+from sbx_jupyter.errors import DeadlineExceededError, ResourceExhaustedError, UnavailableError
 from tests.engine.live.running import bash, count_descriptors, is_held_up, listen, run
 from tests.waiting import async_until
 
@@ -134,3 +134,19 @@ async def test_two_hundred_processes_leave_no_descriptor_behind(make_sandbox):
 
 async def _agent_descriptors(sandbox) -> list[bytes]:
     return (await run(sandbox, "ls /proc/1/fd")).stdout.split()
+
+
+async def test_nobody_waits_for_a_process_of_a_paused_sandbox(sandbox):
+    before = await sandbox.processes.start(bash("sleep 100"))
+    sandbox.disconnect()
+    meanwhile = await sandbox.processes.start(bash("sleep 100"), timeout=0.5)
+
+    for process in (before, meanwhile):
+        with pytest.raises(DisconnectedError):
+            await asyncio.wait_for(listen(process.subscribe()), 30)
+    await asyncio.sleep(1)  # its time limit waits too
+    assert not meanwhile.has_exited
+
+    sandbox.resume()
+    with pytest.raises(DeadlineExceededError):
+        await asyncio.wait_for(listen(meanwhile.subscribe()), 30)
