@@ -1,18 +1,27 @@
-"""Starts programs in threads, so that none is left of a caller that is cancelled meanwhile."""
+"""Starts programs in threads, so that none is left of a caller that is cancelled meanwhile.
+
+The threads are not those of the event loop, all of which may wait for what is started here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
     from concurrent.futures import Future
 
+T = TypeVar("T")
+
 _threads: Final = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sbx-launch")
-"""Not those of the event loop, all of which may wait for what is started here."""
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Call what a start needs and what blocks. Raises as ``function`` does."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, function, *args)
 
 
 async def launch(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:

@@ -8,14 +8,13 @@ are its own, does it for the engine.
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sbx_jupyter.isolation.privileged.remote_trees import RemoteVolume
-from sbx_jupyter.isolation.stored.trees import REMOVAL_TIMEOUT
+from sbx_jupyter.isolation.stored.trees import in_removal_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,12 +54,10 @@ class SubordinateVolumes:
     def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
         retired = self._data_dir / "volumes-removed" / volume_id
         removing = asyncio.run_coroutine_threadsafe(self._operations.remove(retired), self._loop)
-        end = time.monotonic() + REMOVAL_TIMEOUT
+        go_on = in_removal_time(step)
         try:
             while not wait((removing,), timeout=_STEP).done:
-                step()
-                if time.monotonic() > end:
-                    raise TimeoutError(f"it took longer than {REMOVAL_TIMEOUT:g} s")
+                go_on()
         except BaseException:
             removing.cancel()
             raise

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.stored.volume_content import VolumeContent
     from sbx_jupyter.protocol.diff import Diff
 
-REMOVAL_TIMEOUT: Final = 600.0
+_REMOVAL_TIMEOUT: Final = 600.0
 """Seconds for the content of one removed volume."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -99,17 +99,10 @@ class StoredTrees:
     def remove_retired(self, volume_id: str, step: Callable[[], None]) -> None:
         """Remove a retired volume; ``step`` may raise to stop.
 
-        Raises ``OSError``; it gives up after ``REMOVAL_TIMEOUT``, since a sandbox that has the
-        volume mounted may make more than is removed.
+        Raises ``OSError``, also as ``in_removal_time``.
         """
-        end = time.monotonic() + REMOVAL_TIMEOUT
-
-        def go_on() -> None:
-            step()
-            if time.monotonic() > end:
-                raise TimeoutError(f"it took longer than {REMOVAL_TIMEOUT:g} s")
-
-        remove(str(self._path(f"volumes-removed/{volume_id}")), go_on, opens_closed=True)
+        path = str(self._path(f"volumes-removed/{volume_id}"))
+        remove(path, in_removal_time(step), opens_closed=True)
 
     def set_aside(self, name: str, kind: str, reason: str, *, group: int = -1) -> str:
         """Move a tree to the quarantine; returns its entry. Raises ``OSError``."""
@@ -157,6 +150,21 @@ class StoredTrees:
 
     def _path(self, name: str) -> Path:
         return self._data_dir / name
+
+
+def in_removal_time(step: Callable[[], None]) -> Callable[[], None]:
+    """``step``, which raises ``TimeoutError`` when a removal takes too long.
+
+    A sandbox that has the volume mounted may make more than is removed.
+    """
+    end = time.monotonic() + _REMOVAL_TIMEOUT
+
+    def go_on() -> None:
+        step()
+        if time.monotonic() > end:
+            raise TimeoutError(f"it took longer than {_REMOVAL_TIMEOUT:g} s")
+
+    return go_on
 
 
 def _sandbox_of(names: tuple[str, ...]) -> str | None:

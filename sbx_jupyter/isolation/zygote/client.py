@@ -12,9 +12,8 @@ import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
@@ -22,24 +21,19 @@ from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.ids.local_ids import of_user_database
 from sbx_jupyter.isolation.kernel import users
-from sbx_jupyter.isolation.launching import launch
+from sbx_jupyter.isolation.launching import in_thread, launch
 from sbx_jupyter.isolation.zygote.cage_records import IDENTITY, read_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sbx_jupyter.isolation.ids.blocks import IdRange
     from sbx_jupyter.isolation.root.stock_plan import StockPlan
-
-T = TypeVar("T")
 
 _log: Final = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 8
 """No zygote is started again when so many in a row were killed."""
-
-_threads: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sbx-zygote")
-"""Not those of the event loop, all of which may wait for a zygote that starts."""
 
 _START: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -91,10 +85,10 @@ class ZygoteProcess:
         self._forget()
         self._channel.close()
         try:
-            await _in_thread(self._process.wait, 5)
+            await in_thread(self._process.wait, 5)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            await _in_thread(self._process.wait)
+            await in_thread(self._process.wait)
 
 
 async def start_zygote(
@@ -153,7 +147,7 @@ async def _start_once(
             own_ids=own_ids is not None,
         )
         if kind == users.SUBORDINATE:
-            await _in_thread(users.map_subordinate, process.pid)
+            await in_thread(users.map_subordinate, process.pid)
         reply = await zygote.call(
             "init",
             users=kind,
@@ -205,7 +199,7 @@ async def _execute(agent: str) -> tuple[subprocess.Popen[bytes], Channel]:
 async def _host_ids(own_ids: IdRange | None) -> dict[str, Any]:
     if own_ids is None:
         return {}
-    known = await _in_thread(of_user_database)
+    known = await in_thread(of_user_database)
     local = [number for number in known if own_ids.first <= number <= own_ids.last]
     return {"host_ids": [own_ids.first, own_ids.last], "local_ids": local}
 
@@ -264,10 +258,6 @@ def end_former(record: Path) -> None:
 
 def _record(data_dir: Path) -> Path:
     return data_dir / "helper" / "zygote.json"
-
-
-async def _in_thread(function: Callable[..., T], *args: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_threads, function, *args)
 
 
 async def read_outcome(pipe: int) -> str:
