@@ -100,12 +100,14 @@ class Process:
         tag: str | None,
         settings: ProcessSettings,
         on_end: Callable[[Process], None],
+        disconnection: Callable[[], SbxError | None],
     ) -> None:
+        """``disconnection`` gives the error that ends subscriptions, while there is one."""
         self.pid = pid
         self.config = config
         self.tag = tag
         self.end: EndEvent | None = None
-        self._disconnected_by: SbxError | None = None
+        self._disconnection = disconnection
         self._agent = agent
         self._on_end = on_end
         self._subscribers = Subscribers(stall_limit=settings.stall_limit, on_room=self._resume)
@@ -175,9 +177,9 @@ class Process:
         subscription = self._subscribers.add(replay)
         if self.end is not None:
             self._subscribers.finish(Ended(self.end))
-        elif self._disconnected_by is not None:
+        elif (error := self._disconnection()) is not None:
             # Whoever started it while the sandbox was being paused would wait until it is resumed.
-            self._subscribers.disconnect(self._disconnected_by)
+            self.disconnect(error)
         self._stop_holding()
         return subscription
 
@@ -281,13 +283,8 @@ class Process:
             self._scrollback.close()
 
     def disconnect(self, error: SbxError) -> None:
-        """End every subscription with ``error``, and new ones until ``reconnect``."""
-        self._disconnected_by = error
+        """End every subscription with ``error``; the process can be subscribed to again."""
         self._subscribers.disconnect(error)
-
-    def reconnect(self) -> None:
-        """Let the process be subscribed to again."""
-        self._disconnected_by = None
 
     def forget(self) -> None:
         """Delete the scrollback of an ended process."""

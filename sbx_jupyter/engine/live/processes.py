@@ -163,8 +163,6 @@ class Processes:
     def resume(self) -> None:
         """Let time limits run again from where they stopped, and processes be subscribed to."""
         self._disconnected_by = None
-        for process in (*self._running.values(), *self._ended.values()):
-            process.reconnect()
         left, self._time_left = self._time_left, {}
         for process, seconds in left.items():
             if not process.has_ended:
@@ -233,7 +231,13 @@ class Processes:
 
     def _make(self, pid: int, config: ProcessConfig, tag: str | None) -> Process:
         return Process(
-            self._agent, pid, config, tag=tag, settings=self._settings, on_end=self._on_end
+            self._agent,
+            pid,
+            config,
+            tag=tag,
+            settings=self._settings,
+            on_end=self._on_end,
+            disconnection=lambda: self._disconnected_by,
         )
 
     def _attach(
