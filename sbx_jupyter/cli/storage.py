@@ -22,7 +22,6 @@ from sbx_jupyter.errors import (
     NoSpaceError,
     see,
 )
-from sbx_jupyter.isolation.kernel import syscalls
 from sbx_jupyter.isolation.kernel.loop_mounts import mount_image
 
 Kind = Literal["btrfs", "xfs"]
@@ -135,23 +134,6 @@ def _program(kind: Kind) -> str:
 def may_mount() -> bool:
     """Whether this process runs as root; in a container, ``mount`` may still fail."""
     return os.geteuid() == 0
-
-
-def mount(plan: Plan) -> None:
-    """Mount the image on the data directory; raises ``FailedPreconditionError``."""
-    plan.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    image = os.open(plan.image, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        tree = mount_apart(plan.image, plan.kind, image)
-    finally:
-        os.close(image)
-    try:
-        if plan.kind == "btrfs":
-            switch_quotas_on(tree)
-        syscalls.move_mount(tree, str(plan.data_dir))
-    finally:
-        os.close(tree)
-    plan.data_dir.chmod(0o700)
 
 
 def mount_apart(path: Path, kind: Kind, image: int) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.cli import storage
 from sbx_jupyter.errors import FailedPreconditionError, SbxError
 from tests.benchmarks.harness import engine_in
+from tests.mounted_disk import mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def _mounted(size: int) -> Iterator[str]:
         plan = storage.Plan(Path(folder, "image"), Path(folder, "data"), size)
         storage.make_image(plan)
         try:
-            storage.mount(plan)
+            mount(plan)
         except FailedPreconditionError:
             if plan.data_dir.is_mount():  # mounted, and without quotas
                 _unmount(plan.data_dir)

@@ -31,6 +31,7 @@ from tests.engine.live.running import bash, listen
 from tests.engine.living import create, messages, run
 from tests.engine.storage.test_storage import missing
 from tests.helped import engine_of
+from tests.mounted_disk import mount
 from tests.security import holding
 from tests.waiting import async_until
 
@@ -108,7 +109,7 @@ def quota_disk() -> Iterator[Path]:
     plan = storage.Plan(folder / "image", folder / "data", 2 << 30, "btrfs")
     try:
         storage.make_image(plan)
-        storage.mount(plan)
+        mount(plan)
     except FailedPreconditionError as error:
         shutil.rmtree(folder)
         pytest.skip(f"this machine has no btrfs with quotas: {error.message}")

@@ -23,6 +23,7 @@ from tests.engine.storage.test_snapshots import FILES, LOOK
 from tests.engine.test_ordinary_user import PYTHON, SCRIPT, UID
 from tests.engine_process import CHECKOUT
 from tests.helped import engine_of
+from tests.mounted_disk import mount
 from tests.waiting import async_until
 
 SIZE = 400 << 20
@@ -50,7 +51,7 @@ def disk(request: pytest.FixtureRequest) -> Iterator[storage.Plan]:
     plan = storage.Plan(folder / "image", folder / "data", SIZE, request.param)
     try:
         storage.make_image(plan)
-        storage.mount(plan)
+        mount(plan)
     except FailedPreconditionError as error:
         shutil.rmtree(folder)
         pytest.skip(f"this machine mounts no {plan.kind}: {error.message}")

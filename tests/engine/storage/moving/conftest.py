@@ -19,6 +19,7 @@ from sbx_jupyter.cli import main, storage
 from sbx_jupyter.engine.state.mount_point import MARK
 from sbx_jupyter.errors import FailedPreconditionError
 from tests.engine.storage.test_storage import missing
+from tests.mounted_disk import mount
 
 SANDBOX = "sandboxes/i0123456789abcdefghij"
 OTHER = "sandboxes/iabcdefghij0123456789"
@@ -134,7 +135,7 @@ def mounts_none(folder: Path) -> str:
     plan = storage.Plan(folder / "probe.img", folder / "probe", 256 << 20)
     storage.make_image(plan)
     try:
-        storage.mount(plan)
+        mount(plan)
     except FailedPreconditionError as error:
         return f"this machine mounts no image: {error.message}"
     finally:
