@@ -78,6 +78,24 @@ def test_no_signal_leaves_the_sandbox_and_no_file_outside_is_shortened(
     assert until(lambda: target.stdout and target.stdout.readline()) == "[]\n"
 
 
+def test_programs_start_where_the_kernel_knows_no_flags_of_listeners(tmp_path: Path) -> None:
+    """As before Linux 6.6, which refuses a request that it does not know in the same way."""
+    code = (
+        "import sys\n"
+        "from sbx_jupyter.isolation.kernel import notifications\n"
+        "from tests.isolation.loopback import brokered\n"
+        "notifications._SET_FLAGS = 0x400821FF\n"
+        "sys.exit(brokered.main(sys.argv[1], 2, ['/bin/echo', 'started']))\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code, tmp_path],
+        cwd=HERE.parents[1], capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
+
+
 @pytest.mark.parametrize("version", range(1, landlock.SCOPED_ABI + 1))
 def test_each_version_is_asked_for_the_rights_that_it_knows(version: int) -> None:
     if landlock.abi() < version:
