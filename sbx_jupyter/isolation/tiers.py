@@ -42,7 +42,8 @@ _PROBE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from sbx_jupyter.isolation.probe import main; main(*sys.argv[2:])"
 )
-_PROBE_TIMEOUT: Final = 20.0
+_PROBE_TIMEOUT: Final = 60.0
+"""Of a machine that does nothing else, it takes a fifth of a second."""
 _PRETENDED_ABI: Final = "SBX_LANDLOCK_ABI"
 """For tests: the version of Landlock to use, if the kernel's is not older."""
 
@@ -241,14 +242,19 @@ def _probe(data_dir: Path, host_ids: IdRange) -> dict[str, Any]:
     trees = ":".join(tree.path for tree in plan.trees)
     ids = f"{host_ids.first}-{host_ids.last}"
     probe = ["-I", "-S", "-X", "utf8", "-c", _PROBE, package, str(data_dir), trees, ids]
-    done = subprocess.run(
-        [sys.executable, *probe],
-        env={"PATH": os.environ.get("PATH", rootfs.PATH)},
-        capture_output=True,
-        text=True,
-        timeout=_PROBE_TIMEOUT,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, *probe],
+            env={"PATH": os.environ.get("PATH", rootfs.PATH)},
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise IsolationError(
+            f"the probe of this machine did not end within {_PROBE_TIMEOUT:g} s; it is very busy"
+        ) from error
     if done.returncode != 0:
         raise IsolationError(f"the probe of this machine failed: {done.stderr.strip()[-500:]}")
     return json.loads(done.stdout)

@@ -52,6 +52,18 @@ async def test_no_control_group_of_a_stopped_engine_is_left(
     assert not any(path.parent.exists() for path in groups)
 
 
+async def test_a_zygote_that_does_not_answer_is_not_said_to_be_killed(
+    tmp_path: Path, report: IsolationReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = "sbx_jupyter.isolation.zygote.client"
+    monkeypatch.setattr(f"{client}._START", "import time; time.sleep(60)")
+    monkeypatch.setattr(f"{client}._BUILD_TIMEOUT", 0.1)
+    fence = Fence(tmp_path / "data", report, report.tier)
+    with pytest.raises(IsolationError, match=r"no answer within 0\.1 s"):
+        await fence.start()
+    await fence.stop()
+
+
 async def test_ending_the_first_process_is_noticed(fence: Fence, data_dir: Path) -> None:
     async with sandbox(fence, data_dir, "dies1") as inside:
         waiting = asyncio.create_task(inside.cage.wait_dead())

@@ -38,6 +38,15 @@ def test_detection_is_quick_and_leaves_nothing(tmp_path: Path) -> None:
     assert json.loads(json.dumps(report.to_json()))["tier"] == report.tier
 
 
+def test_a_probe_that_does_not_end_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sbx_jupyter.isolation.tiers._PROBE", "import time; time.sleep(60)")
+    monkeypatch.setattr("sbx_jupyter.isolation.tiers._PROBE_TIMEOUT", 0.1)
+    with pytest.raises(IsolationError, match=r"did not end within 0\.1 s"):
+        detect(tmp_path)
+
+
 def test_every_missing_thing_has_a_remedy(report: IsolationReport) -> None:
     for missing in report.missing:
         assert missing.what

@@ -42,7 +42,7 @@ _START: Final = (
 _SETUP_TIMEOUT: Final = 30.0
 _END_TIMEOUT: Final = 10.0
 _BUILD_TIMEOUT: Final = 120.0
-"""The first start copies certificates and fonts into the stock layer."""
+"""For each of the first two requests: of the start of an interpreter, and of the stock layer."""
 
 
 class ZygoteProcess:
@@ -80,8 +80,11 @@ class ZygoteProcess:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    async def stop(self) -> None:
-        """Close the control socket, at which the zygote exits; the sandboxes keep running."""
+    async def stop(self) -> bool:
+        """Close the control socket, at which the zygote exits; the sandboxes keep running.
+
+        Says whether it ended on its own: after 5 seconds it is killed.
+        """
         self._forget()
         self._channel.close()
         try:
@@ -89,6 +92,8 @@ class ZygoteProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             await in_thread(self._process.wait)
+            return False
+        return True
 
 
 async def start_zygote(
@@ -145,6 +150,7 @@ async def _start_once(
             uid=os.getuid(),
             gid=os.getgid(),
             own_ids=own_ids is not None,
+            timeout=_BUILD_TIMEOUT,
         )
         if kind == users.SUBORDINATE:
             await in_thread(users.map_subordinate, process.pid)
@@ -160,8 +166,7 @@ async def _start_once(
             timeout=_BUILD_TIMEOUT,
         )
     except (SbxError, OSError, subprocess.SubprocessError) as error:
-        await zygote.stop()
-        if process.returncode == -signal.SIGKILL:
+        if await zygote.stop() and process.returncode == -signal.SIGKILL:
             raise UnavailableError("the zygote was killed while it started") from error
         raise IsolationError(f"the zygote could not be prepared: {error}") from error
     except asyncio.CancelledError:
