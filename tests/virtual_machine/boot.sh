@@ -2,7 +2,7 @@
 # Runs a command of this checkout on Debian's own kernel, with version 2 control groups as systemd
 # lays them out, in a virtual machine made of this machine's files.
 #
-#   tests/virtual_machine/boot.sh [--user] COMMAND [ARGUMENT ...]
+#   tests/virtual_machine/boot.sh [--user] [--no-namespaces] COMMAND [ARGUMENT ...]
 #   tests/virtual_machine/boot.sh .venv/bin/python -B -m pytest -p no:cacheprovider tests/isolation
 #   tests/virtual_machine/boot.sh --user /usr/bin/python3 -B tests/isolation/as_ordinary_user.py /tmp/d
 #
@@ -12,6 +12,7 @@
 #
 # The command runs as root in a service, or with --user as id 1001 in a scope of its user manager;
 # both delegated, with the command in a group beside which an engine makes its sandboxes' groups.
+# With --no-namespaces ordinary users may make none: kernel.unprivileged_userns_clone is 0.
 # Nothing is left of a run; the disk and the kernel are kept in VM_DIR (about 5 GB) for the next one.
 #
 # Needs root, a Debian host and: apt-get install qemu-system-x86 busybox-static cpio kmod e2fsprogs
@@ -22,7 +23,15 @@ set -euo pipefail
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${VM_DIR:-/var/tmp/sbx-virtual-machine}
 as=root
-if [ "${1:-}" = --user ]; then as=user; shift; fi
+namespaces=1
+while :; do
+    case "${1:-}" in
+        --user) as=user ;;
+        --no-namespaces) namespaces=0 ;;
+        *) break ;;
+    esac
+    shift
+done
 [ $# -gt 0 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$dir/share"
 cd "$dir"
@@ -72,9 +81,16 @@ make_disk() {
     mkdir -p mnt/{proc,sys,dev,run,tmp,root,home,srv,opt,share,incoming} "mnt$checkout"
     chmod 1777 mnt/tmp
     tar cf - -C / --exclude=usr/share/doc --exclude=usr/lib/{chromium,jvm,google-cloud-sdk} \
-        --exclude=usr/lib/llvm-\* usr etc bin sbin lib lib64 "${python#/}" "${environment#/}" \
+        --exclude=usr/lib/llvm-\* usr etc bin sbin lib lib64 var/lib/{dpkg,apt} \
+        "${python#/}" "${environment#/}" \
         | tar xf - -C mnt
     cp -r kernel/lib/modules mnt/usr/lib/
+    cat > mnt/virtual-machine-init <<'INIT'
+#!/bin/bash
+mount -t 9p -o trans=virtio,version=9p2000.L share /share
+exec bash /share/inside.sh
+INIT
+    chmod +x mnt/virtual-machine-init
     umount mnt
     trap - EXIT
     mv disk.new disk
@@ -90,14 +106,9 @@ printf '%q ' "$@" > share/command
 cat > share/settings <<SETTINGS
 checkout=$checkout
 as=$as
+namespaces=$namespaces
 SETTINGS
 cp "$checkout/tests/virtual_machine/inside.sh" share/inside.sh
-
-mount -o loop disk mnt
-printf '#!/bin/bash\nmount -t 9p -o trans=virtio,version=9p2000.L share /share\n' > mnt/virtual-machine-init
-printf 'exec bash /share/inside.sh\n' >> mnt/virtual-machine-init
-chmod +x mnt/virtual-machine-init
-umount mnt
 
 timeout "${VM_SECONDS:-3600}" qemu-system-x86_64 -accel "${VM_ACCEL:-tcg}" -cpu max \
     -m "${VM_MEMORY:-3072}" -smp "${VM_PROCESSORS:-2}" -display none -serial file:console.log \

@@ -11,6 +11,7 @@ mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose,ro tree /i
 ln -sf /proc/self/fd /dev/fd
 ip link set lo up
 cp -r /incoming/. "$checkout"
+echo "$namespaces" > /proc/sys/kernel/unprivileged_userns_clone
 
 hand_down() {
     echo "+memory +cpu +pids" > "$1/cgroup.subtree_control"
@@ -23,6 +24,7 @@ if [ "$as" = user ]; then
     become="setpriv --reuid 1001 --regid 1001 --clear-groups"
     export HOME=/tmp/home
     install -d -o 1001 -g 1001 $HOME
+    getent passwd 1001 > /dev/null || echo "person:x:1001:1001::$HOME:/bin/bash" >> /etc/passwd
 else
     group=$top/system.slice/tests.service
     become=
