@@ -218,6 +218,49 @@ async def test_users_are_names_and_what_cannot_be_is_one_line(sandbox):
     assert "cannot be installed" in ran.stderr
 
 
+GROUPS = """
+sudo useradd bob && sudo groupadd crew && sudo addgroup band &&
+  sudo usermod -aG crew,band bob && echo made
+sudo usermod -a -G crew bob; sudo addgroup bob band; sudo groupadd -f crew
+grep -E '^(crew|band):' $SBX_ROOT/etc/group | cut -d: -f1,4 | sort
+sudo groupadd crew; echo $?
+sudo usermod -aG none bob; echo $?
+sudo usermod -aG crew none; echo $?
+sudo usermod -u 7 bob; echo $?
+"""
+PASSWORDS = """
+sudo useradd bob
+printf bob:p | sudo chpasswd; echo $?
+echo none:p | sudo chpasswd; echo $?
+sudo passwd -l bob; echo $?
+sudo passwd none; echo $?
+"""
+
+
+async def test_users_join_groups_that_are_there(sandbox):
+    ran = await sandbox.commands.run(GROUPS)
+
+    assert ran.stdout.split() == ["made", "band:bob", "crew:bob", "9", "6", "6", "2"]
+    assert ran.stderr.splitlines() == [
+        "groupadd: group 'crew' already exists",
+        "usermod: group 'none' does not exist",
+        "usermod: user 'none' does not exist",
+        "usermod: this sandbox has one id, so that users can only join groups, by -aG",
+    ]
+
+
+async def test_passwords_are_taken_of_users_that_are_there(sandbox):
+    ran = await sandbox.commands.run(PASSWORDS)
+
+    assert ran.stdout.split() == ["0", "1", "0", "1"]
+    assert ran.stderr.splitlines() == [
+        "chpasswd: nothing in this sandbox asks for passwords, so none is kept",
+        "chpasswd: user 'none' does not exist",
+        "passwd: nothing in this sandbox asks for passwords, so none is kept",
+        "passwd: user 'none' does not exist",
+    ]
+
+
 async def test_volumes_are_refused_in_words(config):
     with pytest.raises(InvalidArgumentError, match="volumes need isolation by namespaces"):
         await AsyncSandbox.create("base", volumes={"/data": "any"}, config=config)

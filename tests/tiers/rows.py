@@ -99,6 +99,12 @@ ROWS: Final = (
     Row("`su`", "sudo su user -c whoami", "user"),
     Row("`useradd`", "sudo useradd -m ann && sudo su - ann -c 'basename $HOME'", "ann"),
     Row(
+        "`groupadd`, `usermod -aG`, `chpasswd`",
+        "sudo useradd bob && sudo groupadd crew && sudo usermod -aG crew bob && "
+        "echo bob:p | sudo chpasswd 2> /dev/null && echo done",
+        "done",
+    ),
+    Row(
         "`chown` succeeds",
         "cd; touch owned && sudo chown www-data owned && echo done",
         "done",

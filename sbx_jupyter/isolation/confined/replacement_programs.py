@@ -35,6 +35,70 @@ echo "$name:x:$id:$id:$name:$home:/bin/bash" >> "$table"
 echo "$name:x:$id:" >> "$SBX_ROOT/etc/group"
 """
 
+_ADD_GROUP: Final = r"""#!/bin/sh
+# A stand-in for groupadd and addgroup: a name, since every file has the one id of this sandbox.
+name= is_forced=
+while [ $# -gt 0 ]; do
+  case $1 in
+    -g|-K|-p|-U|--gid|--key|--password|--users) shift 2 ;;
+    -f|--force) is_forced=yes; shift ;;
+    -*) shift ;;
+    *) [ -z "$name" ] || exec usermod -aG "$1" "$name"; name=$1; shift ;;
+  esac
+done
+table=$SBX_ROOT/etc/group
+case $name in ""|*[!a-z0-9_-]*) echo "${0##*/}: '$name' is no name of a group" >&2; exit 3 ;; esac
+if grep -q "^$name:" "$table"; then
+  [ -z "$is_forced" ] || exit 0
+  echo "${0##*/}: group '$name' already exists" >&2
+  exit 9
+fi
+id=1000
+while cut -d: -f3 "$table" | grep -qx "$id"; do id=$((id + 1)); done
+echo "$name:x:$id:" >> "$table"
+"""
+
+_JOIN_GROUPS: Final = r"""#!/bin/sh
+# A stand-in for usermod, which adds a user to groups and refuses what it cannot do.
+case $1 in
+  -aG|-Ga) groups=$2; shift 2 ;;
+  -a|--append) case $2 in -G|--groups) groups=$3; shift 3 ;; *) groups= ;; esac ;;
+  *) groups= ;;
+esac
+if [ -z "$groups" ] || [ $# -ne 1 ]; then
+  echo "usermod: this sandbox has one id, so that users can only join groups, by -aG" >&2
+  exit 2
+fi
+known() { cut -d: -f1 "$SBX_ROOT/etc/$2" | grep -qxFe "$1"; }
+known "$1" passwd || { echo "usermod: user '$1' does not exist" >&2; exit 6; }
+for group in $(echo "$groups" | tr , ' '); do
+  known "$group" group || { echo "usermod: group '$group' does not exist" >&2; exit 6; }
+done
+for group in $(echo "$groups" | tr , ' '); do
+  grep -qE "^$group:.*[:,]$1(,|\$)" "$SBX_ROOT/etc/group" ||
+    sed -i "/^$group:/{s/\$/,$1/;s/:,/:/}" "$SBX_ROOT/etc/group" || exit 10
+done
+"""
+
+_NO_PASSWORDS: Final = r"""#!/bin/sh
+# A stand-in for passwd and chpasswd: nothing here asks for passwords, so none is kept.
+check() {
+  cut -d: -f1 "$SBX_ROOT/etc/passwd" | grep -qxFe "$1" && return
+  echo "${0##*/}: user '$1' does not exist" >&2
+  exit 1
+}
+if [ "${0##*/}" = chpasswd ]; then
+  while IFS=: read -r name password || [ -n "$name" ]; do check "$name"; done
+else
+  name=$(whoami)
+  while [ $# -gt 0 ]; do
+    case $1 in -[inwx]) shift 2 ;; -*) shift ;; *) name=$1; shift ;; esac
+  done
+  check "$name"
+fi
+echo "${0##*/}: nothing in this sandbox asks for passwords, so none is kept" >&2
+"""
+
 _NO_PACKAGES: Final = r"""#!/bin/sh
 # A stand-in for apt-get, apt and dpkg, which could not write where packages belong.
 case " $* " in
@@ -64,6 +128,9 @@ exit 0
 
 def programs(*, has_loopback: bool) -> dict[str, str]:
     """The stand-ins by their names."""
-    found = {"useradd": _ADD_USER, "adduser": _ADD_USER}
+    found = {"usermod": _JOIN_GROUPS}
+    found |= dict.fromkeys(("useradd", "adduser"), _ADD_USER)
+    found |= dict.fromkeys(("groupadd", "addgroup"), _ADD_GROUP)
+    found |= dict.fromkeys(("passwd", "chpasswd"), _NO_PASSWORDS)
     found |= dict.fromkeys(("apt-get", "apt", "dpkg"), _NO_PACKAGES)
     return found | ({"ss": _SS} if has_loopback else {})
