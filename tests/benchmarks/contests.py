@@ -32,8 +32,10 @@ class Unit(NamedTuple):
 
 
 MILLISECONDS: Final = Unit("ms", 1e3)
+MICROSECONDS: Final = Unit("µs", 1e6)
 MEGABYTES: Final = Unit("MB", 1e-6)
 PERCENT: Final = Unit("%", 100)
+_TIMES: Final = (MILLISECONDS, MICROSECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Figures:
         values = self.values.items()
         return {
             "name": self.row.name,
-            "unit": "seconds" if self.row.unit is MILLISECONDS else self.row.unit.name,
+            "unit": "seconds" if self.row.unit in _TIMES else self.row.unit.name,
             "rounds": self.rounds,
             "goals": [{"text": goal.text, "peer": goal.peer} for goal in self.row.goals],
             "missed": [goal.text for goal in self.missed],

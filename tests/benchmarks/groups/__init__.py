@@ -12,6 +12,7 @@ from tests.benchmarks.groups import (
     files,
     interpreter,
     kernels,
+    loopback,
     off_pool,
     proxies,
     reflinks,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tests.benchmarks.contests import Row
-    from tests.benchmarks.harness import OwnEngine
+    from tests.benchmarks.harness import EngineClient
 
 
 class Group(NamedTuple):
@@ -40,7 +41,7 @@ class Group(NamedTuple):
     options: tuple[str, ...] = ()
     missing: Callable[[], dict[str, str]] = dict[str, str]
     """The peers that this machine does not have, each with the reason."""
-    engine: Callable[..., AbstractContextManager[OwnEngine]] = running_engine
+    engine: Callable[..., AbstractContextManager[EngineClient]] = running_engine
     """Starts the engine with the options; called only if a row can be measured."""
 
 
@@ -62,6 +63,9 @@ GROUPS: Final = {
     "kernels": Group("Kernels and magics", kernels.ROWS),
     "proxies": Group("Proxy of ports", proxies.ROWS),
     "contents": Group("Files in Jupyter", contents.ROWS),
+    "loopback": Group(
+        "Sockets without namespaces", loopback.ROWS, engine=loopback.engine_without_namespaces
+    ),
     "density": Group("Density", density.ROWS, options=(most_sandboxes(density.MANY + 200),)),
 }
 DEFAULT: Final = tuple(name for name, group in GROUPS.items() if group.is_default)
