@@ -9,6 +9,7 @@ from sbx_jupyter.server.files.archive import ArchiveHandler
 from sbx_jupyter.server.files.compose import ComposeHandler
 from sbx_jupyter.server.files.content import FilesHandler
 from sbx_jupyter.server.files.listing import ListingHandler
+from sbx_jupyter.server.help import HelpHandler, HelpPageHandler, HelpPictureHandler
 from sbx_jupyter.server.kernels.routes import DrawingHandler, KernelSandboxHandler, KernelsHandler
 from sbx_jupyter.server.kernels.variant_routes import VariantHandler
 from sbx_jupyter.server.observations import DiffHandler, EarlierFileHandler, LogsHandler
@@ -58,6 +59,9 @@ _SANDBOX = rf"{_SANDBOXES}/(?P<sandbox_id>[^/]+)"
 HANDLERS = [
     (rf"{_API}/info", InfoHandler),
     (rf"{_API}/openapi\.json", DescriptionHandler),
+    (rf"{_API}/help", HelpHandler),
+    (rf"{_API}/help/(?P<name>[A-Za-z0-9-]{{1,64}})", HelpPageHandler),
+    (rf"{_API}/help/pictures/(?P<name>[A-Za-z0-9.-]{{1,64}})", HelpPictureHandler),
     (rf"{_API}/connections", ConnectionsHandler),
     (rf"{_API}/events", EventsHandler),
     (rf"{_API}/copies", CopiesHandler),

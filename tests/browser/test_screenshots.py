@@ -235,6 +235,12 @@ def answer_instead(lab: Lab, route: str, change: Callable[[dict[str, Any]], None
     lab.show_panel()
 
 
+def test_screenshot_of_the_documentation(lab: Lab, theme: str, shots: Path):
+    lab.execute("sbx:open-help", page="tiers")
+    lab.page.get_by_role("heading", name="What works where").wait_for()
+    shoot(lab, shots, f"help-{theme}")
+
+
 def test_screenshot_of_an_incompatible_engine(lab: Lab, sandbox: str, theme: str, shots: Path):
     connection = {
         "state": "incompatible",

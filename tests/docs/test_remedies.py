@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sbx_jupyter.cli.help import find_pages
 from sbx_jupyter.cli.main import main
+from sbx_jupyter.display.documentation import find_pages
 from sbx_jupyter.errors import see
 
 PACKAGE = Path(__file__).parents[2] / "sbx_jupyter"
@@ -82,7 +82,7 @@ def test_each_page_that_a_message_names_is_there() -> None:
     named += [
         (path.name, page)
         for path in (FRONT_END / "src").rglob("*.ts*")
-        for page in re.findall(r"\breadMore\('([^']*)'\)", path.read_text())
+        for page in re.findall(r"\bpage: page \?\? '([^']*)'", path.read_text())
     ]
 
     assert {"isolation/missing.py", "errorDescription.ts"} <= {

@@ -83,7 +83,8 @@ class Conformity:
                 return
             status = "default"
         content = operation["responses"][status].get("content", {})
-        if content and media not in content and not handler._headers_written:
+        ranged = f"{media.partition('/')[0]}/*"
+        if content and not {media, ranged} & set(content) and not handler._headers_written:
             self.problems.append(f"{verb} {path} answers {status} as {media}")
         elif "application/json" in content:
             self._check(path, verb, status, "application/json", json.loads(body or b"null"))

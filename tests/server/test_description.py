@@ -61,6 +61,9 @@ async def test_every_route_answers_as_described(sandbox, api, conformity):
     await ask("PATCH", "connections", body={"default": default})
     await ask("GET", "kernels")
     await ask("GET", "kernelspecs/python3")
+    await ask("GET", "help")
+    await ask("GET", "help/storage")
+    await ask("GET", "help/pictures/panel-light.png")
 
     await ask("GET", "sandboxes")
     await ask("GET", here, connection=default)

@@ -34,6 +34,7 @@ export const CommandIDs = {
   copyId: 'sbx:copy-id',
   refresh: 'sbx:refresh',
   showIsolation: 'sbx:show-isolation',
+  openHelp: 'sbx:open-help',
   drawInPage: 'sbx:draw-in-page',
   restartLarger: 'sbx:restart-larger',
   runInSandbox: 'sbx:run-in-sandbox'

@@ -3,6 +3,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { detailsPlugin } from './details/detailsPlugin';
 import { copiesPlugin } from './copies/copiesPlugin';
 import { filesPlugin } from './files/filesPlugin';
+import { helpPlugin } from './help/helpPlugin';
 import { metricsPlugin } from './metrics/metricsPlugin';
 import { currentNotebookPlugin } from './notebooks/currentNotebookPlugin';
 import { drawingPlugin } from './notebooks/drawing/drawingPlugin';
@@ -29,6 +30,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   apiPlugin,
   currentNotebookPlugin,
   panelPlugin,
+  helpPlugin,
   onboardingPlugin,
   terminalsPlugin,
   filesPlugin,

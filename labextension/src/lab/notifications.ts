@@ -1,6 +1,14 @@
 import { Notification } from '@jupyterlab/apputils';
 
-/** Shows an error until the user dismisses it; without `autoClose` no toast would appear. */
+import { trans } from '../components/translation';
+import { splitMessage } from './help/readMore';
+
+/**
+ * Shows an error until the user dismisses it; without `autoClose` no toast would appear. The page of
+ * the documentation that the message names becomes a button.
+ */
 export function notifyError(message: string): void {
-  Notification.error(message, { autoClose: false });
+  const { text, open } = splitMessage(message);
+  const actions = open === undefined ? [] : [{ label: trans.__('Read more'), callback: open }];
+  Notification.error(text, { autoClose: false, actions });
 }

@@ -3,6 +3,8 @@ import type { LabIcon } from '@jupyterlab/ui-components';
 
 import { trans } from '../components/translation';
 import { messageOf, sentence } from '../protocol/errors';
+import { splitMessage } from './help/readMore';
+import { ReadMoreLine } from './help/readMoreLine';
 
 /** A place for rows that are not known yet. */
 export function Loading({ label }: { readonly label: string }): React.JSX.Element {
@@ -44,10 +46,12 @@ interface IFailedProps {
 
 /** Says why there is nothing to show. */
 export function Failed({ title, error, retry, isRetrying = false }: IFailedProps): React.JSX.Element {
+  const { text, page } = splitMessage(sentence(messageOf(error)));
   return (
     <div className="sbx-State" role="alert">
       <p className="sbx-State-title">{title}</p>
-      <p className="sbx-State-text">{sentence(messageOf(error))}</p>
+      <p className="sbx-State-text">{text}</p>
+      <ReadMoreLine page={page} />
       <button type="button" className="sbx-Button" aria-busy={isRetrying} onClick={retry}>
         {isRetrying ? trans.__('Trying…') : trans.__('Try again')}
       </button>

@@ -1,6 +1,6 @@
 // Types of the routes below sbx/api, made by `jlpm api` from their description: change nothing here.
-// description e64b638045bbbd15147cb7004c357cd915868b30d2d68a430bfee20c4077570d
-// types 2a09aab68c3f06af1314b74300e8664c052d16f0961a01f7ae881c8ce5e6bb28
+// description d1ba575b1ca9144a60642dbc22045d72bfaf54760805abc2063f5f6b25b72bed
+// types bd6b621775bbaff9abeb4f8b6048fd5e8de6077f3e95bd2ff45b783b535a2e62
 
 export interface paths {
     readonly "/info": {
@@ -29,6 +29,57 @@ export interface paths {
         };
         /** Describes the routes below ``sbx/api``. */
         readonly get: operations["get /openapi.json"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/help": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** The pages of the documentation, by their names. */
+        readonly get: operations["get /help"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/help/{name}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** The text of a page, in Markdown. */
+        readonly get: operations["get /help/{name}"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/help/pictures/{name}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** A picture of a page. */
+        readonly get: operations["get /help/pictures/{name}"];
         readonly put?: never;
         readonly post?: never;
         readonly delete?: never;
@@ -1291,6 +1342,14 @@ export interface components {
             readonly mode: "host" | "path";
         };
         /**
+         * Page
+         * @description A page of the documentation: its name, and its first heading.
+         */
+        readonly Page: {
+            readonly name: string;
+            readonly title: string;
+        };
+        /**
          * ConnectionList
          * @description Every connection, and the name of the one in use.
          */
@@ -1833,6 +1892,7 @@ export type EngineState = components['schemas']['EngineState'];
 export type Isolation = components['schemas']['Isolation'];
 export type MissingPart = components['schemas']['MissingPart'];
 export type PortMode = components['schemas']['PortMode'];
+export type Page = components['schemas']['Page'];
 export type ConnectionList = components['schemas']['ConnectionList'];
 export type ServerState = components['schemas']['ServerState'];
 export type KernelPlace = components['schemas']['KernelPlace'];
@@ -1929,6 +1989,111 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": Record<string, never>;
+                };
+            };
+            /** @description An error, with its Connect code */
+            readonly default: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    readonly "get /help": {
+        readonly parameters: {
+            readonly query?: {
+                /** @description A connection by name; default: the sandbox's, else the default one. */
+                readonly connection?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Success */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": {
+                        readonly pages: readonly components["schemas"]["Page"][];
+                    };
+                };
+            };
+            /** @description An error, with its Connect code */
+            readonly default: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    readonly "get /help/{name}": {
+        readonly parameters: {
+            readonly query?: {
+                /** @description A connection by name; default: the sandbox's, else the default one. */
+                readonly connection?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                readonly name: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Success */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": {
+                        readonly name: string;
+                        readonly text: string;
+                    };
+                };
+            };
+            /** @description An error, with its Connect code */
+            readonly default: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    readonly "get /help/pictures/{name}": {
+        readonly parameters: {
+            readonly query?: {
+                /** @description A connection by name; default: the sandbox's, else the default one. */
+                readonly connection?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                readonly name: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Success */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "image/*": unknown;
                 };
             };
             /** @description An error, with its Connect code */

@@ -11,15 +11,15 @@ describe('the description of an error', () => {
     const error = describeError(new SandboxError('unauthenticated', 'invalid key'), remote);
     expect(error.title).toBe('api.example.com refuses the API key');
     expect(error.advice).toContain('c.SbxExtension.api_key');
-    expect(error.more).toBe('Read more: jupyter sbx help connections');
+    expect(error.page).toBe('connections');
   });
 
   it('tells a deployment that is down from an engine that is not there', () => {
     const down = new SandboxError('unavailable', 'no answer');
     expect(describeError(down, remote).title).toBe('api.example.com cannot be reached');
-    expect(describeError(down, remote).more).toBe('Read more: jupyter sbx help connections');
+    expect(describeError(down, remote).page).toBe('connections');
     expect(describeError(down, null).command).toBe('jupyter sbx doctor');
-    expect(describeError(down, null).more).toBe('Read more: jupyter sbx help containers');
+    expect(describeError(down, null).page).toBe('containers');
   });
 
   it('tells a Jupyter server that is away from both', () => {

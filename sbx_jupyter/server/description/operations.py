@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 OCTETS: Final = "application/octet-stream"
+IMAGE: Final = "image/*"
 EVENT_STREAM: Final = "text/event-stream"
 
 Flag = Literal["true", "false"]

@@ -5,12 +5,15 @@ import { element, iconButton } from '../../components/dom';
 import * as icons from '../../components/icons';
 import { trans } from '../../components/translation';
 import type { IIsolation, IMissing, IServerInfo } from '../../protocol/sandboxes';
-import { readMore } from '../readMore';
+import { pageNamed, readMore } from '../help/readMore';
 import { copyableCommand } from './commandLine';
 import { idsText, limitLines, networkText, servedByText, tierText, usersText, worthText } from './isolationText';
 
-/** Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it. */
-export function isolationDetails(info: IServerInfo | null): HTMLElement {
+/**
+ * Shows the isolation of sandboxes: the tier, the limits, what is missing and how to add it.
+ * `close` is called before a page of the documentation is opened.
+ */
+export function isolationDetails(info: IServerInfo | null, close: () => void = () => undefined): HTMLElement {
   const node = element('div', 'sbx-Isolation');
   const isolation = info?.isolation ?? null;
   if (isolation === null) {
@@ -41,7 +44,7 @@ export function isolationDetails(info: IServerInfo | null): HTMLElement {
       element('dd', '', {}, networkText(isolation.network))
     ),
     limitTable(isolation),
-    ...(isolation.missing ?? []).map(missing)
+    ...(isolation.missing ?? []).map(each => missing(each, close))
   );
   return node;
 }
@@ -69,8 +72,8 @@ function limitTable(isolation: IIsolation): HTMLElement {
   );
 }
 
-function missing({ what, remedy, page }: IMissing): HTMLElement {
-  const more = readMore(page);
+function missing({ what, remedy, page }: IMissing, close: () => void): HTMLElement {
+  const named = pageNamed(page);
   return element(
     'div',
     'sbx-Isolation-missing',
@@ -78,7 +81,7 @@ function missing({ what, remedy, page }: IMissing): HTMLElement {
     element('h3', '', {}, trans.__('Missing')),
     element('p', '', {}, what),
     copyableCommand(remedy),
-    ...(more === undefined ? [] : [element('p', 'sbx-Isolation-more', {}, more)])
+    ...(named === undefined ? [] : [element('p', 'sbx-Isolation-more', {}, readMore(named, close))])
   );
 }
 
@@ -98,7 +101,9 @@ export class IsolationPopover extends Widget {
     });
     this.node.append(
       element('div', 'sbx-Popover-header', {}, title, this.closeButton),
-      isolationDetails(info)
+      isolationDetails(info, () => {
+        this.dispose();
+      })
     );
   }
 
@@ -160,7 +165,7 @@ export class IsolationPopover extends Widget {
 
 /** Shows how sandboxes are isolated on this machine. */
 export async function showIsolation(info: IServerInfo | null): Promise<void> {
-  const body = new Widget({ node: isolationDetails(info) });
+  const body = new Widget({ node: isolationDetails(info, () => { Dialog.flush(); }) });
   await showDialog({
     title: trans.__('Isolation'),
     body,

@@ -7,6 +7,7 @@ import * as React from 'react';
 
 import { trans } from '../../components/translation';
 import { isolationSummary, tierText } from './isolationText';
+import { ReadMoreLine } from '../help/readMoreLine';
 import { CommandLine } from './commandLine';
 import type { IsolationPopover } from './isolationDetails';
 import { ConnectionSwitch, ConnectionTrouble } from './connectionSwitch';
@@ -271,7 +272,8 @@ function StaleNotice({ sandboxes }: { readonly sandboxes: Sandboxes }): React.JS
   }
   return (
     <div className="sbx-Notice" role="alert">
-      <span>{[`${error.title}.`, error.message, error.advice, error.command, error.more].filter(part => part !== undefined).join(' ')}</span>
+      <span>{[`${error.title}.`, error.message, error.advice, error.command].filter(part => part !== undefined).join(' ')}</span>
+      <ReadMoreLine page={error.page} />
       <button type="button" className="sbx-TextButton" onClick={() => void sandboxes.refresh()}>
         {trans.__('Retry')}
       </button>
@@ -286,7 +288,7 @@ function Failure({ error, retry }: { readonly error: IErrorDescription; readonly
       <p className="sbx-State-text">{error.message}</p>
       {error.advice !== undefined && <p>{error.advice}</p>}
       <CommandLine text={error.command} />
-      {error.more !== undefined && <p>{error.more}</p>}
+      <ReadMoreLine page={error.page} />
       <button type="button" className="sbx-Button" onClick={retry}>
         {trans.__('Try again')}
       </button>
