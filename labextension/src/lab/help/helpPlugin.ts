@@ -11,7 +11,7 @@ import { sandboxIcon } from '../icons';
 import { describedBy } from '../panel/commands';
 import type { Sandboxes } from '../sandboxes';
 import { ISandboxes } from '../tokens';
-import { FIRST_PAGE, HelpWidget } from './helpWidget';
+import type { HelpWidget } from './helpWidget';
 import { setHelp } from './readMore';
 
 const IN_HELP_MENU = 20;
@@ -37,6 +37,7 @@ export const helpPlugin: JupyterFrontEndPlugin<void> = {
       icon: sandboxIcon,
       describedBy: describedBy({ page: { type: 'string', description: 'The name of the page; the first one if it is missing.' } }),
       execute: async args => {
+        const { FIRST_PAGE, HelpWidget } = await import('./helpWidget');
         const page = typeof args['page'] === 'string' ? args['page'] : FIRST_PAGE;
         const known = tracker.currentWidget;
         if (known !== null) {
