@@ -1,4 +1,7 @@
-"""Prints the dependencies of the package at their lowest versions, for ``lowest_versions.sh``."""
+"""Prints what ``lowest_versions.sh`` installs: the package's dependencies at their lowest versions.
+
+The tools of the tests follow, as the extra ``test`` has them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,11 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 _DEPENDENCY = re.compile(r"(?P<name>[\w.-]+)>=(?P<version>[\w.]+)[^;]*(?P<marker>;.*)?")
+
+_NAME = re.compile(r"[\w.-]+")
+
+TOOLS = ("e2b", "hypothesis", "pytest", "pytest-asyncio", "pytest-timeout")
+"""What the unit tests import beside the dependencies, and what runs them."""
 
 
 def lowest(dependencies: list[str]) -> list[str]:
@@ -23,7 +31,12 @@ def lowest(dependencies: list[str]) -> list[str]:
     return found
 
 
+def tools(extra: list[str]) -> list[str]:
+    """Those requirements that are of ``TOOLS``."""
+    return [text for text in extra if (name := _NAME.match(text)) and name[0] in TOOLS]
+
+
 if __name__ == "__main__":
-    sys.stdout.write(
-        "\n".join(lowest(tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]))
-    )
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    extra = tools(project["optional-dependencies"]["test"])
+    sys.stdout.write("\n".join(lowest(project["dependencies"]) + extra))

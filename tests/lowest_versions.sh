@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.."
 venv=.venv-lowest
 [ -x $venv/bin/python ] || "${PYTHON:-python3}" -m venv $venv
 $venv/bin/python tests/lowest_versions.py > $venv/lowest.txt
-$venv/bin/python -m pip install --quiet -r $venv/lowest.txt \
-  "hypothesis>=6" "pytest>=8" "pytest-asyncio>=0.24" "pytest-timeout>=2.3"
+$venv/bin/python -m pip install --quiet -r $venv/lowest.txt
 echo "The unit tests with the lowest versions, under $($venv/bin/python --version):"
 exec $venv/bin/python -m pytest -q "$@"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -11,6 +13,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from tests.lowest_versions import TOOLS
 
 ROOT = Path(__file__).parents[1]
 
@@ -94,3 +98,40 @@ def test_the_modules_of_sandboxes_are_imported_by_the_interpreter_alone() -> Non
 )
 def test_imports_are_found_wherever_they_are(source: str, names: set[str]) -> None:
     assert imports_of(source) == names
+
+
+def lowest_tests() -> list[Path]:
+    """The modules that ``make test-lowest`` runs, and what they get fixtures from."""
+    make = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
+    # It prints what it would do, and does nothing.
+    said = subprocess.run(
+        ["make", "-n", "test-lowest"],
+        cwd=ROOT,
+        env=make,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (command,) = re.findall(r"^sh tests/lowest_versions\.sh (.+)$", said.stdout, re.MULTILINE)
+    found = {ROOT / name for name in command.split()}
+    found |= {parent / "conftest.py" for path in found for parent in path.parents}
+    modules = {module for path in found for module in [path, *path.glob("*.py")]}
+    return sorted(module for module in modules if module.is_file() and ROOT in module.parents)
+
+
+def test_the_tests_with_the_lowest_versions_import_only_what_is_installed_for_them() -> None:
+    there = declared() | {normal(name) for name in TOOLS}
+    owners = packages_distributions()
+    missing: dict[str, set[str]] = {}
+    for module in lowest_tests():
+        names = imports_of(module.read_text()) - set(sys.stdlib_module_names)
+        lacking = {
+            name
+            for name in names - LATER_STANDARD - {"sbx_jupyter", "tests"}
+            if not {normal(owner) for owner in owners.get(name, [])} & there
+        }
+        if lacking:
+            missing[str(module.relative_to(ROOT))] = lacking
+
+    assert missing == {}
+    assert len(lowest_tests()) > 20
