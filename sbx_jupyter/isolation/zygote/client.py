@@ -41,8 +41,9 @@ _START: Final = (
 )
 _SETUP_TIMEOUT: Final = 30.0
 _END_TIMEOUT: Final = 10.0
-_BUILD_TIMEOUT: Final = 120.0
-"""For each of the first two requests: of the start of an interpreter, and of the stock layer."""
+_BUILD_TIMEOUT: Final = 600.0
+"""For each of the first two requests: an interpreter starts, then every directory of Python is
+searched, which takes seconds, or minutes from a slow disk."""
 
 
 class ZygoteProcess:
