@@ -101,7 +101,7 @@ INIT
 [ -e disk ] || make_disk
 
 rm -rf tree share/* && mkdir tree
-tar cf - -C "$checkout" --exclude=__pycache__ sbx_jupyter tests pyproject.toml | tar xf - -C tree
+tar cf - -C "$checkout" sbx_jupyter tests pyproject.toml | tar xf - -C tree
 printf '%q ' "$@" > share/command
 cat > share/settings <<SETTINGS
 checkout=$checkout

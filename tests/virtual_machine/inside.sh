@@ -10,7 +10,7 @@ mount -t cgroup2 -o nsdelegate,memory_recursiveprot none /sys/fs/cgroup
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose,ro tree /incoming
 ln -sf /proc/self/fd /dev/fd
 ip link set lo up
-cp -r /incoming/. "$checkout"
+cp -a /incoming/. "$checkout"
 echo "$namespaces" > /proc/sys/kernel/unprivileged_userns_clone
 
 hand_down() {
