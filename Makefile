@@ -47,8 +47,10 @@ test: $(VENV)/.test
 test-python: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-## Other people's programs against a real engine, each in an environment of its own (.integrations):
-## about 10 minutes the first time. Names in ARGS choose some of them.
+## Other people's programs, each in an environment of its own (.integrations), with an engine of each
+## tier: about 10 minutes, and 10 more the first time. Needs root; two of them need Python 3.12.
+## Names in ARGS choose some of them, SBX_TEST_TIER="one id" one tier; ARGS=--record writes the results into
+## docs/use-it-from.md.
 test-integrations: $(VENV)/.test
 	$(BIN)/python -m tests.integrations $(ARGS)
 

@@ -1,165 +1,96 @@
 """Run the programs in ``clients``, each with its packages in an environment of its own.
 
-Give names to run only some. Environments are kept in ``.integrations`` of the checkout, so that the
-next run installs nothing. The last lines are a table with the versions. ``SBX_TEST_TIER`` chooses
-the engine, by a name of ``tests/tiers/rows.py``.
+Give names to run only some. Environments are kept in ``.integrations`` of the checkout, so that
+the next run installs nothing. ``SBX_TEST_TIER`` chooses one engine, by a name of
+``tests/tiers/rows.py``; without it, each program runs with each of them. A program passes with an
+engine if those of its checks fail that ``differences`` names, and no others. ``--record`` writes
+the results into ``docs/use-it-from.md``.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
 import subprocess
 import sys
-from dataclasses import dataclass
+import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.engine_process import EngineProcess, engine_for_clients
+from tests.engine_process import TIER, EngineProcess
+from tests.integrations import record
+from tests.integrations.differences import unexpected
+from tests.integrations.programs import INTEGRATIONS, Integration, environment, install, versions
+from tests.integrations.record import Cell
+from tests.tiers.engines import engine_process_of
+from tests.tiers.rows import TIERS
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
-CLIENTS: Final = Path(__file__).parent / "clients"
-ENVIRONMENTS: Final = CHECKOUT / ".integrations"
-INSTALL_SECONDS: Final = 1800
 RUN_SECONDS: Final = 900
 
 
-@dataclass(frozen=True)
-class Integration:
-    """A program in ``clients`` and the packages that it needs, the first of which names it."""
-
-    script: str
-    packages: tuple[str, ...]
-    python: str = ""
-    """The oldest Python that its packages take; empty for any that the product takes."""
-
-    @property
-    def name(self) -> str:
-        return self.script.partition(".")[0]
-
-    @property
-    def is_node(self) -> bool:
-        return self.script.endswith(".mjs")
-
-
-INTEGRATIONS: Final = (
-    Integration("inspect_ai.py", ("inspect-ai", "inspect-sandboxes"), python="3.12"),
-    Integration("harbor.py", ("harbor[e2b]",), python="3.12"),
-    Integration("langchain.py", ("langchain-e2b",)),
-    Integration("smolagents.py", ("smolagents[e2b]",)),
-    Integration("openai_agents.py", ("openai-agents[e2b]",)),
-    Integration("code_sandboxes.py", ("code-sandboxes[e2b]",)),
-    Integration("computesdk.mjs", ("@computesdk/e2b",)),
-)
-
-
-def main(names: list[str]) -> int:
-    """Run all or the named integrations; the exit status is 1 if one failed."""
-    chosen = [each for each in INTEGRATIONS if not names or each.name in names]
-    rows: list[tuple[str, str, str]] = []
-    with engine_for_clients("integrations") as engine:
-        for integration in chosen:
-            print(f"== {integration.name}", flush=True)
-            rows.append((integration.name, *attempt(integration, engine)))
-    print(f"\n{'PROGRAM':16} {'RESULT':10} VERSIONS")
-    for name, result, versions in rows:
-        print(f"{name:16} {result:10} {versions}")
-    return int(any(result != "passed" for _, result, _ in rows))
-
-
-def attempt(integration: Integration, engine: EngineProcess) -> tuple[str, str]:
-    """Install and run one integration; its result and the versions of its packages."""
-    folder = ENVIRONMENTS / integration.name
-    try:
-        command = install(integration, folder)
-        script = str(CLIENTS / integration.script)
-        if integration.is_node:  # modules are looked for beside the file
-            script = str(folder / integration.script)
-            Path(script).write_text((CLIENTS / integration.script).read_text())
-        done = subprocess.run(
-            [*command, script],
-            env=environment(engine),
-            cwd=folder,
-            timeout=RUN_SECONDS,
-            check=False,
-        )
-    except subprocess.CalledProcessError as error:
-        return "no install", f"{error.cmd[0]}: exit status {error.returncode}"
-    except subprocess.TimeoutExpired:
-        return "too slow", ""
-    return ("passed" if done.returncode == 0 else "failed"), versions(integration, folder)
-
-
-def environment(engine: EngineProcess) -> dict[str, str]:
-    """What leads any client of the interface to the engine."""
-    found = {name: value for name, value in os.environ.items() if not name.startswith("E2B_")}
-    address = engine.url.partition("//")[2]
-    return found | {
-        "E2B_API_URL": engine.url,
-        "E2B_SANDBOX_URL": engine.url,
-        "E2B_API_KEY": engine.key,
-        "E2B_DOMAIN": f"localhost:{address.rpartition(':')[2]}",
-        "NO_PROXY": "127.0.0.1,localhost,.localhost",
-        "no_proxy": "127.0.0.1,localhost,.localhost",
-    }
-
-
-def install(integration: Integration, folder: Path) -> list[str]:
-    """Make the environment unless it is there; the command that runs programs in it.
-
-    Raises ``subprocess.CalledProcessError``.
-    """
-    done = folder / "installed"
-    if integration.is_node:
-        if not done.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
-            run(["npm", "install", "--silent", "--no-package-lock", *integration.packages], folder)
-            done.touch()
-        return ["node"]
-    python = folder / "bin" / "python"
-    if not done.exists():
-        base = f"python{integration.python}" if needs_other(integration) else sys.executable
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        run([base, "-m", "venv", "--clear", str(folder)], CHECKOUT)
-        run([str(python), "-m", "pip", "install", "--quiet", *integration.packages], CHECKOUT)
-        done.touch()
-    return [str(python), "-P"]
-
-
-def needs_other(integration: Integration) -> bool:
-    wanted = tuple(int(part) for part in integration.python.split(".") if part)
-    return sys.version_info[:2] < wanted
-
-
-def run(command: list[str], folder: Path) -> None:
-    subprocess.run(command, cwd=folder, timeout=INSTALL_SECONDS, check=True)
-
-
-def versions(integration: Integration, folder: Path) -> str:
-    """The versions of the packages, and of the e2b packages that they brought along."""
-    if integration.is_node:
-        found = {
-            name: json.loads((folder / "node_modules" / name / "package.json").read_text())[
-                "version"
-            ]
-            for name in (*integration.packages, "e2b", "@e2b/code-interpreter")
-            if (folder / "node_modules" / name).exists()
+def main(arguments: list[str]) -> int:
+    """Run all or the named integrations; the exit status is 1 if one did not do as expected."""
+    parser = argparse.ArgumentParser(prog="python -m tests.integrations")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--record", action="store_true")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.names) - {each.name for each in INTEGRATIONS}:
+        parser.error(f"no such program: {', '.join(sorted(unknown))}")
+    integrations = [each for each in INTEGRATIONS if not chosen.names or each.name in chosen.names]
+    found: list[tuple[Integration, str, Cell | str]] = []
+    for tier in [TIER] if TIER else TIERS:
+        with engine_process_of(tier) as engine:
+            for integration in integrations:
+                print(f"== {integration.name}, {tier}", flush=True)
+                found.append((integration, tier, attempt(integration, engine)))
+    print()
+    for integration, tier, result in found:
+        print(f"{integration.name:16} {tier:10} {verdict(integration, tier, result)}")
+    if chosen.record:
+        cells = {
+            (integration, tier): cell for integration, tier, cell in found if isinstance(cell, Cell)
         }
-    else:
-        listed = subprocess.run(
-            [str(folder / "bin" / "python"), "-m", "pip", "list", "--format=json"],
-            capture_output=True,
-            check=True,
-        )
-        wanted = {package.partition("[")[0] for package in integration.packages}
-        wanted |= {"e2b", "e2b-code-interpreter"}
-        found = {
-            each["name"]: each["version"]
-            for each in json.loads(listed.stdout)
-            if each["name"].lower().replace("_", "-") in wanted
-        }
-    return ", ".join(f"{name} {version}" for name, version in found.items())
+        record.write(cells, {each: versions(each) for each in {each for each, _ in cells}})
+    return int(any(wrong(*each) for each in found))
+
+
+def attempt(integration: Integration, engine: EngineProcess) -> Cell | str:
+    """Install and run one integration; its checks, or why it did not run to its end."""
+    with tempfile.TemporaryDirectory() as made:
+        checks = Path(made) / "checks"
+        try:
+            done = subprocess.run(
+                install(integration),
+                env=environment(engine.url, engine.key, checks),
+                cwd=integration.folder,
+                stdin=subprocess.DEVNULL,
+                timeout=RUN_SECONDS,
+                check=False,
+            )
+        except subprocess.CalledProcessError as error:
+            return f"not installed: {error.cmd[0]}: exit status {error.returncode}"
+        except FileNotFoundError as error:
+            return f"not installed: there is no {error.filename}"
+        except subprocess.TimeoutExpired as error:
+            return f"not done after {error.timeout:.0f} seconds"
+        if done.returncode != 0 or not checks.exists():
+            return f"ended with {done.returncode}, outside of its checks"
+        results = dict(json.loads(line) for line in checks.read_text().splitlines())
+    return Cell(len(results), tuple(name for name, failure in results.items() if failure))
+
+
+def wrong(integration: Integration, tier: str, result: Cell | str) -> list[str]:
+    """What is not as ``differences`` says."""
+    return (
+        [result] if isinstance(result, str) else unexpected(integration.name, tier, result.failed)
+    )
+
+
+def verdict(integration: Integration, tier: str, result: Cell | str) -> str:
+    """A line for a person."""
+    found = wrong(integration, tier, result)
+    count = "" if isinstance(result, str) else f"{result.text}, "
+    return count + ("NOT as expected: " + "; ".join(found) if found else "as expected")
 
 
 if __name__ == "__main__":

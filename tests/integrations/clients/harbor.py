@@ -1,4 +1,7 @@
-"""harbor: tasks with Dockerfiles of rising difficulty, solved by its oracle and left by its nop."""
+"""harbor: tasks with Dockerfiles of rising difficulty, solved by its oracle and left by its nop.
+
+A check is a task and an agent of harbor's own: with the oracle its reward is 1, with the nop 0.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from named_checks import report
 
 BASE = "FROM e2bdev/base\n"
 ROOT = BASE + "USER root\n"
@@ -65,26 +70,31 @@ def write_tasks(folder: Path) -> None:
             file.write_text(content)
 
 
-def rewards(folder: Path, agent: str) -> dict[str, float | None]:
-    """The reward of each task when an agent of harbor's own has worked on it."""
+def report_rewards(folder: Path, agent: str, expected: float) -> None:
+    """Let an agent of harbor's own work on each task, and compare its reward."""
     jobs = folder.parent / f"jobs-{agent}"
     harbor = Path(sys.executable).with_name("harbor")
     command = [str(harbor), "run", "-p", str(folder), "-a", agent, "-e", "e2b", "-o", str(jobs)]
     subprocess.run([*command, "-n", "2", "--quiet"], check=True, stdin=subprocess.DEVNULL)
-    found: dict[str, float | None] = {}
-    for result in jobs.glob("*/*/result.json"):
-        trial = json.loads(result.read_text())
-        given = (trial.get("verifier_result") or {}).get("rewards") or {}
-        found[trial["task_name"].rpartition("/")[2]] = given.get("reward")
-        if trial.get("exception_info"):
-            print(trial["task_name"], str(trial["exception_info"])[:600])
-    return found
+    trials = {
+        trial["task_name"].rpartition("/")[2]: trial
+        for trial in (json.loads(path.read_text()) for path in jobs.glob("*/*/result.json"))
+    }
+    for name in DOCKERFILES:
+        report(f"{agent}_{name}", failure_of(trials.get(name, {}), expected))
+
+
+def failure_of(trial: dict, expected: float) -> str | None:
+    """Why harbor's result of a task is not the expected reward; ``None`` if it is."""
+    if trial.get("exception_info"):
+        return " ".join(str(trial["exception_info"]).split())[:600]
+    given = (trial.get("verifier_result") or {}).get("rewards") or {}
+    reward = given.get("reward")
+    return None if reward == expected else f"the reward is {reward}"
 
 
 with tempfile.TemporaryDirectory() as made:
     tasks = Path(made) / "tasks"
     write_tasks(tasks)
-    for agent, expected in (("oracle", 1.0), ("nop", 0.0)):
-        found = rewards(tasks, agent)
-        print(agent, found)
-        assert found == dict.fromkeys(DOCKERFILES, expected), found
+    report_rewards(tasks, "oracle", 1.0)
+    report_rewards(tasks, "nop", 0.0)
