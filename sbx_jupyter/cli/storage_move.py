@@ -163,7 +163,9 @@ def _check_place(places: _Places) -> None:
             f"{plan.data_dir} is a file system of its own, which cannot change places with another"
         )
     if plan.data_dir in (plan.image, *plan.image.parents):
-        raise InvalidArgumentError(f"{plan.image} would be in the data directory: choose a --path")
+        raise InvalidArgumentError(
+            f"{plan.image} would be in the data directory: choose a --path{see('storage')}"
+        )
 
 
 def _refuse_living(data_dir: Path, data: int) -> None:
@@ -193,7 +195,7 @@ def _clean_up(places: _Places) -> None:
         if mark is None and {*_names(before)} - {DRAFT}:
             raise FailedPreconditionError(
                 f"{places.kept} is there already, perhaps the data from before an earlier move:"
-                " remove it or give it another name"
+                f" remove it or give it another name{see('storage')}"
             )
         places.tell("An earlier move was cut short; the data is as it was before.")
         if mark is not None:
@@ -267,7 +269,7 @@ def _check_space(plan: storage.Plan, found: Survey) -> None:
     if plan.size < needed:
         raise InvalidArgumentError(
             f"what is in {plan.data_dir} takes up to {show_size(needed)} on the new disk: choose"
-            " at least this --size"
+            f" at least this --size{see('storage')}"
         )
     plan.image.parent.mkdir(parents=True, exist_ok=True)
     disk = os.statvfs(plan.image.parent)
@@ -277,6 +279,7 @@ def _check_space(plan: storage.Plan, found: Survey) -> None:
             f"to move {plan.data_dir}, its disk has to hold it twice for a while:"
             f" {show_size(needed)} more in {plan.image.parent}, where {show_size(free)} are free,"
             f" so {show_size(needed - free)} are missing; --path puts the image on another disk"
+            f"{see('storage')}"
         )
 
 
@@ -292,6 +295,7 @@ def _fill(places: _Places, tree: int, found: Survey) -> None:
         if is_no_space(error):
             raise NoSpaceError(
                 f"no space left in the image or on its disk: choose a larger --size ({error})"
+                f"{see('storage')}"
             ) from error
         raise InternalError(f"{places.plan.data_dir} cannot be copied: {error}") from error
     finally:

@@ -15,7 +15,7 @@ from traitlets import Bool, List, Unicode
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.client.connection.configured import named_config
-from sbx_jupyter.errors import FailedPreconditionError, SbxError
+from sbx_jupyter.errors import FailedPreconditionError, SbxError, see
 from sbx_jupyter.kernel.pool import READY
 from sbx_jupyter.kernel.sandbox import KernelSandbox, Place, Size
 from sbx_jupyter.protocol.locations import KERNEL_SANDBOX_VARIABLE
@@ -165,7 +165,9 @@ class SandboxProvisioner(KernelProvisionerBase):
         and whether the files are there. Raises ``SbxError``.
         """
         if self._sandbox is None:
-            raise FailedPreconditionError("the kernel has no sandbox; restart it first")
+            raise FailedPreconditionError(
+                f"the kernel has no sandbox; restart it first{see('kernels')}"
+            )
         return await self._run(self._replace(self._sandbox, Size(memory_mb, timeout, keep_files)))
 
     async def _replace(self, sandbox: KernelSandbox, size: Size) -> tuple[str, bool]:

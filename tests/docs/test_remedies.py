@@ -17,7 +17,8 @@ PACKAGE = Path(__file__).parents[2] / "sbx_jupyter"
 FRONT_END = PACKAGE.parent / "labextension"
 REMEDY = re.compile(
     r"jupyter sbx (?!help)|apt-get install|pip install|\binstall [\w{.-]+|(?<![\w-])--data-dir"
-    r"|\bSbx(?:Engine|Extension)\.\w|\braise (?:the limit|c\.)"
+    r"|\bSbx(?:Engine|Extension)\.\w|\braise (?:the limit|the sysctl|c\.)"
+    r"|\brestart (?:the engine|it first)|\bchoose (?:a|at least) |\bremove it or "
 )
 TOLD = re.compile(r"Error$|^(?:warning|error|critical)$")
 """The names of what tells people that something is wrong: an exception, a line of a log."""

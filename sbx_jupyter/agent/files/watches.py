@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.agent import system
 from sbx_jupyter.agent.files import paths
 from sbx_jupyter.agent.workers import BudgetExceeded, TimeBudget
-from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
+from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, see
 
 if TYPE_CHECKING:
     from sbx_jupyter.agent.files.files import Files
@@ -254,5 +254,5 @@ def _look(path: str, budget: TimeBudget) -> tuple[list[str], list[str]]:
 def _shortage(error: OSError, setting: str) -> ResourceExhaustedError:
     return ResourceExhaustedError(
         f"the machine has no more inotify watches to give ({error.strerror}); "
-        f"raise the sysctl {setting}"
+        f"raise the sysctl {setting}{see('threat-model')}"
     )

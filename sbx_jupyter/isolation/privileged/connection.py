@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from sbx_jupyter.agent import wire
-from sbx_jupyter.errors import SbxError, UnavailableError
+from sbx_jupyter.errors import SbxError, UnavailableError, see
 from sbx_jupyter.isolation.channel import Channel, Reply
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class HelperConnection:
         except TimeoutError:
             raise UnavailableError("the helper of the engine does not start") from None
         if self._channel is None and self._is_last:
-            raise UnavailableError("the helper of the engine is gone for good: restart the engine")
+            raise UnavailableError(
+                f"the helper of the engine is gone for good: restart the engine{see('upgrade')}"
+            )
         if self._channel is None:
             raise UnavailableError("the helper of the engine is gone")
         return self._channel
@@ -129,7 +131,10 @@ class HelperConnection:
             self._is_last = True
             self._is_connected.set()  # who waits for another helper waits in vain
             if not self._is_closing:
-                _log.error("the supervisor of the engine's helper is gone: restart the engine soon")
+                _log.error(
+                    "the supervisor of the engine's helper is gone: restart the engine soon%s",
+                    see("upgrade"),
+                )
             return
         os.set_inheritable(fds[0], False)
         if self._channel is not None:

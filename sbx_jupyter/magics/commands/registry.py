@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.errors import see
 from sbx_jupyter.magics import kernel_restart
 from sbx_jupyter.magics.commands.checkpoints import CHECKPOINT_COMMANDS
 from sbx_jupyter.magics.commands.command import Command, Notebook, command
@@ -41,7 +42,7 @@ def _default(notebook: Notebook, options: argparse.Namespace) -> None:
         line = " ".join(options.line)
         known = notebook.session.find(parse(line).name)
         if not parse(line).name and notebook.session.current is not known:
-            raise MagicError("choose a sandbox first: %sbx use NAME")
+            raise MagicError(f"choose a sandbox first: %sbx use NAME{see('magics')}")
         routing.turn_on(line)
         is_kept = kernel_restart.keep(notebook.shell, line, known.box.sandbox_id)
         restarted = "also" if is_kept else "but not"
