@@ -5,6 +5,7 @@
 #   tests/virtual_machine/boot.sh [--user] [--no-namespaces] COMMAND [ARGUMENT ...]
 #   tests/virtual_machine/boot.sh .venv/bin/python -B -m pytest -p no:cacheprovider tests/isolation
 #   tests/virtual_machine/boot.sh --user /usr/bin/python3 -B tests/isolation/as_ordinary_user.py /tmp/d
+#   tests/virtual_machine/boot.sh --user --no-namespaces .venv/bin/python tests/virtual_machine/one_sandbox.py
 #
 # For machines whose kernel or control groups differ from those that most people have. Not part of
 # any test run: without hardware virtualisation everything takes ten times as long, so tests with a
