@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
 
+def program() -> str:
+    """The path of the browser; ``CHROMIUM`` names another one."""
+    return os.environ.get("CHROMIUM", "/usr/bin/chromium")
+
+
 @contextlib.contextmanager
 def chromium(driver: Playwright) -> Iterator[Browser]:
-    """A Chromium process, which ends with the block. ``CHROMIUM`` names another program."""
+    """A Chromium process, which ends with the block."""
     browser = driver.chromium.launch(
-        executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
+        executable_path=program(),
         args=["--no-sandbox", "--disable-dev-shm-usage"],
     )
     try:

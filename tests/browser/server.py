@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LABEXTENSION = CHECKOUT / "sbx_jupyter" / "labextension"
+LABEXTENSION_NAME = "sbx-jupyter"
 BASE_URL = "/user/a%40b/"
 """What a hub gives: it catches every path that is built by hand."""
 TOKEN = "t0k"
@@ -40,6 +41,7 @@ class JupyterServer:
     http: httpx.Client
     process: subprocess.Popen[bytes]
     launch: Callable[[], subprocess.Popen[bytes]]
+    has_extension: bool = True
 
     def restart(self) -> None:
         """Stop the server and start it again at the same address."""
@@ -112,18 +114,20 @@ def jupyter_server(
     *,
     settings: dict[str, Any] | None = None,
     python: tuple[str, ...] = (sys.executable,),
+    has_extension: bool = True,
 ) -> Iterator[JupyterServer]:
     """Start a server whose every directory is below ``home``.
 
     ``settings`` are the extension's in place of the engine's directory; ``python`` is the command
-    of the interpreter, for instance as another user.
+    of the interpreter, for instance as another user. Without ``has_extension`` it
+    is a plain server.
     """
     assert (LABEXTENSION / "package.json").exists(), "the labextension is not built: make build"
     port = _free_port()
     url = f"http://127.0.0.1:{port}{BASE_URL}"
     root = home / "root"
     log = home / "jupyter.log"
-    environment = _prepare(home, root, engine_dir, settings)
+    environment = _prepare(home, root, engine_dir, settings, has_extension=has_extension)
     command = [
         *(
             *python,
@@ -138,6 +142,8 @@ def jupyter_server(
         # Where another interpreter than that of these tests would not look.
         f"--LabApp.app_dir={Path(sys.prefix) / 'share' / 'jupyter' / 'lab'}",
         "--JupyterNotebookApp.expose_app_in_browser=True",
+        # That of this environment would be found as well.
+        *([] if has_extension else [f"--LabApp.labextensions_path={home / 'data/labextensions'}"]),
     ]
 
     def launch() -> subprocess.Popen[bytes]:
@@ -146,7 +152,7 @@ def jupyter_server(
 
     headers = {"Authorization": f"token {TOKEN}"}
     with httpx.Client(base_url=f"{url}sbx/api/", headers=headers, timeout=30) as client:
-        server = JupyterServer(url, root, log, client, launch(), launch)
+        server = JupyterServer(url, root, log, client, launch(), launch, has_extension)
         try:
             _wait_ready(server.process, url, log)
             yield server
@@ -157,17 +163,27 @@ def jupyter_server(
 
 
 def _prepare(
-    home: Path, root: Path, engine_dir: Path, extension: dict[str, Any] | None
+    home: Path,
+    root: Path,
+    engine_dir: Path,
+    extension: dict[str, Any] | None,
+    *,
+    has_extension: bool,
 ) -> dict[str, str]:
     """Make the private directories; the environment that points to them."""
     root.mkdir()
     extensions = home / "data" / "labextensions"
     extensions.mkdir(parents=True)
-    (extensions / "sbx-jupyter").symlink_to(LABEXTENSION)
+    if has_extension:
+        (extensions / LABEXTENSION_NAME).symlink_to(LABEXTENSION)
+    else:
+        for other in Path(sys.prefix, "share/jupyter/labextensions").glob("*"):
+            if other.name != LABEXTENSION_NAME:
+                (extensions / other.name).symlink_to(other)
     config = home / "config"
     config.mkdir()
     settings = {
-        "ServerApp": {"jpserver_extensions": {"sbx_jupyter": True, "notebook": True}},
+        "ServerApp": {"jpserver_extensions": {"sbx_jupyter": has_extension, "notebook": True}},
         "IdentityProvider": {"token": TOKEN},
         "SbxExtension": extension or {"data_dir": str(engine_dir), "auto_start": False},
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.benchmarks import btrfs, containers, web_servers
 from tests.benchmarks.groups import (
+    browser,
     bursts,
     contents,
     density,
@@ -63,6 +64,7 @@ GROUPS: Final = {
     "kernels": Group("Kernels and magics", kernels.ROWS),
     "proxies": Group("Proxy of ports", proxies.ROWS),
     "contents": Group("Files in Jupyter", contents.ROWS),
+    "browser": Group("In the browser", browser.ROWS),
     "loopback": Group(
         "Sockets without namespaces", loopback.ROWS, engine=loopback.engine_without_namespaces
     ),
