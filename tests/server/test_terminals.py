@@ -13,6 +13,8 @@ import pytest
 from jupyter_core.paths import jupyter_data_dir
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig
+from sbx_jupyter.client.api.runtime import RuntimeClient
+from sbx_jupyter.client.processes import terminal_link
 from sbx_jupyter.server.terminal_names import MAX_NAMES, TAG, TerminalNames, new_tag
 from sbx_jupyter.server.terminal_views import TerminalViews
 from tests.waiting import async_until
@@ -82,6 +84,13 @@ def terminal(open_socket, sandbox):
     return attach
 
 
+@pytest.fixture(params=[True, False], ids=["here", "elsewhere"])
+def place(request, monkeypatch):
+    """Where the engine is: keys go by one request to one here, by one each to others."""
+    monkeypatch.setattr(RuntimeClient, "is_local", request.param)
+
+
+@pytest.mark.usefixtures("place")
 async def test_a_shell_answers_and_its_end_is_told(terminal):
     screen = await terminal(cols=90, rows=20, cwd="/usr/bin")
 
@@ -117,6 +126,7 @@ async def test_the_size_follows_the_browser(terminal):
     await screen.until(b"resized")
 
 
+@pytest.mark.usefixtures("place")
 async def test_a_page_pasted_at_once_arrives_whole(terminal):
     screen = await terminal()
     line = b"x" * 99 + b"\n"
@@ -129,6 +139,19 @@ async def test_a_page_pasted_at_once_arrives_whole(terminal):
     assert hashlib.sha256(line * 10_000).hexdigest().encode() in screen.output
 
 
+async def test_a_terminal_that_rests_takes_keys_afterwards(terminal, monkeypatch):
+    monkeypatch.setattr(terminal_link, "KEEPALIVE_INTERVAL", 0.01)
+    screen = await terminal()
+    await screen.type(b"echo awa''ke\n")
+    await screen.until(b"awake")
+
+    await asyncio.sleep(0.5)  # some fifty messages that keep the request open
+    await screen.type(b"echo aga''in\n")
+
+    await screen.until(b"again")
+
+
+@pytest.mark.usefixtures("place")
 async def test_keys_reach_a_program_that_reads_later(terminal, call):
     screen = await terminal()
     later = b"until [ -e ~/read-now ]; do sleep 0.05; done; head -c 300000 | wc -c"

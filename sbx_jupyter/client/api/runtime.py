@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from sbx_jupyter.client.api.transport import raise_for_status, translated_errors
+from sbx_jupyter.client.api.transport import is_local, raise_for_status, translated_errors
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.protocol import access
@@ -58,6 +58,11 @@ class RuntimeClient:
     def url(self, path: str, port: int = RUNTIME_PORT) -> str:
         """The address of ``path`` on one port of the sandbox."""
         return self.transport.config.runtime_url(self.sandbox_id, port, self._domain) + path
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the sandbox is reached on this machine."""
+        return is_local(self.url("/"))
 
     def public_url(self, path: str) -> str:
         """The address of a runtime path for callers that send no routing headers."""

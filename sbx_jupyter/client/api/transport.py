@@ -119,7 +119,7 @@ class Transport:
 
     def _client_for(self, url: str) -> httpx.AsyncClient:
         # http and https have separate clients: the one for http on loopback trusts no server.
-        kind = _is_local(url), _is_plain(url)
+        kind = is_local(url), _is_plain(url)
         if (client := self._clients.get(kind)) is None:
             client = self._clients[kind] = create_client(
                 self.config, url, headers=dict(self.config.headers)
@@ -140,7 +140,7 @@ def create_client(
     It uses the environment's proxy, except for loopback. Raises
     ``InvalidArgumentError`` when the certificate authorities cannot be read.
     """
-    local = _is_local(url)
+    local = is_local(url)
     needs_tls = not (local and _is_plain(url))
     return httpx.AsyncClient(
         trust_env=not local,
@@ -196,7 +196,8 @@ def status_error(raw: bytes, status: int) -> SbxError:
     return error
 
 
-def _is_local(url: str) -> bool:
+def is_local(url: str) -> bool:
+    """Whether an address leads to this machine."""
     return is_loopback(urlsplit(url).hostname or "")
 
 

@@ -21,11 +21,14 @@ from sbx_jupyter.protocol.runtime import (
     SendInputRequest,
     SendSignalRequest,
     StartRequest,
+    StreamInputData,
+    StreamInputRequest,
+    StreamInputStart,
     UpdateRequest,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from sbx_jupyter.client.api.runtime import MessageStream, RuntimeClient
 
@@ -183,6 +186,29 @@ class PtyHandle:
     async def send(self, keys: bytes | str) -> None:
         """Type into the terminal; waits while the program in it does not read its input."""
         await Ptys(self._runtime).send_stdin(self.pid, keys)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the sandbox is reached on this machine, so that no proxy is on the way."""
+        return self._runtime.is_local
+
+    async def send_all(self, keys: AsyncIterator[bytes]) -> None:
+        """Type what comes, by one request for all; an empty piece keeps it open.
+
+        Errors of the sandbox are raised when ``keys`` ends, or when the connection breaks. Some
+        proxies pass on the body of a request only when it is complete (interface 3.5).
+        """
+
+        async def requests() -> AsyncIterator[StreamInputRequest]:
+            yield StreamInputRequest(start=StreamInputStart(process=ProcessSelector(pid=self.pid)))
+            async for piece in keys:
+                if piece:
+                    data = StreamInputData(input=ProcessInput(pty=piece))
+                    yield StreamInputRequest(data=data)
+                else:
+                    yield StreamInputRequest(keepalive=Empty())
+
+        await self._runtime.upload("process.Process/StreamInput", requests())
 
     async def resize(self, cols: int, rows: int) -> None:
         """Set the size of the terminal in characters."""

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.client.api.runtime import KEEPALIVE_INTERVAL
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 
     from sbx_jupyter.client.processes.pty import PtyHandle, PtyOutput
     from sbx_jupyter.protocol.runtime import EndEvent
@@ -106,10 +107,22 @@ async def _copy_output(
 
 
 async def _copy_keys(given: TerminalInput, terminal: PtyHandle) -> None:
+    if terminal.is_local:  # one request for all keys: each would cost more than the rest of its way
+        with _ignoring_ended_shell():
+            await terminal.send_all(_pieces(given))
     while True:
         keys = await given.take()
         with _ignoring_ended_shell():
             await terminal.send(keys)
+
+
+async def _pieces(given: TerminalInput) -> AsyncIterator[bytes]:
+    """What is typed; an empty piece where nothing was for ``KEEPALIVE_INTERVAL`` seconds."""
+    while True:
+        try:
+            yield await asyncio.wait_for(given.take(), KEEPALIVE_INTERVAL)
+        except TimeoutError:
+            yield b""
 
 
 async def _copy_sizes(given: TerminalInput, terminal: PtyHandle) -> None:
