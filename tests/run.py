@@ -1,4 +1,4 @@
-"""Run all tests, as separate runs of pytest, three at a time.
+"""Run all tests, as separate runs of pytest, three at a time and some alone.
 
 Playwright keeps an event loop that other fixtures cannot share, and the tests of faults count all
 their child processes; the remaining runs divide the time. Tests that fail are run once more, alone,
@@ -33,6 +33,8 @@ RUNS = {
     "security": ["tests/security"],
 }
 """Begun in this order: when one is over, the next begins. The longest are the first."""
+ALONE = frozenset({"security"})
+"""Begun when all others are over: they measure how long neighbours wait beside an attack."""
 
 _BESIDE_ISOLATION = [f"tests/isolation/{name}" for name in ("ids", "privileged", "stored")]
 UNITS = {
@@ -102,10 +104,14 @@ def main(
         contextlib.ExitStack() as files,
     ):
         runs = Runs(arguments, options, Path(caches))
-        beside = [files.enter_context(tempfile.TemporaryFile()) for _ in list(arguments)[1:]]
+        others = list(arguments)[1:]
+        beside = {name: files.enter_context(tempfile.TemporaryFile()) for name in others}
+        together = [name for name in arguments if name not in ALONE]
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            list(threads.map(runs.run, arguments, [None, *beside]))
-        for output in beside:
+            list(threads.map(runs.run, together, map(beside.get, together)))
+        for name in [name for name in arguments if name in ALONE]:
+            runs.run(name, beside.get(name))
+        for output in beside.values():
             output.seek(0)
             sys.stdout.buffer.write(output.read())
         sys.stdout.flush()

@@ -127,3 +127,14 @@ def test_it_begins_with_what_it_runs_and_how_long_that_takes(run_all) -> None:
 
     assert lines[0] == "Running all tests: first, beside."
     assert "20 to 45 minutes on 2 cores" in lines[2]
+
+
+def test_what_measures_how_long_others_wait_runs_when_they_are_over(run_all, tmp_path: Path):
+    mark = f"Path({str(tmp_path / 'over')!r})"
+    head = "import time\nfrom pathlib import Path\n"
+    slow = f"{head}def test_slow():\n    time.sleep(1)\n    {mark}.touch()\n"
+
+    code, lines = run_all(SOUND, slow, security=f"{head}def test_late(): assert {mark}.exists()\n")
+
+    assert code == 0
+    assert "security: Nothing needed a second try." in lines

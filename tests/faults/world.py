@@ -9,6 +9,7 @@ import json
 import os
 import select
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +75,11 @@ class World:
     def wait_death(self) -> int:
         """Wait until the engine died; its status."""
         assert self.engine.process is not None
-        status = self.engine.process.wait(_PATIENCE)
+        try:
+            status = self.engine.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            log = self.engine.log.read_text()
+            raise AssertionError(f"the engine did not get to the armed step:\n{log}") from error
         self.client.close()
         return status
 

@@ -79,6 +79,9 @@ HTTP_ROUTES = [
     ("POST", "volumes/v1/files"),
     ("DELETE", "volumes/v1/files"),
     ("GET", "events"),
+    ("GET", "help"),
+    ("GET", "help/storage"),
+    ("GET", "help/pictures/panel-light.png"),
 ]
 SOCKETS = ["sandboxes/i1/terminal", "sandboxes/i1/watch"]
 

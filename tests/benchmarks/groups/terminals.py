@@ -110,7 +110,7 @@ ROWS: Final = (
         lambda engine: _echoes(engine, streamed=False),
         (ratio_to("terminado", 1.0),),
         "each key is an HTTP request with a token of its own to check, where terminado has an open"
-        " websocket; Jupyter's front end uses the stream of the next row",
+        " websocket; JupyterLab's terminals use the stream of the next row with an engine here",
     ),
     Row(
         "Echo of a key, one stream",
