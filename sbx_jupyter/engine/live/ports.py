@@ -47,6 +47,7 @@ class Ports:
         self._locks = {4: asyncio.Lock(), 6: asyncio.Lock()}
         self._prepared: dict[int, Listener] = {}
         self._is_closed = False
+        self._disconnected_by: SbxError | None = None
         self.are_kept = False
         """Whether the keeper of the sandbox makes the connections."""
         self._connected: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -54,7 +55,7 @@ class Ports:
     async def connect(self, port: int) -> socket.socket:
         """Connect to 127.0.0.1, else to ::1; the socket does not block.
 
-        Raises ``UnavailableError`` when nothing listens there.
+        Raises ``UnavailableError`` when nothing listens there, or the sandbox is being paused.
         """
         if self.are_kept:
             return await self._connect_kept(port)
@@ -112,11 +113,19 @@ class Ports:
         """An unconnected TCP socket of the sandbox's network namespace; the caller owns it."""
         return await self._take(4)
 
-    def disconnect(self) -> None:
-        """Shut down all connections; their owners see them closed."""
+    def disconnect(self, error: SbxError) -> None:
+        """Shut down all connections, and refuse new ones with ``error`` until ``resume``.
+
+        Their owners see them closed.
+        """
+        self._disconnected_by = error
         for sock in list(self._connected):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+    def resume(self) -> None:
+        """Let connections be made again."""
+        self._disconnected_by = None
 
     def close(self) -> None:
         """Close the unused sockets."""
@@ -138,8 +147,7 @@ class Ports:
             raise
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connected.add(sock)
-        return sock
+        return self._note(sock)
 
     async def _connect_kept(self, port: int) -> socket.socket:
         try:
@@ -148,6 +156,13 @@ class Ports:
             if error.errno == errno.ECONNREFUSED:
                 raise UnavailableError("port is not open") from error
             raise UnavailableError(f"port {port} does not answer") from error
+        return self._note(sock)
+
+    def _note(self, sock: socket.socket) -> socket.socket:
+        """Keep a new connection for ``disconnect``, which may have been called meanwhile."""
+        if self._disconnected_by is not None:
+            sock.close()
+            raise self._disconnected_by
         self._connected.add(sock)
         return sock
 

@@ -168,8 +168,9 @@ class Process:
     def subscribe(self, *, replay_from: int | None = None) -> Subscription:
         """Subscribe to new output; for a pty, from byte ``replay_from`` or the oldest kept one.
 
-        An ended process yields its end at once; one of a paused sandbox raises
-        ``DisconnectedError`` from the first iteration. The subscription must be closed.
+        An ended process yields its end at once; one of a sandbox that is paused raises
+        ``DisconnectedError`` from the first iteration, one of a sandbox that is gone
+        ``UnavailableError``. The subscription must be closed.
         """
         replay = None
         if replay_from is not None and self._scrollback is not None:
@@ -178,7 +179,8 @@ class Process:
         if self.end is not None:
             self._subscribers.finish(Ended(self.end))
         elif (error := self._disconnection()) is not None:
-            # Whoever started it while the sandbox was being paused would wait until it is resumed.
+            # Whoever started it while the sandbox was being paused would wait until it is resumed,
+            # and while it was being ended, for ever.
             self.disconnect(error)
         self._stop_holding()
         return subscription

@@ -237,7 +237,7 @@ class Processes:
             tag=tag,
             settings=self._settings,
             on_end=self._on_end,
-            disconnection=lambda: self._disconnected_by,
+            disconnection=lambda: self._closed_by or self._disconnected_by,
         )
 
     def _attach(

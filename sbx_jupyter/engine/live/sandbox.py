@@ -202,11 +202,13 @@ class Sandbox:
         error = DisconnectedError("the sandbox was paused")
         self.processes.disconnect(error)
         self.watchers.disconnect(error)
-        self._ports.disconnect()
+        self._ports.disconnect(error)
 
     def resume(self) -> None:
         """Continue after a pause: time limits run again from where they stopped."""
         self.processes.resume()
+        self.watchers.resume()
+        self._ports.resume()
 
     def detach(self) -> None:
         """Disconnect without stopping the sandbox, which the next engine can adopt."""

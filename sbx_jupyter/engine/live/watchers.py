@@ -38,6 +38,8 @@ class Watchers:
         self._streams: set[Watcher] = set()
         self._orphans: list[Watcher] = []
         self._by_id: dict[str, Watcher] = {}
+        self._closed_by: SbxError | None = None
+        self._disconnected_by: SbxError | None = None
 
     def __len__(self) -> int:
         return len(self._by_id) + sum(not watch.is_closed for watch in self._streams)
@@ -46,9 +48,14 @@ class Watchers:
         """Watch a directory; the watcher is active on return, and must be closed.
 
         Raises ``NotFoundError``, ``InvalidArgumentError`` for a file or a network file system,
-        ``ResourceExhaustedError`` when the machine has no inotify watches left.
+        ``ResourceExhaustedError`` when the machine has no inotify watches left, and
+        ``UnavailableError`` when the sandbox was paused or ended meanwhile.
         """
         watch = await self._arm(request, user)
+        if self._disconnected_by is not None:  # the sandbox was paused since the agent answered
+            self._orphans.append(watch)
+            watch.fail(self._disconnected_by)
+            raise self._disconnected_by
         self._streams = {known for known in self._streams if not known.is_closed}
         self._streams.add(watch)
         return watch
@@ -83,12 +90,20 @@ class Watchers:
             self._orphans.append(watch)  # it failed, perhaps since the agent does not answer
 
     def disconnect(self, error: SbxError) -> None:
-        """End the watchers of streams with ``error``; those with an id stay."""
+        """End the watchers of streams with ``error``, and new ones until ``resume``.
+
+        Those with an id stay.
+        """
+        self._disconnected_by = error
         for watch in self._streams:
             if watch.is_active:
                 watch.fail(error)
         self._orphans += [watch for watch in self._streams if watch in self._known]
         self._streams.clear()
+
+    def resume(self) -> None:
+        """Let streams watch again."""
+        self._disconnected_by = None
 
     async def _drop_orphans(self) -> None:
         """End them in the agent too, which was frozen when they were ended here."""
@@ -115,6 +130,7 @@ class Watchers:
 
     def abandon(self, error: SbxError) -> None:
         """End every watcher with ``error``."""
+        self._closed_by = error
         for watch in (*self._streams, *self._by_id.values()):
             watch.fail(error)
         self._streams.clear()
@@ -131,5 +147,9 @@ class Watchers:
         await self._drop_orphans()
         watch = Watcher(self._agent, self._shared, request)
         await watch.start(request, user)
+        if self._closed_by is not None:  # the sandbox ended since the agent answered
+            watch.fail(self._closed_by)
+            self._shared.close()
+            raise self._closed_by
         self._known.add(watch)
         return watch

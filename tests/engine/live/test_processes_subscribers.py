@@ -150,3 +150,11 @@ async def test_nobody_waits_for_a_process_of_a_paused_sandbox(sandbox):
     sandbox.resume()
     with pytest.raises(DeadlineExceededError):
         await asyncio.wait_for(listen(meanwhile.subscribe()), 30)
+
+
+async def test_nobody_waits_for_a_process_of_a_sandbox_that_ended(sandbox):
+    process = await sandbox.processes.start(bash("sleep 100"))
+    await sandbox.aclose()
+
+    with pytest.raises(UnavailableError):
+        await asyncio.wait_for(listen(process.subscribe()), 30)

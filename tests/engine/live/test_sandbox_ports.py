@@ -8,6 +8,7 @@ import time
 import pytest
 
 from sbx_jupyter.engine.live.ports import Ports
+from sbx_jupyter.engine.live.subscriptions import DisconnectedError
 from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.channel import Reply
 from sbx_jupyter.protocol.runtime import PROXY_PORT
@@ -49,6 +50,17 @@ async def test_a_listening_port_can_be_connected_to(sandbox):
 async def test_a_port_that_listens_on_ipv6_alone_is_found_too(sandbox):
     port = await _serve(sandbox, "::1", "AF_INET6")
 
+    assert await _read(await sandbox.connect_port(port)) == b"hello"
+
+
+async def test_nobody_waits_for_a_port_of_a_paused_sandbox(sandbox):
+    port = await _serve(sandbox)
+    sandbox.disconnect()
+
+    with pytest.raises(DisconnectedError):
+        await sandbox.connect_port(port)
+
+    sandbox.resume()
     assert await _read(await sandbox.connect_port(port)) == b"hello"
 
 

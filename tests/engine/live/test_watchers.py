@@ -6,6 +6,7 @@ import asyncio
 import os
 import struct
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from sbx_jupyter.engine.live import inotify, watcher
 from sbx_jupyter.engine.live.sandbox import Sandbox
-from sbx_jupyter.engine.live.subscriptions import Ended
+from sbx_jupyter.engine.live.subscriptions import DisconnectedError, Ended
 from sbx_jupyter.errors import (
     InternalError,
     InvalidArgumentError,
@@ -21,12 +22,14 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from sbx_jupyter.isolation.channel import Reply
 from sbx_jupyter.protocol.runtime import (
     FilesystemEvent,
     ProcessConfig,
     StartRequest,
     WatchDirRequest,
 )
+from tests.engine.live.running import count_descriptors
 
 FOLDER = "/home/user/watched"
 
@@ -327,6 +330,35 @@ async def test_closing_a_watch_ends_its_iteration(sandbox: Sandbox) -> None:
     await sandbox.watchers.close(watch)
 
     assert await waiting is None
+
+
+async def test_no_stream_waits_for_events_of_a_paused_sandbox(sandbox: Sandbox) -> None:
+    sandbox.disconnect()
+    with pytest.raises(DisconnectedError):
+        await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
+
+    sandbox.resume()
+    watch = await sandbox.watchers.watch(WatchDirRequest(path=FOLDER))
+    await shell(sandbox, "echo > file")
+    assert told(await next_events(watch, 1)) == [("file", "CREATE")]
+
+
+async def test_a_watcher_that_begins_as_its_sandbox_ends_leaves_nothing(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end_after(op: str, **fields: Any) -> Reply:
+        reply = await call(op, **fields)
+        sandbox.watchers.abandon(UnavailableError("the sandbox is not running any more"))
+        return reply
+
+    call = sandbox.call
+    before = count_descriptors()
+    monkeypatch.setattr(sandbox, "call", end_after)
+
+    for begin in (sandbox.watchers.watch, sandbox.watchers.create):
+        with pytest.raises(UnavailableError):
+            await begin(WatchDirRequest(path=FOLDER))
+    assert count_descriptors() == before
 
 
 @given(st.binary(max_size=200))
