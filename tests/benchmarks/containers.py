@@ -64,8 +64,8 @@ def starters(names: Collection[str] = ()) -> Iterator[dict[str, Callable[[], flo
 
     Those of ``names`` only, if there are any.
     """
-    with tempfile.TemporaryDirectory(prefix="sbx-bench-", ignore_cleanup_errors=True) as folder:
-        bundle = make_bundle(Path(folder, "bundle"))
+    with _own_folder() as folder:
+        bundle = make_bundle(folder / "bundle")
         numbers = itertools.count()
 
         def start(starter: Starter) -> float:
@@ -77,10 +77,27 @@ def starters(names: Collection[str] = ()) -> Iterator[dict[str, Callable[[], flo
         yield {starter.name: lambda starter=starter: start(starter) for starter in usable}
 
 
+@contextlib.contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A temporary folder; what peers leave mounted in it, as podman does, is unmounted."""
+    with tempfile.TemporaryDirectory(prefix="sbx-bench-") as name:
+        folder = Path(name).resolve()
+        try:
+            yield folder
+        finally:
+            for mounted in reversed(_mounts_below(folder)):
+                subprocess.run(["umount", "--lazy", mounted], check=True)
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
+    return [mounted for mounted in mounts if mounted.startswith(f"{folder}/")]
+
+
 def not_usable() -> dict[str, str]:
     """The peers that this machine does not have, each with the reason."""
-    with tempfile.TemporaryDirectory(prefix="sbx-bench-", ignore_cleanup_errors=True) as folder:
-        bundle = make_bundle(Path(folder, "bundle"))
+    with _own_folder() as folder:
+        bundle = make_bundle(folder / "bundle")
         found = {starter.name: failure(starter, bundle) for starter in STARTERS}
     return {name: reason for name, reason in found.items() if reason is not None}
 

@@ -19,8 +19,8 @@ _MAX_READINGS: Final = 17280
 """A day at one reading per 5 s: 1.1 MB."""
 
 _SLACK: Final = 1024
-_BATCH: Final = 12
-"""Repeated readings of an idle sandbox that are written together: a minute at one per 5 s."""
+REPEATED_AT_ONCE: Final = 60
+"""Repeated readings of an idle sandbox that are written together: five minutes at one per 5 s."""
 
 
 class History:
@@ -72,7 +72,7 @@ class History:
             return False
         _, cpu_count, _, *rest = _READING.unpack_from(readings, len(readings) - _READING.size)
         unwritten = self._append(sandbox_id, _READING.pack(at, cpu_count, 0.0, *rest))
-        if len(unwritten) >= _BATCH * _READING.size:
+        if len(unwritten) >= REPEATED_AT_ONCE * _READING.size:
             self._due.add(sandbox_id)
         return True
 

@@ -12,7 +12,7 @@ import pytest
 
 from sbx_jupyter.engine.context import EngineConfig
 from sbx_jupyter.engine.sandboxes.lifecycle import State
-from sbx_jupyter.engine.state.history import History
+from sbx_jupyter.engine.state.history import REPEATED_AT_ONCE, History
 from sbx_jupyter.engine.watch import sampling, watchdog
 from sbx_jupyter.engine.watch.activity import LITTLE_TCP, Activity, ActivityReader
 from sbx_jupyter.engine.watch.disk import DiskEnforcer
@@ -460,11 +460,12 @@ async def test_repeated_readings_are_written_together_and_all_at_the_end(
 ) -> None:
     await sampler.sample()
     assert [len(work[0]) for work in world.history.take_unwritten().values() if work] == [64]
-    for _ in range(11):
+    for _ in range(REPEATED_AT_ONCE - 1):
         await sampler.sample()
     assert world.history.take_unwritten() == {}
     await sampler.sample()
-    assert [len(work[0]) for work in world.history.take_unwritten().values() if work] == [12 * 64]
+    written = [len(work[0]) for work in world.history.take_unwritten().values() if work]
+    assert written == [REPEATED_AT_ONCE * 64]
     await sampler.sample()
 
     last = world.history.take_unwritten(every=True)
