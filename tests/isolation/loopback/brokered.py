@@ -23,7 +23,8 @@ from sbx_jupyter.isolation.kernel import syscalls
 def main(root: str, abi: int, command: list[str]) -> int:
     """Be the keeper of a program until it ends; its exit status."""
     # A keeper holds fewer sockets where it may have few open files.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (20_000, 20_000))
+    most = 20_000 if os.geteuid() == 0 else resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     descendants.prepare_keeper()
     outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = shared_ids.build(loopback=True, abi=abi)
