@@ -97,6 +97,7 @@ class Fence:
         self._host_ids = host_ids
         self._zygote: ZygoteProcess | None = None
         self._starting = asyncio.Lock()
+        self._is_stopped = False
         self._cages = CageRecords(self._data_dir / "cages")
         self._processor_allocator = ProcessorAllocator()
         self._living: weakref.WeakSet[Cage] = weakref.WeakSet()
@@ -111,6 +112,7 @@ class Fence:
 
     async def start(self) -> None:
         """Start the zygote, building the stock layer at first. Raises ``IsolationError``."""
+        self._is_stopped = False
         self._data_dir.mkdir(parents=True, exist_ok=True)
         if self._data_dir.stat().st_mode & 0o007:
             self._data_dir.chmod(0o700)
@@ -128,10 +130,15 @@ class Fence:
             raise IsolationError(f"no control groups can be made: {error}") from error
 
     async def stop(self) -> None:
-        """End the zygote; the sandboxes keep running."""
-        if self._zygote is not None:
-            await self._zygote.stop()
-            self._zygote = None
+        """End the zygote; the sandboxes keep running.
+
+        Work that the zygote does is not done again: it fails with ``UnavailableError``.
+        """
+        self._is_stopped = True
+        async with self._starting:  # what is being started ends as well
+            if self._zygote is not None:
+                await self._zygote.stop()
+                self._zygote = None
         self._groups.remove_parents()
 
     @property
@@ -158,7 +165,7 @@ class Fence:
             try:
                 return await self._create(spec, listener)
             except (AbortedError, UnavailableError) as error:
-                if not left:
+                if not left or self._is_stopped:
                     raise
                 logger.warning("a sandbox is made again: %s", error.message)
         raise AssertionError("unreachable")
@@ -308,6 +315,8 @@ class Fence:
 
     async def _live_zygote(self) -> ZygoteProcess:
         async with self._starting:
+            if self._is_stopped:
+                raise UnavailableError("the engine is stopping")
             if self._zygote is not None and self._zygote.alive:
                 return self._zygote
             if self._zygote is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sbx_jupyter.errors import InvalidArgumentError, IsolationError
+from sbx_jupyter.errors import InvalidArgumentError, IsolationError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
 from tests.waiting import async_until
 
@@ -50,6 +50,25 @@ async def test_no_control_group_of_a_stopped_engine_is_left(
         assert all(path.is_dir() for path in groups)
     await fence.stop()
     assert not any(path.parent.exists() for path in groups)
+
+
+async def test_work_that_goes_on_while_an_engine_stops_starts_no_zygote_again(
+    fence: Fence, data_dir: Path
+) -> None:
+    assert fence.zygote_pid is not None
+    os.kill(fence.zygote_pid, signal.SIGSTOP)  # so that the work takes longer
+    working = asyncio.create_task(fence.tree_operations.measure_all([data_dir]))
+    await asyncio.sleep(0)
+
+    await asyncio.wait_for(fence.stop(), 30)
+
+    with pytest.raises(UnavailableError):
+        await asyncio.wait_for(working, 30)
+    assert _zygotes() == []
+    with pytest.raises(UnavailableError, match="the engine is stopping"):
+        await fence.tree_operations.measure_all([data_dir])
+    await fence.start()  # the same object serves again
+    assert fence.zygote_pid is not None
 
 
 async def test_a_zygote_that_does_not_answer_is_not_said_to_be_killed(
@@ -244,3 +263,10 @@ def _processes_of(inside: Inside) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def _zygotes() -> list[str]:
+    """The zygotes below this process."""
+    children = Path("/proc/self/task").glob("*/children")
+    found = [pid for text in children for pid in text.read_text().split()]
+    return [pid for pid in found if b"zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()]

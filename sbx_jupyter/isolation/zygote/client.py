@@ -40,7 +40,8 @@ _START: Final = (
     "from sbx_jupyter.isolation.zygote.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _SETUP_TIMEOUT: Final = 30.0
-_END_TIMEOUT: Final = 10.0
+_FORMER_END_TIMEOUT: Final = 10.0
+_END_TIMEOUT: Final = 5.0
 _BUILD_TIMEOUT: Final = 600.0
 """For each of the first two requests: an interpreter starts, then every directory of Python is
 searched, which takes seconds, or minutes from a slow disk."""
@@ -88,13 +89,18 @@ class ZygoteProcess:
         """
         self._forget()
         self._channel.close()
-        try:
-            await in_thread(self._process.wait, 5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            await in_thread(self._process.wait)
-            return False
-        return True
+        return await in_thread(_wait_or_kill, self._process)
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for a process that was told to end; says whether it did. Goes on without its caller."""
+    try:
+        process.wait(_END_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    return True
 
 
 async def start_zygote(
@@ -138,7 +144,12 @@ async def _start_once(
 ) -> tuple[ZygoteProcess, Path]:
     """Raises ``IsolationError``, and ``UnavailableError`` when the zygote was killed."""
     process, channel = await _execute(agent)
-    zygote = ZygoteProcess(process, channel)
+    try:
+        zygote = ZygoteProcess(process, channel)
+    except OSError:
+        channel.close()
+        await in_thread(_wait_or_kill, process)
+        raise
     try:
         record_identity(_record(data_dir), process.pid)
     except OSError:
@@ -254,7 +265,7 @@ def end_former(record: Path) -> None:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             ending = select.poll()
             ending.register(pidfd, select.POLLIN)
-            if not ending.poll(_END_TIMEOUT * 1000):
+            if not ending.poll(_FORMER_END_TIMEOUT * 1000):
                 raise IsolationError(f"process {former['pid']} of a former engine does not end")
     except ProcessLookupError:
         return
