@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import ConnectionConfig, Sandbox
-from tests.browser.hostile_page import PROGRAM, hostile_page
+from tests.browser.ports.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
 
 if TYPE_CHECKING:

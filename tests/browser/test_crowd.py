@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.server import JupyterServer, jupyter_server
-from tests.browser.test_terminal import open_terminal
+from tests.browser.terminal.test_terminal import open_terminal
 from tests.engine_process import engine_process
 
 if TYPE_CHECKING:

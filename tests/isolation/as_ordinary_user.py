@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import detect
 from tests.isolation.inside import LOCAL_PACKAGE, Inside, sandbox
-from tests.isolation.numbered_calls import made_and_refused
+from tests.isolation.kernel.numbered_calls import made_and_refused
 from tests.waiting import async_until
 
 COMMANDS = {

@@ -19,7 +19,7 @@ from sbx_jupyter.isolation.confined import descendants
 from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import Inside, sandbox
-from tests.isolation.numbered_calls import made_and_refused
+from tests.isolation.kernel.numbered_calls import made_and_refused
 from tests.waiting import async_until
 
 COMMANDS = {

@@ -14,7 +14,7 @@ import pytest
 
 from sbx_jupyter.isolation.kernel import landlock
 
-from .test_system_calls import assert_refused
+from .kernel.test_system_calls import assert_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -100,7 +100,7 @@ WALLS: Final = (
         "private files of the host are readable",
         (
             Tried(
-                "isolation/test_private_entries.py",
+                "isolation/root/test_private_entries.py",
                 ("test_a_sandbox_reads_no_secret_beside_the_python_that_it_is_shown",),
                 TIERS,
             ),
@@ -159,7 +159,7 @@ WALLS: Final = (
                 (LANDLOCK,),
             ),
             Tried(
-                "isolation/test_system_calls.py",
+                "isolation/kernel/test_system_calls.py",
                 (
                     "test_the_landlock_tier_has_connected_pairs_only",
                     "test_only_streams_reach_the_keeper",
@@ -188,7 +188,7 @@ WALLS: Final = (
         "signals reach processes outside, or files outside are shortened, under an older Landlock",
         (
             Tried(
-                "isolation/test_older_landlock.py",
+                "isolation/confined/test_older_landlock.py",
                 ("test_no_signal_leaves_the_sandbox_and_no_file_outside_is_shortened",),
                 (LANDLOCK,),
             ),
@@ -217,7 +217,7 @@ WALLS: Final = (
                 "send requests through the egress proxy",
             ),
             Tried(
-                "service/test_interpreter_access.py",
+                "service/gateway/test_interpreter_access.py",
                 (
                     "test_code_needs_the_token",
                     "test_only_the_named_routes_are_open",
@@ -272,7 +272,7 @@ WALLS: Final = (
                 (LANDLOCK,),
             ),
             Tried(
-                "isolation/test_process_limit.py",
+                "isolation/confined/test_process_limit.py",
                 (
                     "test_a_group_is_killed_at_once_also_those_that_were_not_seen",
                     "test_what_forks_faster_than_it_is_killed_ends_the_sandbox",
@@ -335,7 +335,7 @@ WALLS: Final = (
         "sandboxes signal each other by locks of files that both are shown",
         (
             Tried(
-                "isolation/test_private_entries.py",
+                "isolation/root/test_private_entries.py",
                 ("test_a_sandbox_reads_no_secret_beside_the_python_that_it_is_shown",),
                 NAMESPACES,
             ),
@@ -375,7 +375,7 @@ WALLS: Final = (
                 ("test_a_tree_of_any_depth_is_removed_with_few_descriptors",),
             ),
             Tried(
-                "isolation/test_mirror.py",
+                "isolation/trees/test_mirror.py",
                 ("test_a_tree_of_any_depth_is_copied_with_few_descriptors",),
             ),
             Tried("isolation/test_lifecycle.py", ("test_a_very_deep_tree_is_removed",), (ROOT,)),
@@ -388,7 +388,7 @@ WALLS: Final = (
         "a notebook or a page of a sandbox acts in JupyterLab",
         (
             Tried(
-                "browser/test_untrusted_files.py",
+                "browser/files/test_untrusted_files.py",
                 (
                     "test_nothing_runs_when_a_notebook_is_opened_saved_and_loaded_again",
                     "test_nothing_runs_when_the_address_names_the_notebook",
@@ -397,7 +397,7 @@ WALLS: Final = (
                 ),
             ),
             Tried(
-                "browser/test_hostile_port.py",
+                "browser/ports/test_hostile_port.py",
                 ("test_a_page_from_a_sandbox_gets_nothing_of_jupyter",),
             ),
             Tried(
@@ -421,7 +421,7 @@ WALLS: Final = (
         "a notebook of a sandbox runs on the host",
         (
             Tried(
-                "browser/test_untrusted_files.py",
+                "browser/files/test_untrusted_files.py",
                 (
                     "test_a_kernel_of_the_host_is_attached_after_a_question_only",
                     "test_a_console_for_a_file_of_a_sandbox_asks_too",
@@ -477,7 +477,7 @@ WALLS: Final = (
         (
             _siege("have its crash handled by the machine", "change what a terminal's line does"),
             Tried(
-                "isolation/test_system_calls.py",
+                "isolation/kernel/test_system_calls.py",
                 (
                     "test_the_limit_of_core_dumps_stays",
                     "test_other_protocols_load_no_module",

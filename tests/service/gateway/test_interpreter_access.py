@@ -14,7 +14,7 @@ from sbx_jupyter.protocol.runtime import INTERPRETER_PORT, PROXY_PORT
 from sbx_jupyter.service.gateway.interpreter_access import MAX_OPEN_BODY
 from sbx_jupyter.service.open_call_limits import BURST, MAX_BUCKETS, OpenCallLimits
 from tests.service.conftest import SandboxAccess
-from tests.service.test_gateway import serve_echo
+from tests.service.gateway.test_gateway import serve_echo
 
 CODE = {"code": "open('/tmp/ran', 'w').close(); 6 * 7"}
 

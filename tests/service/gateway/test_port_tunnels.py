@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.service.conftest import SandboxAccess, create_sandbox
+from tests.service.rpc import STREAM, envelope, start_request
 from tests.waiting import until
-
-from .conftest import SandboxAccess, create_sandbox
-from .rpc import STREAM, envelope, start_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

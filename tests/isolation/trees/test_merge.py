@@ -16,7 +16,7 @@ import pytest
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
 from sbx_jupyter.isolation.zygote.progress import Cancelled, Progress
-from tests.isolation.test_mirror import described
+from tests.isolation.trees.test_mirror import described
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts overlays: root only")
 

@@ -17,10 +17,9 @@ import pytest
 from sbx_jupyter.protocol.access import sign
 from tests.checks import check_file_error
 from tests.engine_process import EngineProcess
+from tests.service.conftest import SandboxAccess
+from tests.service.rpc import run, unary
 from tests.waiting import until
-
-from .conftest import SandboxAccess
-from .rpc import run, unary
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 IDENTITY = {"Accept-Encoding": "identity"}

@@ -13,15 +13,13 @@ from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.kernel.cgroups import ControlGroups, GroupLimits, SandboxGroup
 from sbx_jupyter.isolation.kernel.hierarchies import V2
 from sbx_jupyter.isolation.kernel.hierarchies import Hierarchies as Found
+from tests.isolation.inside import LIMITS, sandbox
 from tests.security import holding
 from tests.waiting import async_until
 
-from .inside import LIMITS, sandbox
-
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.tiers import IsolationReport
-
-    from .inside import Inside
+    from tests.isolation.inside import Inside
 
 MIB = 1 << 20
 

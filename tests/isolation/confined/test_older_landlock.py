@@ -53,7 +53,7 @@ def test_no_signal_leaves_the_sandbox_and_no_file_outside_is_shortened(
     script = [sys.executable, "-B", HERE / "signalled.py", "keeper", str(target.pid), outside]
 
     done = subprocess.run(
-        [sys.executable, "-B", HERE / "loopback" / "brokered.py", own, "1", *script],
+        [sys.executable, "-B", HERE.parent / "loopback" / "brokered.py", own, "1", *script],
         cwd=own, capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ def test_programs_start_where_the_kernel_knows_no_flags_of_listeners(tmp_path: P
 
     done = subprocess.run(
         [sys.executable, "-B", "-c", code, tmp_path],
-        cwd=HERE.parents[1], capture_output=True, text=True, timeout=50, check=False,
+        cwd=HERE.parents[2], capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
 
     assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr

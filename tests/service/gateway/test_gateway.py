@@ -15,10 +15,9 @@ import pytest
 
 from tests.checks import check_gateway_error
 from tests.engine_process import EngineProcess
+from tests.service.conftest import SandboxAccess, create_sandbox
+from tests.service.rpc import STREAM, drain, envelope, start_request, unread
 from tests.waiting import until, until_steady
-
-from .conftest import SandboxAccess, create_sandbox
-from .rpc import STREAM, drain, envelope, start_request, unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

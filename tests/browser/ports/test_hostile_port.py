@@ -9,7 +9,7 @@ import pytest
 
 from sbx_jupyter.client import Sandbox
 from tests.browser.chromium import chromium
-from tests.browser.hostile_page import PROGRAM, hostile_page
+from tests.browser.ports.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
 
 if TYPE_CHECKING:

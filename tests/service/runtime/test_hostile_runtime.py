@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.service.rpc import STREAM, envelope, run, start_request, stream, unary
 from tests.waiting import until
-
-from .rpc import STREAM, envelope, run, start_request, stream, unary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.engine_process import EngineProcess
-
-    from .conftest import SandboxAccess
+    from tests.service.conftest import SandboxAccess
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 ODD = "/tmp/odd-things"

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from sbx_jupyter.agent.processes.supervision import Supervision
 from sbx_jupyter.isolation.confined import descendants, keeper, shared_ids

@@ -13,10 +13,8 @@ import pytest
 
 from tests.checks import check_error, check_gateway_error
 from tests.engine_process import EngineProcess
-from tests.waiting import until, until_steady
-
-from .conftest import SandboxAccess, create_sandbox
-from .rpc import (
+from tests.service.conftest import SandboxAccess, create_sandbox
+from tests.service.rpc import (
     STREAM,
     drain,
     envelope,
@@ -28,6 +26,7 @@ from .rpc import (
     unary,
     unread,
 )
+from tests.waiting import until, until_steady
 
 
 def test_a_unary_call_answers_plain_json(runtime: httpx.Client) -> None:

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.service.rpc import run
 from tests.waiting import until
-
-from .rpc import run
 
 if TYPE_CHECKING:
     import httpx
 
     from tests.engine_process import EngineProcess
-
-    from .conftest import SandboxAccess
+    from tests.service.conftest import SandboxAccess
 
 
 def send_head(

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .inside import LOCAL_PACKAGE, sandbox
+from tests.isolation.inside import LOCAL_PACKAGE, sandbox
 
 if TYPE_CHECKING:
     from sbx_jupyter.isolation.fence import Fence
     from sbx_jupyter.isolation.tiers import IsolationReport
-
-    from .inside import Inside
+    from tests.isolation.inside import Inside
 
 
 async def test_python_and_pip_and_the_kernel_work_inside(box: Inside) -> None:

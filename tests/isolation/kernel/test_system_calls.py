@@ -21,7 +21,7 @@ from .filter_machine import verdict
 from .numbered_calls import made_and_refused
 
 if TYPE_CHECKING:
-    from .inside import Inside
+    from tests.isolation.inside import Inside
 
 MACHINES: Final = (X86_64, AARCH64)
 TIERS: Final[dict[str, dict[str, bool]]] = {

@@ -10,8 +10,16 @@ import pytest
 
 from sbx_jupyter.protocol import connect
 from tests.checks import check_error, check_file_error
-
-from .rpc import STREAM, envelope, envelopes, output_of, run, start_request, stream, unary
+from tests.service.rpc import (
+    STREAM,
+    envelope,
+    envelopes,
+    output_of,
+    run,
+    start_request,
+    stream,
+    unary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
