@@ -13,7 +13,7 @@ from sbx_jupyter.display.bundle import cut_text, safe_bundle
 from sbx_jupyter.display.text import clean
 from sbx_jupyter.kernel import widgets
 from sbx_jupyter.kernel.drawing import WIDGET
-from sbx_jupyter.kernel.guest import CUT
+from sbx_jupyter.kernel.guest.frames import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

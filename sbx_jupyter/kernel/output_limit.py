@@ -14,7 +14,7 @@ from typing import Final, cast
 import msgspec
 
 from sbx_jupyter.display.text import size
-from sbx_jupyter.kernel.guest import CUT
+from sbx_jupyter.kernel.guest.frames import CUT
 from sbx_jupyter.kernel.messages import named
 
 MAX_TEXT: Final = 8 * 1024 * 1024

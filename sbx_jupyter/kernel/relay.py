@@ -17,7 +17,8 @@ import zmq.asyncio
 
 from sbx_jupyter.client.connection import tls
 from sbx_jupyter.errors import UnavailableError
-from sbx_jupyter.kernel.guest import CHANNELS, MAX_MESSAGE, TOKEN_HEADER, pack, unpack
+from sbx_jupyter.kernel.guest.channels import TOKEN_HEADER
+from sbx_jupyter.kernel.guest.frames import CHANNELS, MAX_MESSAGE, pack, unpack
 from sbx_jupyter.kernel.messages import (
     DELIMITER,
     ForgedMessageError,

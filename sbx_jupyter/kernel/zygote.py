@@ -10,12 +10,12 @@ import secrets
 import shlex
 import sys
 import time
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sbx_jupyter.errors import SbxError, UnavailableError
+from sbx_jupyter.kernel.guest_program import guest_program
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -73,9 +73,8 @@ class KernelZygote:
     @classmethod
     async def start(cls, sandbox: AsyncSandbox, modules: Iterable[str] = ()) -> KernelZygote:
         """Start it with modules to import; does not wait for that. Raises ``SbxError``."""
-        path = f"/tmp/.sbx-guest-{secrets.token_hex(8)}.py"
-        source = files("sbx_jupyter.kernel").joinpath("guest.py").read_text(encoding="utf-8")
-        written = await sandbox.files.write(path, source)
+        path = f"/tmp/.sbx-guest-{secrets.token_hex(8)}.pyz"
+        written = await sandbox.files.write(path, guest_program())
         command = _command(written.path, modules)
         handle = await sandbox.commands.start(command, stdin=True, timeout=0, tag=_TAG)
         return cls(sandbox, handle, posixpath.dirname(written.path))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sbx_jupyter.kernel import guest
-from sbx_jupyter.kernel.guest import CUT, Backlog
+from sbx_jupyter.kernel.guest import backlog as kept
+from sbx_jupyter.kernel.guest.backlog import Backlog
+from sbx_jupyter.kernel.guest.frames import CUT
 from sbx_jupyter.kernel.messages import DELIMITER, Signer, from_guest
 
 KEY = b"theirs"
@@ -36,9 +37,9 @@ async def taken(backlog: Backlog) -> list[list[bytes]]:
 
 @pytest.fixture
 def backlog(monkeypatch: pytest.MonkeyPatch) -> Backlog:
-    monkeypatch.setattr(guest, "_MOST_WAITING", 20_000)
-    monkeypatch.setattr(guest, "_END", 5_000)
-    monkeypatch.setattr(guest, "_TAIL", 100)
+    monkeypatch.setattr(kept, "_MOST_WAITING", 20_000)
+    monkeypatch.setattr(kept, "_END", 5_000)
+    monkeypatch.setattr(kept, "_TAIL", 100)
     return Backlog(KEY)
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sbx_jupyter.kernel.guest import CHANNELS, MAX_MESSAGE, pack, smaller, unpack
+from sbx_jupyter.kernel.guest.backlog import smaller
+from sbx_jupyter.kernel.guest.frames import CHANNELS, MAX_MESSAGE, pack, unpack
 from sbx_jupyter.kernel.messages import (
     DELIMITER,
     ForgedMessageError,

@@ -12,7 +12,7 @@ import zmq
 import zmq.asyncio
 
 from sbx_jupyter.kernel.drawing import PageDrawing
-from sbx_jupyter.kernel.guest import CHANNELS, pack
+from sbx_jupyter.kernel.guest.frames import CHANNELS, pack
 from sbx_jupyter.kernel.messages import DELIMITER, Signer
 from sbx_jupyter.kernel.relay import Relay
 
