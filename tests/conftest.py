@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.engine_process import engine_for_clients
 from tests.known_stock import KnownStock
@@ -30,6 +31,11 @@ collect_ignore = [
     "siege",
     "tiers",
 ]
+
+
+# How long an input takes says how busy the machine is, and nothing about what is tested.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sbx_jupyter.kernel.guest.backlog import smaller
@@ -364,7 +364,6 @@ BUNDLE = st.dictionaries(
 
 
 # A busy machine makes the generation slow.
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(CHANNELS[:4]), KINDS, st.dictionaries(FIELDS, JSON | BUNDLE))
 def test_no_content_breaks_the_check(channel: str, kind: str, content: dict[str, Any]):
     from_guest(channel, message(kind, content), THEIRS, OURS)

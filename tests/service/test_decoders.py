@@ -62,7 +62,7 @@ names = st.binary(max_size=40).filter(lambda name: not set(name) & set(b"\r\n\0"
     st.lists(st.tuples(names, st.binary(max_size=300)), min_size=1, max_size=4),
     st.lists(st.integers(0, 5000), max_size=8),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_files_come_out_as_they_went_in_however_they_are_cut(
     files: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
@@ -70,7 +70,7 @@ def test_files_come_out_as_they_went_in_however_they_are_cut(
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_bytes_are_parts_or_an_error(raw: bytes, places: list[int]) -> None:
     for body in (raw, b"--B0undary\r\n" + raw, multipart([(b"a", b"b")])[:-8] + raw):
         try:
@@ -95,7 +95,7 @@ def test_an_endless_header_of_a_part_is_refused(start: bytes) -> None:
 
 
 @given(st.lists(st.tuples(names, st.binary(max_size=50)), min_size=1, max_size=3), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_body_that_is_cut_off_is_broken(
     files: list[tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_body_that_is_cut_off_is_broken(
 
 
 @given(st.lists(st.tuples(st.booleans(), names, st.binary(max_size=50)), max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_parts_of_another_name_are_passed_over(parts: list[tuple[bool, bytes, bytes]]) -> None:
     pieces = [multipart([(name, content)]).removesuffix(END) for _, name, content in parts]
     for place, (is_file, _, _) in enumerate(parts):
@@ -136,7 +136,7 @@ def test_a_backslash_that_escapes_nothing_belongs_to_the_name() -> None:
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5), st.lists(st.integers(0, 2000), max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_envelopes_come_out_as_they_went_in_however_they_are_cut(
     messages: list[bytes], places: list[int]
 ) -> None:
@@ -150,7 +150,7 @@ def test_envelopes_come_out_as_they_went_in_however_they_are_cut(
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_bytes_are_envelopes_or_an_error(raw: bytes, places: list[int]) -> None:
     decoder = EnvelopeDecoder(limit=100)
     try:
@@ -163,7 +163,7 @@ def test_any_bytes_are_envelopes_or_an_error(raw: bytes, places: list[int]) -> N
 
 
 @given(st.lists(st.binary(max_size=2000), min_size=1, max_size=3), st.lists(st.integers(0, 9000)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_gzip_is_unpacked_however_it_is_cut(members: list[bytes], places: list[int]) -> None:
     packed = b"".join(gzip.compress(member) for member in members)
 

@@ -6,7 +6,7 @@ import ipaddress
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sbx_jupyter.engine.egress.full_network import NetworkAccess
@@ -69,7 +69,6 @@ def judges(policy: EgressPolicy, address: ipaddress.IPv4Address) -> bool:
     return True
 
 
-@settings(deadline=None)
 @given(
     allow=st.lists(networks, max_size=4),
     deny=st.lists(networks, max_size=4),
