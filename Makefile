@@ -32,7 +32,7 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_
 # Without those that look at pages and imports, not at what runs.
 LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check lint format api bench screenshots moving-picture docs docs-links build clean
+.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check test-units lint lint-python lint-front-end format api bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -164,17 +164,27 @@ test-browser: $(VENV)/.test
 
 ## Check formatting, types and imports, and run the unit tests: under two minutes. Needs no root, and
 ## installs the Python packages only, once.
-check: lint
-	$(BIN)/python -m pytest -q $(UNIT_TESTS) $(PYTEST_ARGS)
+check: | $(TOOLS)
+	@echo "Each part prints when it is over: about a minute and a half on 2 cores."
+	@$(MAKE) --jobs=3 --output-sync=target lint-python lint-front-end test-units
 
 ## Check formatting, types and imports of both languages, and run the front end's unit tests.
 lint: | $(TOOLS)
+	@echo "Each part prints when it is over: about a minute on 2 cores."
+	@$(MAKE) --jobs=2 --output-sync=target lint-python lint-front-end
+
+lint-python: | $(TOOLS)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+lint-front-end: | $(TOOLS)
 	! grep -nE 'https?://' labextension/yarn.lock
 	cd labextension && PATH="$(abspath $(BIN)):$$PATH" jlpm lint && PATH="$(abspath $(BIN)):$$PATH" jlpm test
+
+test-units: | $(TOOLS)
+	$(BIN)/python -m pytest -q $(UNIT_TESTS) $(PYTEST_ARGS)
 
 format: | $(TOOLS)
 	$(BIN)/ruff check --fix
