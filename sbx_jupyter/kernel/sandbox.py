@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.client.api.platform import PlatformClient
     from sbx_jupyter.client.connection.config import ConnectionConfig
+
+_LOG: Final = logging.getLogger(__name__)
 
 LEASE: Final = 900
 """Seconds that the sandbox lives on after the process that started its kernel is gone."""
@@ -94,6 +97,8 @@ class KernelSandbox:
         self._exit_code: int | None = LOST
         self._dying: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._snapshot_id: str | None = None
+        """What it was made of, and nothing else is: a sandbox's snapshot stays while that does."""
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     @classmethod
@@ -186,13 +191,14 @@ class KernelSandbox:
             return await self._copy(self._template, info.metadata or {}, size), False
         if size.memory_mb in (None, info.memory_mb):
             return self, True
-        snapshot = await source.snapshot()
+        snapshot_id = (await source.snapshot()).snapshot_id
         try:
-            return await self._copy(snapshot.snapshot_id, info.metadata or {}, size), True
-        finally:
-            # What was made of it keeps the files.
-            with contextlib.suppress(SbxError):
-                await source.delete_snapshot(snapshot.snapshot_id)
+            made = await self._copy(snapshot_id, info.metadata or {}, size)
+        except BaseException:
+            await _delete_snapshot(source, snapshot_id)
+            raise
+        made._snapshot_id = snapshot_id
+        return made, True
 
     async def _copy(self, template: str, metadata: Mapping[str, str], size: Size) -> KernelSandbox:
         config = self.sandbox.platform.config
@@ -268,9 +274,12 @@ class KernelSandbox:
         await relay.tell(ENDINGS, ending.to_json())
 
     async def _end_sandbox(self) -> None:
+        if not self._is_ours:
+            return
         with contextlib.suppress(SbxError):
-            if self._is_ours:
-                await self.sandbox.kill()
+            await self.sandbox.kill()
+        if self._snapshot_id is not None:
+            await _delete_snapshot(self.sandbox, self._snapshot_id)
 
     async def _renew(self) -> None:
         """Keep the sandbox alive while this process lives, and end it at the end of the process.
@@ -287,6 +296,13 @@ class KernelSandbox:
             if not self._is_closed:
                 await self._end_sandbox()
             raise
+
+
+async def _delete_snapshot(sandbox: AsyncSandbox, snapshot_id: str) -> None:
+    try:
+        await sandbox.delete_snapshot(snapshot_id)
+    except SbxError as error:
+        _LOG.warning("the snapshot %s of a kernel's sandbox is left: %s", snapshot_id, error)
 
 
 async def _tell_silence(relay: Relay, reason: str | None) -> None:

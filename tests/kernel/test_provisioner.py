@@ -235,8 +235,8 @@ async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: R
     await kernel.text("open('kept.txt', 'w').write('kept')")
     before = kernel.sandbox_id
     sandbox = await AsyncSandbox.connect(before)
+    snapshots = [item.snapshot_id async for item in sandbox.platform.snapshots()]
     await sandbox.pause(memory=False)
-    await sandbox.aclose()
     provisioner: Any = kernel.manager.provisioner
     await async_until(lambda: provisioner._sandbox.zygote.is_lost)
     await kernel.manager.restart_kernel(now=True)
@@ -260,6 +260,8 @@ async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: R
 
     assert (kernel.sandbox_id, has_files) == (made, False)
     assert await kernel.text("import os; print(os.path.exists('kept.txt'))") == "False"
+    assert [item.snapshot_id async for item in sandbox.platform.snapshots()] == snapshots
+    await sandbox.aclose()
 
 
 async def test_a_sandbox_that_has_ended_is_made_again_without_its_files(kernel: Running):
