@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import httpx
+import pytest
+
+from tests.magics.conftest import Notebook, notebook_on
+
 TARGET = "sbx-jupyter:notebook"
 
 
@@ -58,3 +63,40 @@ def test_checkpoints_go_back_to_the_files_after_a_cell(kernel):
     assert "there is no checkpoint of cell 9999" in wrong.error
     assert f"%sbx checkpoint go CELL; there is {at}" in unnamed.error
     assert f"In [{at}] drafts" in listed["text/plain"]
+
+
+@pytest.fixture
+def fresh(engine, tmp_path):
+    """A kernel without checkpoints."""
+    with notebook_on(engine, tmp_path) as notebook:
+        yield notebook
+
+
+def test_a_checkpoint_that_a_sandbox_stands_on_is_removed_after_that(fresh):
+    module = "sbx_jupyter.magics.checkpoints"
+    fresh.run(f"%%local\nimport {module}\n{module}.MAX_KEPT = 1")
+    fresh.run("%sbx create stands\n%sbx checkpoint on")
+    fresh.run("%%sbx bash\necho one > draft")
+    at = fresh.count
+    fresh.run(f"%sbx checkpoint go {at}")
+
+    second = fresh.run("%%sbx bash\ncat draft")
+    [listed] = fresh.run("%sbx checkpoint list").displayed
+    before = snapshots(fresh)
+    fresh.run(f"%sbx kill stands@{at}")
+    fresh.run("%sbx create afterwards")
+    third = fresh.run("%%sbx bash\ntrue")
+
+    assert (second.error, second.stdout) == (None, "one\n")
+    assert f"In [{at}]" not in listed["text/plain"]
+    assert third.error is None
+    assert len(before - snapshots(fresh)) == 2
+
+
+def snapshots(kernel: Notebook) -> set[str]:
+    """The unnamed snapshots of the engine."""
+    answer = httpx.get(
+        f"{kernel.engine.connection.url}/snapshots",
+        headers={"X-API-Key": kernel.engine.connection.api_key},
+    )
+    return {item["snapshotID"] for item in answer.json() if not item["names"]}
