@@ -8,6 +8,9 @@ export default defineConfig({
     // Else style sheets are empty for the tests that read them.
     css: true,
     include: ['tests/**/*.test.ts'],
+    // Nothing is measured by these: a busy machine takes longer than the 5 and 10 seconds that are usual.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     coverage: {
       enabled: true,
       provider: 'v8',

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { onThemeChange, themeValue } from '../../src/components/theme';
+import { waitFor } from '../waiting';
 
 describe('the theme of the page', () => {
   afterEach(() => {
@@ -28,7 +29,7 @@ describe('the theme of the page', () => {
     let changes = 0;
     const stop = onThemeChange(() => (changes += 1));
     document.body.setAttribute('data-jp-theme-name', 'JupyterLab Dark');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(changes).toBe(1);
     });
 
@@ -36,7 +37,7 @@ describe('the theme of the page', () => {
     let later = 0;
     const stopLater = onThemeChange(() => (later += 1));
     document.body.setAttribute('data-jp-theme-name', 'JupyterLab Light');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(later).toBe(1);
     });
     stopLater();

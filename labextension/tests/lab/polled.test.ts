@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { poll } from '../../src/lab/polled';
+import { waitFor } from '../waiting';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -16,7 +17,7 @@ describe('what a view reads again and again', () => {
 
     hidden.mockReturnValue(false);
     document.dispatchEvent(new Event('visibilitychange'));
-    await vi.waitFor(() => { expect(answers).toEqual(['all']); });
+    await waitFor(() => { expect(answers).toEqual(['all']); });
     document.dispatchEvent(new Event('visibilitychange'));
     expect(read).toHaveBeenCalledTimes(1);
     stop();

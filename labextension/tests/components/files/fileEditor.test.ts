@@ -1,8 +1,9 @@
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 
 import { FileEditor } from '../../../src/components/files/fileEditor';
 import { SandboxError } from '../../../src/protocol/errors';
 import { button, enter, press } from '../../userEvents';
+import { waitFor } from '../../waiting';
 
 function editor(save: (text: string) => Promise<void> = () => Promise.resolve()) {
   const node = document.createElement('div');
@@ -48,7 +49,7 @@ describe('the editor of one file', () => {
     press(text, 's', { ctrlKey: true });
     expect(state()).toBe('Saving…');
 
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(state()).toBe('');
     });
     expect(saved).toEqual(['two']);
@@ -59,7 +60,7 @@ describe('the editor of one file', () => {
     const { node, text, state } = editor(() => Promise.reject(new SandboxError('permission_denied', 'The file is read-only.')));
     enter(text, 'two');
     button(node, 'Save').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(state()).toBe('The file is read-only.');
     });
     expect(button(node, 'Save').disabled).toBe(false);
@@ -81,9 +82,9 @@ describe('the editor of one file', () => {
     expect(state()).toBe('Saving…');
 
     ends[0]?.();
-    await vi.waitFor(() => { expect(saved).toEqual(['two', 'three']); });
+    await waitFor(() => { expect(saved).toEqual(['two', 'three']); });
     ends[1]?.();
-    await vi.waitFor(() => { expect(state()).toBe(''); });
+    await waitFor(() => { expect(state()).toBe(''); });
     expect(saved).toHaveLength(2);
   });
 
@@ -98,7 +99,7 @@ describe('the editor of one file', () => {
   it('closes at once when nothing is unsaved', async () => {
     const { node, closed } = editor();
     button(node, 'Close a.txt').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(closed()).toBe(1);
     });
   });
@@ -112,7 +113,7 @@ describe('the editor of one file', () => {
     expect(closed()).toBe(0);
 
     button(node, 'Discard them').closest('form')?.requestSubmit();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(closed()).toBe(1);
     });
   });

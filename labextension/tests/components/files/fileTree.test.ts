@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { FileTree } from '../../../src/components/files/fileTree';
 import { FakeTransport } from '../../fakeTransport';
 import { button, press } from '../../userEvents';
+import { waitFor } from '../../waiting';
 
 const HOSTILE = '<img src=x onerror=alert(1)>';
 
@@ -62,7 +63,7 @@ describe('the file tree', () => {
     const { view, item, node } = tree();
     await view.refresh('/home');
     press(item('docs'), 'ArrowRight');
-    await vi.waitFor(() => item('inner.txt'));
+    await waitFor(() => item('inner.txt'));
     expect(item('docs').getAttribute('aria-expanded')).toBe('true');
     expect(item('inner.txt').getAttribute('aria-level')).toBe('2');
 
@@ -75,7 +76,7 @@ describe('the file tree', () => {
     const { view, item } = tree();
     await view.refresh('/home');
     press(item('docs'), 'Enter');
-    await vi.waitFor(() => item('inner.txt'));
+    await waitFor(() => item('inner.txt'));
     await view.refresh('/home');
     expect(item('inner.txt')).toBeTruthy();
   });
@@ -132,7 +133,7 @@ describe('the file tree', () => {
     await view.refresh('/home');
     const focused = () => document.activeElement?.getAttribute('aria-label');
     press(item('docs'), 'Enter');
-    await vi.waitFor(() => item('inner.txt'));
+    await waitFor(() => item('inner.txt'));
     item('docs').focus();
 
     const seen = ['ArrowDown', 'ArrowLeft', 'End', 'ArrowUp', 'Home', 'ArrowUp'].map(key => {
@@ -170,9 +171,9 @@ describe('the file tree', () => {
     const row = (name: string) => item(name).querySelector<HTMLElement>('.sbx-FileTree-row');
     row('b.txt')?.click();
     row('docs')?.click();
-    await vi.waitFor(() => item('inner.txt'));
+    await waitFor(() => item('inner.txt'));
     row('docs')?.click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.textContent).not.toContain('inner.txt');
     });
     expect(asked).toEqual(['open /home/b.txt']);
@@ -213,7 +214,7 @@ describe('the file tree', () => {
     expect(node.textContent).toContain('1 more');
 
     node.querySelector<HTMLElement>('.sbx-FileTree-note button')?.click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.querySelectorAll('[role=treeitem]')).toHaveLength(4);
     });
     expect(node.textContent).not.toContain('more');

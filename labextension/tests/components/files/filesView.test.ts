@@ -4,6 +4,7 @@ import { FilesView } from '../../../src/components/files/filesView';
 import { SandboxError } from '../../../src/protocol/errors';
 import { FakeTransport } from '../../fakeTransport';
 import { button, enter, press } from '../../userEvents';
+import { waitFor } from '../../waiting';
 
 async function shown(extra: [string, string | null][] = []) {
   const transport = new FakeTransport(
@@ -18,14 +19,14 @@ async function shown(extra: [string, string | null][] = []) {
   const dialog = () => node.querySelector<HTMLFormElement>('.sbx-InlineDialog-form');
   const open = async (name: string) => {
     row(name)?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
-    return vi.waitFor(() => {
+    return waitFor(() => {
       const text = node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text');
       expect(text?.getAttribute('aria-label')).toBe(`/home/${name}`);
       return text as HTMLTextAreaElement;
     });
   };
   const answer = async (text?: string) => {
-    const form = await vi.waitFor(() => {
+    const form = await waitFor(() => {
       const found = dialog();
       expect(found).not.toBeNull();
       return found as HTMLFormElement;
@@ -36,7 +37,7 @@ async function shown(extra: [string, string | null][] = []) {
     }
     form.requestSubmit();
   };
-  await vi.waitFor(() => {
+  await waitFor(() => {
     expect(names()).toContain('b.txt');
   });
   return { transport, node, view, names, row, message, dialog, open, answer };
@@ -67,7 +68,7 @@ describe('the file browser of the widgets', () => {
     before?.focus();
     press(before, 'Delete');
     view.refresh();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(row('b.txt')).not.toBe(before);
     });
     press(document.activeElement, 'Escape');
@@ -99,10 +100,10 @@ describe('the file browser of the widgets', () => {
     row('b.txt')?.focus();
     press(row('b.txt'), 'Delete');
     await answer();
-    await vi.waitFor(() => { expect(message()?.hidden).toBe(false); });
+    await waitFor(() => { expect(message()?.hidden).toBe(false); });
     transport.files.set('/home/new.txt', '');
     transport.change('new.txt');
-    await vi.waitFor(() => { expect(names()).toContain('new.txt'); });
+    await waitFor(() => { expect(names()).toContain('new.txt'); });
     expect(message()?.textContent).toContain('Not yours.');
     expect(message()?.hidden).toBe(false);
     view.dispose();
@@ -116,7 +117,7 @@ describe('the file browser of the widgets', () => {
     enter(text, 'three');
     button(node, 'Save').click();
 
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(transport.files.get('/home/a.txt')).toBe('three');
     });
   });
@@ -125,7 +126,7 @@ describe('the file browser of the widgets', () => {
     const { node, open, row, answer } = await shown();
     enter(await open('a.txt'), 'changed');
     row('b.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.textContent).toContain('a.txt has changes that are not saved.');
     });
     await answer();
@@ -138,7 +139,7 @@ describe('the file browser of the widgets', () => {
     const text = await open('a.txt');
     enter(text, 'changed');
     row('b.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       button(node, 'Cancel').click();
     });
     expect(node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text')?.value).toBe('changed');
@@ -156,13 +157,13 @@ describe('the file browser of the widgets', () => {
     const pick = async () => {
       row('b.txt')?.querySelector<HTMLElement>('.sbx-FileTree-row')?.click();
       await answer();
-      await vi.waitFor(() => { expect(reading).toHaveBeenCalled(); });
+      await waitFor(() => { expect(reading).toHaveBeenCalled(); });
     };
     await pick();
     const text = node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text') as HTMLTextAreaElement;
     enter(text, 'typed meanwhile');
     arrive();
-    await vi.waitFor(() => { expect(dialog()?.textContent).toContain('not saved'); });
+    await waitFor(() => { expect(dialog()?.textContent).toContain('not saved'); });
     button(node, 'Cancel').click();
     await new Promise(resolve => setTimeout(resolve, 0));
     expect(node.querySelector<HTMLTextAreaElement>('.sbx-FileEditor-text')?.value).toBe('typed meanwhile');
@@ -176,7 +177,7 @@ describe('the file browser of the widgets', () => {
     const { node, open } = await shown();
     await open('a.txt');
     button(node, 'Close a.txt').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.querySelector('.sbx-FileEditor-text')).toBeNull();
     });
   });
@@ -185,7 +186,7 @@ describe('the file browser of the widgets', () => {
     const { transport, row, message } = await shown();
     transport.read = () => Promise.resolve(new Uint8Array([0xff, 0xfe]));
     press(row('a.txt'), 'Enter');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(message()?.textContent).toBe('a.txt is not text.Download');
     });
     expect(message()?.hidden).toBe(false);
@@ -194,7 +195,7 @@ describe('the file browser of the widgets', () => {
   it('does not open a file that is too large', async () => {
     const { row, message } = await shown([['/home/c.txt', 'x'.repeat(2 ** 20 + 1)]]);
     press(row('c.txt'), 'Enter');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(message()?.textContent).toBe('c.txt is too large to open here: 1 MiB.Download');
     });
   });
@@ -221,11 +222,11 @@ describe('the file browser of the widgets', () => {
       });
     Object.assign(transport, { fileUrl: undefined, read });
     button(node, 'Download a.txt').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.querySelector('.sbx-TransferBar')?.textContent).toContain('Downloading a.txt');
     });
     button(node, 'Cancel').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.querySelector<HTMLElement>('.sbx-TransferBar')?.hidden).toBe(true);
     });
     expect(message()?.hidden).toBe(true);
@@ -241,7 +242,7 @@ describe('the file browser of the widgets', () => {
       saved = `${this.download} ${this.href}`;
     });
     button(node, 'Download a.txt').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(revoked).toHaveBeenCalledWith('blob:one');
     });
     expect(saved).toBe('a.txt blob:one');
@@ -251,7 +252,7 @@ describe('the file browser of the widgets', () => {
     const { row, names, answer } = await shown();
     press(row('a.txt'), 'F2');
     await answer('z.txt');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toEqual(['b.txt', 'z.txt']);
     });
   });
@@ -261,7 +262,7 @@ describe('the file browser of the widgets', () => {
     const ask = async () => {
       press(row('a.txt'), 'F2');
       await answer('b.txt');
-      await vi.waitFor(() => {
+      await waitFor(() => {
         expect(node.textContent).toContain('Replace b.txt?');
       });
     };
@@ -271,7 +272,7 @@ describe('the file browser of the widgets', () => {
     expect([transport.files.get('/home/a.txt'), transport.files.get('/home/b.txt')]).toEqual(['one', 'two']);
     await ask();
     await answer();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toEqual(['b.txt']);
     });
     expect(transport.files.get('/home/b.txt')).toBe('one');
@@ -281,7 +282,7 @@ describe('the file browser of the widgets', () => {
     const { row, transport, answer } = await shown();
     press(row('a.txt'), 'F2');
     await answer('new/a.txt');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(transport.files.get('/home/new/a.txt')).toBe('one');
     });
   });
@@ -289,11 +290,11 @@ describe('the file browser of the widgets', () => {
   it('deletes a file once the user agrees', async () => {
     const { row, names, answer, node } = await shown();
     press(row('a.txt'), 'Delete');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.textContent).toContain('Delete /home/a.txt? This cannot be undone.');
     });
     await answer();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toEqual(['b.txt']);
     });
   });
@@ -302,7 +303,7 @@ describe('the file browser of the widgets', () => {
     const { node, names, answer } = await shown();
     button(node, 'New folder').click();
     await answer('made');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toEqual(['made', 'a.txt', 'b.txt']);
     });
   });
@@ -312,7 +313,7 @@ describe('the file browser of the widgets', () => {
     const path = node.querySelector<HTMLInputElement>('.sbx-Files-path') as HTMLInputElement;
     path.value = 'other';
     path.dispatchEvent(new Event('change'));
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toEqual(['c.txt']);
     });
     expect(path.value).toBe('/other');
@@ -370,7 +371,7 @@ describe('the file browser of the widgets', () => {
     const { transport, node, names } = await shown();
     transport.files.set('/home/new.txt', '');
     button(node, 'Refresh').click();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toContain('new.txt');
     });
   });
@@ -378,7 +379,7 @@ describe('the file browser of the widgets', () => {
   it('uploads what was picked', async () => {
     const { node, names, transport } = await shown();
     choose(node, new File(['up'], 'up.txt'));
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toContain('up.txt');
     });
     expect(transport.files.get('/home/up.txt')).toBe('up');
@@ -390,7 +391,7 @@ describe('the file browser of the widgets', () => {
     expect(node.classList.contains('sbx-mod-drop')).toBe(true);
     node.dispatchEvent(Object.assign(new Event('drop'), { dataTransfer: { files: [new File(['up'], 'up.txt')] } }));
     expect(node.classList.contains('sbx-mod-drop')).toBe(false);
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toContain('up.txt');
     });
   });
@@ -398,12 +399,12 @@ describe('the file browser of the widgets', () => {
   it('asks before an upload replaces a file', async () => {
     const { node, transport, answer } = await shown();
     choose(node, new File(['new'], 'a.txt'));
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(node.textContent).toContain('Replace a.txt?');
     });
     expect(transport.files.get('/home/a.txt')).toBe('one');
     await answer();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(transport.files.get('/home/a.txt')).toBe('new');
     });
   });
@@ -413,11 +414,11 @@ describe('the file browser of the widgets', () => {
     transport.makeDir = () => Promise.reject(new SandboxError('resource_exhausted', 'The disk is full.'));
     button(node, 'New folder').click();
     await answer('made');
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(message()?.textContent).toBe('The disk is full.');
     });
     view.refresh();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(message()?.hidden).toBe(true);
     });
   });
@@ -429,7 +430,7 @@ describe('the file browser of the widgets', () => {
       return Promise.reject(new DOMException('stopped', 'AbortError'));
     };
     choose(node, new File(['up'], 'up.txt'));
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(names()).toContain('part');
     });
     expect(message()?.hidden).toBe(true);

@@ -5,6 +5,7 @@ import { SandboxError } from '../../../src/protocol/errors';
 import { installCanvas } from '../../fakeCanvas';
 import { FakeTransport } from '../../fakeTransport';
 import { button } from '../../userEvents';
+import { waitFor } from '../../waiting';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -44,7 +45,7 @@ describe('the terminal of a widget', () => {
     terminal.listener.onStart?.({ pid: 7, sequence: 0 });
     terminal.listener.onData(bytes('hello'), 0);
 
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(screen()).toContain('hello');
     });
     expect(isShown()).toBe(false);
@@ -120,7 +121,7 @@ describe('the terminal of a widget', () => {
     transport.terminal().listener.onData(bytes('of the second'), 0);
     expect(isShown()).toBe(false);
     expect(new Set(told)).toEqual(new Set([7, 8]));
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(screen()).toContain('of the second');
     });
     expect(screen()).not.toContain('of the first');

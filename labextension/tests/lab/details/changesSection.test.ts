@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { ChangesSection } from '../../../src/lab/details/changesSection';
 import { button, press } from '../../userEvents';
+import { waitFor } from '../../waiting';
 
 vi.mock('@jupyterlab/ui-components', () => {
   class LabIcon {
@@ -54,14 +55,14 @@ describe('the changes of a sandbox', () => {
   });
 
   it('are compared again with the file that is shown', async () => {
-    await vi.waitFor(() => { expect(host.querySelector('[role=tree]')).not.toBeNull(); });
+    await waitFor(() => { expect(host.querySelector('[role=tree]')).not.toBeNull(); });
     act(() => { press(host.querySelector('[role=tree]'), 'End'); });
     act(() => { press(host.querySelector('[role=tree]'), 'Enter'); });
     const shown = () => host.querySelector('.sbx-FileChange')?.textContent;
-    await vi.waitFor(() => { expect(shown()).toContain('one'); });
+    await waitFor(() => { expect(shown()).toContain('one'); });
 
     file.text = 'two';
     act(() => { button(host, 'Compare again').click(); });
-    await vi.waitFor(() => { expect(shown()).toContain('two'); });
+    await waitFor(() => { expect(shown()).toContain('two'); });
   });
 });

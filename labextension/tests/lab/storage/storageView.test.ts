@@ -8,6 +8,7 @@ import type { Store } from '../../../src/lab/storage/sections';
 import { StorageView } from '../../../src/lab/storage/storageView';
 import { FakeServer } from '../../fakeServer';
 import { button } from '../../userEvents';
+import { waitFor } from '../../waiting';
 
 const { confirmed } = vi.hoisted(() => ({ confirmed: vi.fn(() => Promise.resolve({ button: { accept: false } })) }));
 
@@ -109,7 +110,7 @@ describe('the storage of sandboxes', () => {
 
     confirmed.mockResolvedValueOnce({ button: { accept: true } });
     press('Close');
-    await vi.waitFor(() => { expect(dockerfile()).toBeNull(); });
+    await waitFor(() => { expect(dockerfile()).toBeNull(); });
   });
 
   it('closes a form in which nothing was typed at once', async () => {

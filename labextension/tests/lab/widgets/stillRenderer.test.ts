@@ -3,6 +3,7 @@ import { Widget } from '@lumino/widgets';
 import { describe, expect, it, vi } from 'vitest';
 
 import { STILL_TYPE, StillRenderer, WIDGET_TYPE } from '../../../src/lab/widgets/stillRenderer';
+import { waitFor } from '../../waiting';
 
 /** Draws like the renderer of ipywidgets: a text, and elements once it has the widget. */
 class FakeLive extends Widget {
@@ -33,7 +34,7 @@ describe('a widget in a notebook that was opened again', () => {
     expect(renderer.node.textContent).toContain('Run the cell to reconnect.');
 
     live.find();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(live.isHidden).toBe(false);
     });
     expect(renderer.widgets[0]?.isHidden).toBe(true);
@@ -45,7 +46,7 @@ describe('a widget in a notebook that was opened again', () => {
     const renderer = new StillRenderer(() => live);
     await renderer.renderModel(model(true));
     live.find();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(live.isHidden).toBe(false);
     });
 

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import type { ICellModel } from '../../../../src/lab/notebooks/trust/cellTrust';
 import { CellTrust } from '../../../../src/lab/notebooks/trust/cellTrust';
+import { waitFor } from '../../../waiting';
 
 /** Behaves as JupyterLab's model of a code cell. */
 class Cell implements ICellModel {
@@ -87,7 +88,7 @@ describe('cells of a sandboxed kernel', () => {
     cells.forEach(cell => { cell.executionState = 'idle'; });
     cells.forEach(cell => { cell.trusted = true; });
     expect(trustedOnes(cells)).toEqual([false, false]);
-    await vi.waitFor(() => { expect(rules.trusted).toHaveBeenCalledOnce(); });
+    await waitFor(() => { expect(rules.trusted).toHaveBeenCalledOnce(); });
     expect(trustedOnes(cells)).toEqual([true, true]);
     expect(rules.ask).toHaveBeenCalledOnce();
     cells[1]?.run();
@@ -99,7 +100,7 @@ describe('cells of a sandboxed kernel', () => {
     const [cell] = cells;
     cell?.run();
     Object.assign(cell ?? {}, { executionState: 'idle', trusted: true });
-    await vi.waitFor(() => { expect(rules.ask).toHaveBeenCalledOnce(); });
+    await waitFor(() => { expect(rules.ask).toHaveBeenCalledOnce(); });
     expect(cell?.trusted).toBe(false);
     expect(rules.trusted).not.toHaveBeenCalled();
   });

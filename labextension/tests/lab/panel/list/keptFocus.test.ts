@@ -2,9 +2,10 @@ import * as React from 'react';
 import { flushSync } from 'react-dom';
 import type { Root } from 'react-dom/client';
 import { createRoot } from 'react-dom/client';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { useKeptFocus } from '../../../../src/lab/panel/list/keptFocus';
+import { waitFor } from '../../../waiting';
 
 function Rows({ ids }: { readonly ids: readonly string[] }): React.JSX.Element {
   const list = React.useRef<HTMLDivElement>(null);
@@ -52,7 +53,7 @@ describe('the focus in the list of sandboxes', () => {
   it('goes to the button of the empty panel after the last row', async () => {
     row('a')?.focus();
     show();
-    await vi.waitFor(() => { expect(focused()).toBe('Create'); });
+    await waitFor(() => { expect(focused()).toBe('Create'); });
   });
 
   it('is not taken from elsewhere', () => {
