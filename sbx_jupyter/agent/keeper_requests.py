@@ -1,4 +1,4 @@
-"""What the agent of a Landlock sandbox asks of its keeper, over a SEQPACKET socket.
+"""Requests from the agent of a Landlock sandbox to its keeper, over a SEQPACKET socket.
 
 Each request is one message with two descriptors: what it is about, and a pipe for the answer. The
 keeper answers with ``DONE`` or with the number of an error, or closes the pipe.

@@ -26,11 +26,11 @@ class KeptSockets:
         self._way = socket.socket(fileno=os.dup(way))
 
     def connect(self, body: Body) -> Answer:
-        """A connection to a port inside, and the answer to it."""
+        """A connection to a port inside, and the keeper's answer."""
         return self._ask(keeper_requests.CONNECT, body["port"], socket.SOCK_STREAM)
 
     def listen(self, body: Body) -> Answer:
-        """What brings the connections to a port, and the answer to that."""
+        """A socket that receives the connections to a port, and the keeper's answer."""
         return self._ask(keeper_requests.LISTEN, body["port"], socket.SOCK_SEQPACKET)
 
     def _ask(self, kind: bytes, port: int, way: int) -> Answer:

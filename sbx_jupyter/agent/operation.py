@@ -1,4 +1,4 @@
-"""What an operation of the agent takes and gives."""
+"""The types of what operations of the agent take and return."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class BudgetExceeded(Exception):
 
 
 class TimeBudget:
-    """How long the operation that runs now may take; without end in a worker."""
+    """The time limit of the operation that runs now; a worker has none."""
 
     def __init__(self) -> None:
         self._deadline: float | None = None
@@ -79,7 +79,7 @@ class TimeBudget:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What became of a request that a worker had."""
+    """The outcome of a request that was given to a worker."""
 
     body: Body
     message: bytes
@@ -95,7 +95,7 @@ class Queued:
 
     body: Body
     fds: list[int]
-    """What came with the request, until a worker has it or nobody wants it any more."""
+    """The descriptors of the request, until a worker has them or nobody wants it any more."""
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class Workers:
         return started, None
 
     def finish(self, fd: int) -> tuple[Finished, list[int]]:
-        """What a worker ended with, and the descriptors that it sent."""
+        """Take the outcome of a worker that has ended, and the descriptors that it sent."""
         worker = self._running.pop(fd)
         with worker.sock as sock:
             try:

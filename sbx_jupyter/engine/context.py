@@ -70,7 +70,7 @@ class EngineConfig:
     cpu_weight: int = 100
     """Of all sandboxes together against other control groups, in the unit of version 2."""
     volume_size_mb: int = 10240
-    """What a volume may hold; 0 means no limit."""
+    """Size limit of a volume; 0 means no limit."""
     warm_interpreter: bool = True
     """Whether sandboxes of the code interpreter's template start an interpreter before the first
     request for one; each takes 60 MB."""
@@ -89,7 +89,7 @@ class EngineConfig:
     """Seconds that one step of a build may take."""
     max_cached_steps: int = 500
     quotas: Quotas = field(default_factory=Quotas)
-    """What each owner may have."""
+    """The quotas of owners."""
     max_step_cache_bytes: int = 20 * 1024**3
     """The most disk space for layers of build steps that are kept for the cache only."""
 

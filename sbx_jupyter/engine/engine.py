@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Helped:
-    """What an engine gets that gave up its privileges: ``isolation/privileged``."""
+    """Passed to an engine that gave up its privileges (``isolation/privileged``)."""
 
     data_dir: DataDir
     """Open and locked already."""
@@ -281,7 +281,7 @@ class Engine:
 
     @property
     def fence(self) -> AnyFence:
-        """What makes the sandboxes."""
+        """The fence that makes the sandboxes."""
         return self._running().fence
 
     @property

@@ -1,4 +1,4 @@
-"""Who asks the engine for something, and which of its things that caller may use.
+"""The caller of a request to the engine, and which things that caller may use.
 
 The service sets the caller of each request from the request's key. Work of the engine itself has
 no caller and may use everything.

@@ -59,7 +59,7 @@ _STORE_FILES: Final = (
     "engine.seq",
 )
 _OLD_STORE: Final = "store"
-"""Where the files of the old store are gathered before they go to the quarantine together."""
+"""Folder that collects the files of the old store, which go to the quarantine together."""
 
 _AGAIN: Final = f"nothing is lost: run `jupyter sbx recover` again{see('recovery')}"
 _NAMES: Final = {
@@ -73,7 +73,7 @@ _NAMES: Final = {
 
 @dataclass(slots=True)
 class Report:
-    """What a recovery did, as lines for a person."""
+    """The report of a recovery, as lines for a person."""
 
     lines: list[str] = field(default_factory=list[str])
 

@@ -30,7 +30,7 @@ class _Removal:
 
 
 class UnfinishedRemovals:
-    """What is still to be removed. What is left when the engine stops, the next one removes."""
+    """Pending removals, tried again until they succeed; the next engine does those left over."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Removal] = {}

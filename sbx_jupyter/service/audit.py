@@ -62,7 +62,7 @@ _ACTIONS: Final = tuple(
 
 
 class AuditedRequest(Protocol):
-    """What the audit log needs of a request: a ``RoutedRequest`` has it."""
+    """The parts of a request that the audit log needs; a ``RoutedRequest`` has them."""
 
     @property
     def request_id(self) -> str: ...
@@ -154,7 +154,7 @@ class Audit:
 
 
 class _Budget:
-    """How many decisions about one sandbox may be written now."""
+    """Limits the number of decisions about one sandbox that are written."""
 
     def __init__(self) -> None:
         self.bucket = TokenBucket(_EGRESS_PER_SECOND, _EGRESS_BURST)

@@ -37,7 +37,7 @@ MAX_IDS: Final = 1000
 
 
 class ChangeStream:
-    """What has changed since one client was told, without repetitions."""
+    """Collects the changes to tell one client, each thing once."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -47,7 +47,7 @@ class ChangeStream:
 
     @property
     def owner(self) -> str:
-        """Whose client it is; empty for the engine's operator."""
+        """The owner that the client belongs to; empty for the engine's operator."""
         return self._caller.owner
 
     def note(self, kind: str, key: str, owner: str, *, is_public: bool = False) -> None:
@@ -62,7 +62,7 @@ class ChangeStream:
         self._has_changed.set()
 
     def take(self) -> dict[str, list[str]]:
-        """What to tell the client now, by kind."""
+        """Take the ids of changed things to tell the client now, by kind."""
         self._has_changed.clear()
         changed, self._changed = self._changed, {}
         return {kind: list(ids) for kind, ids in changed.items()}
@@ -89,7 +89,7 @@ class ChangeStreams:
 
     @property
     def open(self) -> int:
-        """How many clients follow changes; they alone keep no engine from ending when idle."""
+        """Number of clients that follow changes; an engine with nothing else to do still ends."""
         return len(self._streams)
 
     def add(self, caller: Caller) -> ChangeStream:

@@ -86,7 +86,7 @@ class RoutedRequest(HTTPServerRequest):
 
     request_id: str = ""
     caller: Caller | None = None
-    """Who calls the platform API, once the key is known."""
+    """The caller of the platform API, once the key is known."""
 
     made: tuple[str, ...] = ()
     """The ids of the sandboxes that it made."""

@@ -42,7 +42,7 @@ def find_api_key(data_dir: Path, given: str | None) -> str:
 
 
 def connection_files(data_dir: Path, chosen: Path) -> tuple[Path, ...]:
-    """Where an engine writes how to reach it: where clients look, and where it was told to."""
+    """The files in which an engine publishes its address: the usual one, and the chosen one."""
     usual = connection_file_of(data_dir)
     return (usual,) if chosen == usual else (usual, chosen)
 

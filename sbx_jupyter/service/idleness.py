@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.service.server import Server
 
 _LOOKS: Final = 10
-"""How often within the idle time the engine is looked at, at least."""
+"""Minimum number of checks within the idle time."""
 
 _LONGEST_PAUSE: Final = 15.0
 

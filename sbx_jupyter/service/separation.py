@@ -98,7 +98,7 @@ def _why_not(settings: Separation) -> str | None:
 
 
 def _program() -> list[Path]:
-    """Where the engine's modules are."""
+    """The directories that contain the engine's modules."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]
     return [Path(folder) for folder in folders if folder and Path(folder).is_absolute()]
 

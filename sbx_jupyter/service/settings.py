@@ -210,7 +210,7 @@ class EngineSettings(HasTraits):
         return Path(self.connection_file).expanduser().absolute()
 
     def separation(self) -> Separation:
-        """What decides whether the engine serves as a user of its own."""
+        """The settings that decide whether the engine serves as a user of its own."""
         return Separation(
             data_dir=self.data_path,
             connection_file=self.connection_path,

@@ -208,7 +208,7 @@ def _inside(directory: str) -> Generator[str]:
 
 
 def _sorted_items(directory: str, budget: TimeBudget) -> list[os.DirEntry[str]]:
-    """What a directory holds, in the order of the names' bytes; nothing when it vanished."""
+    """The entries of a directory, sorted by the bytes of their names; empty if it vanished."""
     try:
         with os.scandir(directory) as scan:
             items: list[os.DirEntry[str]] = []
@@ -253,7 +253,7 @@ def format_seconds(seconds: int) -> str:
 
 
 def read_metadata(path: str | int) -> dict[str, str]:
-    """What the client said about a file when it uploaded it; nothing where none can be kept."""
+    """The metadata a client gave when it uploaded the file; empty where none can be kept."""
     try:
         names = os.listxattr(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What procfs has about the agent: it may read that though nobody else in the sandbox may.
+"""Refuses the agent's own entries in procfs: it may read them, nobody else in the sandbox may.
 
 Its maps, its program and its descriptors tell about the host, so the interface neither opens them
 nor says where their links lead.

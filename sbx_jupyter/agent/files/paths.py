@@ -1,4 +1,4 @@
-"""How a path of a request becomes an absolute one, and what a failed system call means."""
+"""Makes the paths of requests absolute, and turns failed system calls into errors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_OPEN: Final = 64
-"""How deep a tree is walked with one descriptor per level; what is deeper is moved up first."""
+"""Levels of a tree that are open at once, one descriptor each; deeper folders are moved up."""
 
 
 def go_on() -> None:

@@ -64,7 +64,7 @@ class _Watch:
 
 @dataclass(slots=True)
 class _Armed:
-    """What one round of arming did."""
+    """The result of one round of arming."""
 
     wds: dict[int, str] = field(default_factory=dict[int, str])
     found: list[str] = field(default_factory=list[str])

@@ -105,7 +105,7 @@ _libc.clone.argtypes = [
 
 
 class TooLongError(Exception):
-    """What a list of calls points to does not fit into its memory."""
+    """The data that a list of calls points to does not fit into its memory."""
 
 
 class CallList:

@@ -119,7 +119,7 @@ def _become(launch: Launch, stdio: tuple[int, int, int], *, is_pty: bool) -> NoR
 
 
 def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:
-    """What ``exec`` of ``/bin/sh`` does: search in ``PATH``, 127 when missing, 126 when refused."""
+    """Like ``exec`` of ``/bin/sh``: search ``PATH``; exit 127 if missing, 126 if refused."""
     command = argv[0]
     refused: OSError | None = None
     for candidate in _candidates(command, _search_path(environment)):

@@ -1,4 +1,4 @@
-"""What is to be started, and how."""
+"""Describes a program to be started, and how."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Process:
             os.close(self.fds.pop())
 
     def to_json(self) -> Body:
-        """What a new engine must know of it (``HELLO``)."""
+        """The description of this process that a new engine needs (``HELLO``)."""
         asked = self.request
         return {
             "pid": self.pid,

@@ -1,4 +1,4 @@
-"""What a process reads and writes: pipes, a terminal, or nothing."""
+"""The standard streams of a process: pipes, a terminal, or nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import termios
 from typing import Final
 
 _PIPE_SIZE: Final = 1 << 18
-"""What the kernel lets one user have in all pipes is enough for 256 such; then it gives 8 KiB."""
+"""A user's pipe quota covers 256 pipes of this size; further pipes get 8 KiB."""
 _TIOCGPTPEER: Final = 0x5441
 _TIOCSPTLCK: Final = 0x40045431
 

@@ -1,4 +1,4 @@
-"""What holds a program where Landlock does not: a filter that asks the keeper about some calls.
+"""Confines programs where Landlock does not: by a filter that asks the keeper about some calls.
 
 The keeper stands outside of the sandbox. Each program puts the filter on itself before its
 ``exec`` and hands the keeper the filter's listener; without that no program starts. When the keeper
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.agent.operation import Body
 
 _KEEPER_SOCKET: Final = 3
-"""Where the child between fork and exec has the way to the keeper."""
+"""The descriptor of the keeper's socket in the child, between fork and exec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Supervision:
 
     @staticmethod
     def from_setup(setup: Body) -> Supervision | None:
-        """What the zygote said; None where there is no keeper to ask."""
+        """Take the supervision from the zygote's setup; None where there is no keeper to ask."""
         program = setup.get("filter")
         return Supervision(program, setup["keeper"]) if program else None
 

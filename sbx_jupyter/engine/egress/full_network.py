@@ -51,7 +51,7 @@ class NetworkAccess:
     since a DNS query can carry data out of the sandbox."""
     servers: tuple[str, ...] = ()
     proxy_only_reason: str | None = None
-    """Why the interface is down and only the proxy can be used, if so."""
+    """The reason if the interface is down and only the proxy can be used."""
 
     @classmethod
     def of(cls, policy: EgressPolicy, config: NetworkConfig | None) -> NetworkAccess:
@@ -64,7 +64,7 @@ class NetworkAccess:
 
     @property
     def rules(self) -> TapRules:
-        """What the packet filter is to let through."""
+        """The rules of the packet filter that gives this access."""
         return TapRules(self.ranges, self.resolves)
 
     def resolv_conf(self) -> str:
@@ -101,7 +101,7 @@ class _Network:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     is_paused: bool = False
     failures: int = 0
-    """How often in a row it could not be started."""
+    """Number of failed starts in a row."""
 
 
 class FullNetworks:

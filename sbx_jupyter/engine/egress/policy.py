@@ -1,4 +1,4 @@
-"""Which addresses and names a sandbox may reach (interface 8.1, "Evaluation").
+"""Decides which addresses and names a sandbox may reach (interface 8.1, "Evaluation").
 
 Allow entries win over deny entries; with neither, everything public is allowed. Addresses that
 are not public (loopback, private, link-local with the cloud metadata service, multicast, reserved)

@@ -66,7 +66,7 @@ class Interpreter:
         self._processes = processes
         self._envs = envs
         self.folder = FOLDER
-        """Where its program is kept inside: one that the sandbox may change."""
+        """Folder for its program; the sandbox must be able to write there."""
         self.python: str | None = None
         """The Python to start it with, where that is known."""
         self.shares_ports = False
@@ -82,7 +82,7 @@ class Interpreter:
 
     @property
     def port(self) -> int | None:
-        """Where it listens; ``None`` where that is chosen at its start, which is to come."""
+        """The port it listens on; ``None`` before a start that has yet to choose one."""
         if not self.shares_ports:
             return INTERPRETER_PORT
         for process in self._processes.list():

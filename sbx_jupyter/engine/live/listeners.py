@@ -1,4 +1,4 @@
-"""What accepts connections from a sandbox to a port that the engine serves."""
+"""Accept connections from a sandbox to a port that the engine serves."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _FIRST_DISK_WAIT: Final = 0.5
 
 
 class _AgentUsage(msgspec.Struct, frozen=True):
-    """What the agent measured itself, for machines without control groups."""
+    """Usage as the agent measured it, for machines without control groups."""
 
     cpu_ns: int = 0
     memory_bytes: int = 0

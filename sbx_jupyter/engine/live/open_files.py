@@ -100,7 +100,7 @@ class WritableFile:
 
     @property
     def drafted_bytes(self) -> int:
-        """What a file without a name holds until it is closed."""
+        """Bytes in the draft, which has no name, until the file is closed; 0 without a draft."""
         return self._size if self._replace is not None and self.is_open else 0
 
     @property

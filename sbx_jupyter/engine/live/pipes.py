@@ -186,7 +186,7 @@ class PipeOutput:
         After it was called without the end, nothing is read until ``go_on``.
         """
         self.chunks: deque[bytes] = deque()
-        """What was read; the event loop takes it out."""
+        """Output that was read; the event loop takes it out."""
         self.has_ended = False
         self.is_wanted = False
         """Whether output is read when there is some; the event loop says so."""

@@ -204,7 +204,7 @@ class Ports:
 
 
 async def _read_end(sock: socket.socket) -> bytes:
-    """What can be read up to the end, or to ``_LONGEST_TABLE``. Raises ``OSError``."""
+    """Read up to the end, or up to ``_LONGEST_TABLE`` bytes. Raises ``OSError``."""
     read = bytearray()
     loop = asyncio.get_running_loop()
     while len(read) < _LONGEST_TABLE and (chunk := await loop.sock_recv(sock, _CHUNK)):

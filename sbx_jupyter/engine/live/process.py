@@ -179,8 +179,8 @@ class Process:
         if self.end is not None:
             self._subscribers.finish(Ended(self.end))
         elif (error := self._disconnection()) is not None:
-            # Whoever started it while the sandbox was being paused would wait until it is resumed,
-            # and while it was being ended, for ever.
+            # Without this, a process started during a pause would block its caller until the
+            # resume, and one started while the sandbox was being ended would block it for ever.
             self.disconnect(error)
         self._stop_holding()
         return subscription

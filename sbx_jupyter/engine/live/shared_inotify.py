@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Receiver(Protocol):
-    """What takes the events of an instance."""
+    """Receives the events of an inotify instance."""
 
     def receive(self, events: list[inotify.KernelEvent]) -> None:
         """Take what it needs of the latest events."""

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 MAX_EVENTS: Final = 10_000
 MAX_FOLDERS: Final = 200_000
 _QUEUED_WHILE_ARMING: Final = 10
-"""How many times as many events may wait meanwhile: those of other watchers are among them."""
+"""Factor by which ``MAX_EVENTS`` grows while folders are armed: the queue then also holds the
+events of other watchers."""
 _EVENTS_BETWEEN_PAUSES: Final = 64
 
 _WITH_ENTRY: Final = (runtime.EVENT_CREATE, runtime.EVENT_CHMOD, runtime.EVENT_WRITE)
@@ -71,7 +72,7 @@ class Watcher:
         self._include_entry = request.include_entry
         self._folders: dict[int, str] = {}
         self.wds: set[int] = set()
-        """What the kernel watches for it, also folders that were moved away."""
+        """Descriptors of its watches in the kernel, including those of folders moved away."""
         self._arming = 0
         self._queue: collections.deque[inotify.KernelEvent | _Boundary] = collections.deque()
         self._found: set[str] = set()

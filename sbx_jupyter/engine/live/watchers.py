@@ -34,7 +34,7 @@ class Watchers:
         self._agent = agent
         self._shared = SharedInotify()
         self._known: set[Watcher] = set()
-        """Those that the agent has, also those that ended here."""
+        """Watchers that the agent knows, including those that ended here."""
         self._streams: set[Watcher] = set()
         self._orphans: list[Watcher] = []
         self._by_id: dict[str, Watcher] = {}

@@ -1,4 +1,4 @@
-"""Which sandboxes a list shows, and in which order (interface 1.3, S3)."""
+"""Selects and orders the sandboxes of a list (interface 1.3, S3)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _CLOSED_GRACE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sandbox is started from. ``volumes`` are pairs of directory and mount point.
+    """The inputs to a sandbox's start. ``volumes`` are pairs of directory and mount point.
 
     ``shown`` are directories of the machine that it sees read-only.
     """
@@ -282,7 +282,7 @@ def connected_sandbox(placed: Placed) -> Sandbox:
 
 
 class End(NamedTuple):
-    """What became of the processes of a sandbox."""
+    """Why a sandbox cannot go on: its processes ended, or its agent is out of reach."""
 
     why: str
     is_channel_only: bool

@@ -1,4 +1,4 @@
-"""What one owner may have of a shared engine: sandboxes, processors, memory, disk."""
+"""Limits each owner's share of an engine: sandboxes, processors, memory, disk."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Quotas:
     default: Quota = Quota()
     of_owners: Mapping[str, Quota] = field(default_factory=dict[str, Quota])
     volume_size_mb: int = 0
-    """What one volume counts."""
+    """The size that each volume counts with, whatever is in it."""
 
     def of(self, owner: str) -> Quota:
         """The quota of an owner."""

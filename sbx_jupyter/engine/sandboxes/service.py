@@ -91,7 +91,7 @@ class Sandboxes:
         return select(self.rows(), wanted, template_id)
 
     def owner_of(self, sandbox_id: str) -> str | None:
-        """Who owns the sandbox; one that has ended belongs to nobody."""
+        """The owner of the sandbox; ``None`` for one that has ended."""
         slot = self._context.slots.get(sandbox_id)
         return None if slot is None else slot.row.owner
 

@@ -87,7 +87,7 @@ class Batch:
     logs: list[LogRow] = field(default_factory=list[LogRow])
     forget_logs_before: dt.datetime | None = None
     keep_logs: int | None = None
-    """How many log rows of each sandbox to keep, the newest; ``None`` keeps all."""
+    """Number of log rows to keep of each sandbox, the newest ones; ``None`` keeps all."""
 
     def put(self, row: Row) -> Batch:
         self.puts.append(row)

@@ -124,7 +124,7 @@ class DataDir:
         return leftovers.directories(folder, leftovers.UUID, is_logged=False)
 
     def describe_contents(self) -> str:
-        """What there is of sandboxes, layers and volumes; empty for nothing. Blocking."""
+        """Count sandboxes, layers, volumes and records, in words; empty if none. Blocking."""
         counts = {
             "sandboxes": len(self.sandbox_directories()),
             "layers": len(self.layer_directories()),

@@ -27,7 +27,7 @@ REMEDY: Final = (
     "nothing was changed or removed, and running sandboxes go on: put back a copy of the whole "
     f"data directory, or run `jupyter sbx recover`{see('recovery')}"
 )
-"""What every message about damage ends with."""
+"""The end of every message about damage."""
 
 ALGORITHM_BYTES: Final = 16
 _SEQUENCE: Final = struct.Struct("<4s16sQ")

@@ -57,7 +57,7 @@ def load_or_make_key(path: Path, make: Callable[[], bytes]) -> bytes:
 
 
 def copy_of(path: Path) -> Path:
-    """Where the second copy of a key is kept."""
+    """Path of the second copy of a key."""
     return path.with_name(f"{path.name}.copy")
 
 

@@ -1,4 +1,4 @@
-"""What lies in a directory of the engine, told apart from what others put there.
+"""Lists the engine's own entries in its directories, without what others put there.
 
 A start must not fail for a stray entry, nor remove what the engine did not make.
 """

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _HEAD: Final = b"sbx-manifest-1 "
 _MOST_BYTES: Final = 16 << 20
 DRAFT: Final = ".new"
-"""What the name of a manifest that replaces another one ends in, until it is whole."""
+"""Suffix of a manifest that is to replace another one, while it is being written."""
 
 
 class Manifest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What a manifest says."""
+    """The content of a manifest."""
 
     kind: str
     """The table of its row, or ``layers``."""

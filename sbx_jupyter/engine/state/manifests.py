@@ -95,13 +95,13 @@ class Manifests:
 
     @classmethod
     def open(cls, data_dir: DataDir) -> Manifests:
-        """Those of a data directory, with its key; raises ``DataLossError``, ``OSError``."""
+        """Open the manifests of a data directory; raises ``DataLossError``, ``OSError``."""
         found = cls(data_dir, load_or_make_key(data_dir.path / SECRETS_KEY, Fernet.generate_key))
         found.gather()
         return found
 
     def gather(self) -> None:
-        """Put those that were kept apart beside their trees, where this engine can; blocking.
+        """Move manifests that were kept apart beside their trees, where this engine can; blocking.
 
         Raises ``OSError``.
         """

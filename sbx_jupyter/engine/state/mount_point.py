@@ -24,7 +24,7 @@ _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class MountPoint(msgspec.Struct, kw_only=True, frozen=True):
-    """What belongs on a directory, and how root gets it there."""
+    """The image that belongs on a directory, and the command by which root mounts it."""
 
     image: str
     kind: str

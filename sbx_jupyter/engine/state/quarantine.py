@@ -1,4 +1,4 @@
-"""What belongs to no row and may still be wanted: set aside with a date and the reason."""
+"""Keeps files that no row names, with the date and the reason, instead of deleting them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETENTION: Final = dt.timedelta(days=30)
-"""What is older is removed at the next start."""
+"""Entries older than this are removed at the next start."""
 
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(sandbox|volume|layer|record|store)-([\w:-]+(\.\d+)?)")
 
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
     @property
     def content(self) -> Path:
-        """What was set aside, under a name of its own."""
+        """Path of what was set aside, in the folder of the entry."""
         return self.folder / setting_aside.CONTENT
 
     def is_empty(self) -> bool:
@@ -104,7 +104,7 @@ class Quarantine:
         _log.error("%s is set aside in %s: %s", path, folder, reason)
 
     def entries(self) -> list[Entry]:
-        """What is here, oldest first; blocking."""
+        """The entries of the quarantine, oldest first; blocking."""
         found = [entry for entry in self._entries() if not entry.is_empty()]
         return sorted(found, key=lambda entry: (entry.since, entry.folder.name))
 

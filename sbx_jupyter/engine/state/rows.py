@@ -85,7 +85,7 @@ class SandboxRow(Row, frozen=True, kw_only=True):
     start_command: str | None = None
     ready_command: str | None = None
     owner: str = ""
-    """Whose key made it; empty for the engine's own key."""
+    """The owner whose key made it; empty for the engine's own key."""
 
     cage: dict[str, Any] | None = None
     """``Cage.to_state()`` while the sandbox has processes, else ``None``."""

@@ -41,7 +41,7 @@ class Salvage:
 
     @classmethod
     def of(cls, path: Path) -> Salvage:
-        """What a file still has; empty when it is none of the engine."""
+        """Read what is still intact in a file; empty if it is not a store of the engine."""
         found = cls()
         if not path.exists() or not path.stat().st_size:
             return found

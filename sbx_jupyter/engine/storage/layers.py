@@ -37,7 +37,7 @@ _MEASURED_AT_ONCE: Final = 50
 
 
 class Size(NamedTuple):
-    """How much a layer takes on the disk."""
+    """The space that a layer takes on the disk."""
 
     bytes: int
     inodes: int

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFilter:
-    """Which snapshots a list shows (interface 1.4)."""
+    """Selects the snapshots of a list (interface 1.4)."""
 
     sandbox_id: str | None = None
     name: str | None = None

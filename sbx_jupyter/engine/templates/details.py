@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TemplateDetails:
-    """What is known of the templates that a caller may start from."""
+    """Describes the templates that a caller may start from."""
 
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store = store

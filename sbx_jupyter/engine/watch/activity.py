@@ -12,7 +12,7 @@ LITTLE_TCP: Final = 2 << 20
 
 
 class Counters(Protocol):
-    """What a control group counts; ``None`` is what it does not count."""
+    """The counters of a control group; ``None`` for what it does not count."""
 
     def work_ns(self) -> int | None:
         """Processor time so far, in nanoseconds. Raises ``OSError`` and ``ValueError``."""
@@ -28,12 +28,12 @@ class Counted(Counters, Protocol):
 
     @property
     def together(self) -> tuple[str, Counters]:
-        """What counts all sandboxes of the same engine, and the name of that."""
+        """Name and counters of the group of all sandboxes of the same engine."""
         ...
 
 
 class Activity(NamedTuple):
-    """What a sandbox has used at one moment."""
+    """What a sandbox has used so far, at one moment."""
 
     work_ns: int | None
     """Processor time so far; two equal ones mean that no process ran in between."""

@@ -1,4 +1,4 @@
-"""What the enforcers of limits have in common; ``memory.py`` and ``disk.py`` have one each."""
+"""Code shared by the enforcers of limits in ``memory.py`` and ``disk.py``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Activity = frozenset[tuple[int, int]]
 
 
 def read_activity(cage: Cage) -> Activity:
-    """What the processes of a sandbox have done so far; blocking."""
+    """Read the processor ticks so far of each process of a sandbox; blocking."""
     return frozenset((pid, processes.ticks(pid)) for pid in cage.members())
 
 

@@ -54,7 +54,7 @@ class _Use:
 
     @property
     def hidden(self) -> int:
-        """What is in no address space."""
+        """Memory that is in no process's address space."""
         return max(self.total - sum(self.by_process.values()), 0)
 
 

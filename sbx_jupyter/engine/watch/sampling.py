@@ -46,7 +46,7 @@ class _Taken(NamedTuple):
     work_ns: int | None
     """The processor time before it."""
     until: float
-    """When it is too old to be repeated, by the monotonic clock."""
+    """Time from which it is too old to be repeated, by the monotonic clock."""
 
 
 class Sampler:

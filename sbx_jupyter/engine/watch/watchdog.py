@@ -40,7 +40,7 @@ _SHARE_OF_CHECKING: Final = 0.1
 
 
 class _Rest(NamedTuple):
-    """Why a check does not go on for now."""
+    """The state in which the checks came to rest; they go on when it changes, or at ``until``."""
 
     cage: Cage
     work_ns: int | None
@@ -98,7 +98,7 @@ class RepeatedCheck:
 
     @property
     def rests_until(self) -> float:
-        """When it is checked in any case, by the monotonic clock; without end if it goes on."""
+        """End of a rest at the latest, by the monotonic clock; infinite if it does not rest."""
         return math.inf if self._rest is None else self._rest.until
 
     def wake(self, placed: Placed, activity: Activity) -> None:

@@ -56,7 +56,7 @@ class Dispatcher(HTTPServerConnectionDelegate):
         self.runtime = runtime
         self.head_timer = head_timer
         self.requests = 0
-        """How many requests have arrived."""
+        """Number of requests that have arrived."""
 
     def start_request(
         self, server_conn: object, request_conn: HTTPConnection

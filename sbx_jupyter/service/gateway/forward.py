@@ -196,7 +196,7 @@ class ForwardedRequest(HTTPMessageDelegate):
             return False
 
     def _failure(self) -> ErrorResponse:
-        """Why there is no response from the sandbox."""
+        """The error response that says why there is none from the sandbox."""
         if self.request.max_body is not None and self._body_size > self.request.max_body:
             return ErrorResponse.for_route(413, self.route, TOO_LARGE)
         if not self._is_sandbox_running():

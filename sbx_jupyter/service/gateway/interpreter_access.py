@@ -1,4 +1,4 @@
-"""Who may call the code interpreter of a secured sandbox (interface 5.1 and appendix E, item 19).
+"""Access to the code interpreter of a secured sandbox (interface 5.1 and appendix E, item 19).
 
 Clients send the access token to ``/execute`` only. The other routes are open to everybody who knows
 the sandbox's id, so what they can cost is bounded here: the size of a body, and calls per second.

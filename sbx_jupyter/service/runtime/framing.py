@@ -1,4 +1,4 @@
-"""How the messages of a call are carried: Connect unary, Connect stream or gRPC-Web (3.1)."""
+"""Framing of the messages of a call: Connect unary, Connect stream or gRPC-Web (3.1)."""
 
 from __future__ import annotations
 

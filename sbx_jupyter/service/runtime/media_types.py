@@ -28,7 +28,7 @@ _WEB: Final = {
     ".webp": "image/webp",
     ".xml": "text/xml",
 }
-"""What browsers depend on, the same on all machines."""
+"""Types that browsers depend on; the same on all machines."""
 _USUAL: Final = {
     ".gz": "application/gzip",
     ".ipynb": "application/x-ipynb+json",

@@ -30,7 +30,7 @@ _PIECE: Final = 1024 * 1024
 _SMALL_PIECE: Final = 64 * 1024
 _MOST_LARGE: Final = 16
 _large_buffers = 0
-"""How many uploads have buffers of more than ``_SMALL_PIECE`` bytes now."""
+"""Number of uploads that now have buffers of more than ``_SMALL_PIECE`` bytes."""
 
 
 class Upload:
@@ -201,7 +201,7 @@ class Upload:
 
 @contextlib.contextmanager
 def _room_for(size: int) -> Generator[int]:
-    """How large the two buffers of an upload of ``size`` bytes may be.
+    """Yields the size that each of the two buffers of an upload of ``size`` bytes may have.
 
     Many uploads at once, which may all have stopped, get small ones.
     """

@@ -110,7 +110,7 @@ class _Place:
         self._authorities = {*names, *(b"%b:%d" % (item, port) for item in names)}
 
     def why_not(self, request: h11.Request) -> str | None:
-        """Why a request is not for this place; ``None`` if it is."""
+        """Why a request is not for this host and port; ``None`` if it is."""
         hosts = [value for name, value in request.headers if name == b"host"]
         if len(hosts) != 1 or hosts[0].lower() not in self._authorities:
             return "the Host header names another host"

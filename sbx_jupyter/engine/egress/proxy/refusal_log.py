@@ -23,7 +23,7 @@ _MAX_TARGET: Final = 300
 
 @dataclass(slots=True)
 class _Budget:
-    """How many more refusals of one sandbox may be logged now, and how many were not."""
+    """Limits the logged refusals of one sandbox, and counts those that were skipped."""
 
     bucket: TokenBucket
     skipped: int = 0

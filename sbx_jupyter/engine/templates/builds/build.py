@@ -82,7 +82,7 @@ class BuildServices:
 
 @dataclass(slots=True)
 class BuildResult:
-    """What a finished build made."""
+    """The result of a finished build."""
 
     root: RootFilesystem
     state: StepState

@@ -35,7 +35,7 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._size = 0
-        """Where the last complete line ends."""
+        """Offset at which the last complete line ends."""
 
     def append(self, entries: Iterable[BuildLogEntry]) -> None:
         """Add entries after the last complete line, overwriting the rest. Raises ``OSError``."""

@@ -172,7 +172,7 @@ class Builder:
         )
 
     def _count_announced(self, owner: str) -> int:
-        """How many builds of an owner's templates were announced and not started."""
+        """Count the builds of an owner's templates that were announced and not started."""
         found = (build for build in self._store.builds if build.status == "waiting")
         templates = (self._store.templates.get(build.template_id) for build in found)
         return sum(template is not None and template.owner == owner for template in templates)

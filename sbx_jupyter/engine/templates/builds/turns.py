@@ -1,4 +1,4 @@
-"""Whose build runs next, when more builds wait than may run at once."""
+"""Decides whose build runs next, when more builds wait than may run at once."""
 
 from __future__ import annotations
 

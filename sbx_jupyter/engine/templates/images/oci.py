@@ -27,7 +27,7 @@ class ImageLayer(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """What builds need of an image: its digest, its layers from the lowest, its variables."""
+    """The parts of an image that builds need: digest, layers from the lowest, variables."""
 
     digest: str
     layers: list[ImageLayer]
