@@ -61,7 +61,7 @@ class Cage:
         self._dead: asyncio.Future[None] | None = None
 
     def to_state(self) -> dict[str, Any]:
-        """What ``Fence.adopt`` needs after an engine restart; plain JSON."""
+        """The state that ``Fence.adopt`` needs after an engine restart; plain JSON."""
         return {
             "pid": self.pid,
             "start_time": self._start_time,

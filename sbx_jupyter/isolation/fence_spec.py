@@ -1,4 +1,4 @@
-"""What one sandbox is to be: its layers, its writable directory and its limits."""
+"""The specification of one sandbox: its layers, its writable directory and its limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class FenceSpec:
-    """How to make one sandbox."""
+    """Describes a sandbox to be made."""
 
     sandbox_id: str
     layers: tuple[Path, ...]

@@ -1,7 +1,7 @@
-"""What holds a sandbox to each of its limits, and the word for it.
+"""The mechanism that enforces each limit of a sandbox, and the word for how strict it is.
 
-The one place from which the isolation report, ``jupyter sbx doctor``, the panel, the metrics of the
-engine and the tables in ``docs/limits.md`` take these words.
+The isolation report, ``jupyter sbx doctor``, the panel, the metrics of the engine and the tables in
+``docs/limits.md`` all take these words from here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BTRFS_QUOTA: Final = "btrfs quota"
 
 
 class Word(enum.StrEnum):
-    """What a limit is worth."""
+    """How strictly a limit is enforced."""
 
     LIMITED = "limited"
     """The kernel refuses what goes over it."""
@@ -169,7 +169,7 @@ TITLES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """What a machine has to hold sandboxes with."""
+    """The mechanisms of a machine that can enforce limits."""
 
     memory: str = NOTHING
     """``cgroup v1``, ``cgroup v2`` or ``none``; ``cpu`` and ``pids`` alike."""
@@ -177,14 +177,14 @@ class Provided:
     cpu: str = NOTHING
     pids: str = NOTHING
     tcp: str = NOTHING
-    """What counts the memory of TCP: the same three."""
+    """The hierarchy that counts TCP memory: one of the same three."""
 
     disk: str = NOTHING
     """``btrfs quota`` or ``none``."""
 
 
 def find_holders(provided: Provided, *, namespaces: bool, landlock: bool) -> dict[str, str]:
-    """What holds each resource of sandboxes in a tier."""
+    """The mechanism that enforces the limit of each resource in a tier."""
     memory = _or(provided.memory, WATCHDOG)
     disk = _or(provided.disk, WATCHDOG)
     return {

@@ -1,4 +1,4 @@
-"""What would give stronger isolation, and how to get it, in the words of ``doctor``."""
+"""Lists what would give stronger isolation, and how to get it, in the words of ``doctor``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _OF_OLDER: Final = (
 
 
 def of_older_landlock(abi: int, uid: int) -> list[Missing]:
-    """What a newer version of Landlock would give."""
+    """The protections that a newer version of Landlock would add."""
     if not landlock_works(abi, uid):
         return []
     return [

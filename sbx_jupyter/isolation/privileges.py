@@ -1,4 +1,4 @@
-"""What the processes of an engine may do: their ids, capabilities, filters and namespaces."""
+"""Privileges of the processes of an engine: their ids, capabilities, filters and namespaces."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Privileges:
     """The most that it or a program of it can ever have."""
     no_new_privileges: bool
     filters: int
-    """How many system call filters it runs under; ``docs/system-calls.md`` describes ours."""
+    """Number of system call filters it runs under; ``docs/system-calls.md`` describes ours."""
     namespaces: tuple[str, ...]
     """The kinds of which it has another one than the asker; empty where that is not shown."""
 
@@ -72,7 +72,7 @@ def _walk(pid: int, parent: int, role: str, zygotes: int) -> Iterator[Privileges
 
 
 def _role_of(pid: int, zygotes: int) -> str:
-    """What a process below the engine is for, by its place in the tree."""
+    """The role of a process below the engine, by its place in the tree."""
     if not zygotes:
         return _program_of(pid)
     if zygotes == 1:

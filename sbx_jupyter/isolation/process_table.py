@@ -27,7 +27,7 @@ _MAX_NAME: Final = 64
 _MAX_COMMAND: Final = 4096
 _MAX_TABLE: Final = 4 * 1024 * 1024
 _MAX_DESCRIPTORS: Final = 20_000
-"""That are looked at to find which program listens."""
+"""Most descriptors that are looked at to find which program listens."""
 
 _LISTENING: Final = "0A"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -132,7 +132,7 @@ def _address(digits: str) -> str:
 
 
 def _owners(inodes: set[int], members: Sequence[int]) -> dict[int, int]:
-    """Which of ``members`` has which socket; of several, the one that was met first."""
+    """Map each socket to the first of ``members`` that has it open."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[int, int] = {}
     left = _MAX_DESCRIPTORS

@@ -1,4 +1,4 @@
-"""Which fence this machine can build, found out by trying, and what would give a stronger one."""
+"""Finds out by trying which fence this machine can build, and what a stronger one would need."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _SUBSTITUTES: Final = {"sudo": "only a stand-in for"}
 
 
 class Tier(enum.StrEnum):
-    """How strongly sandboxes are fenced."""
+    """The strength of the fence around sandboxes."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -74,7 +74,7 @@ class Tier(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IsolationReport:
-    """What was found once, at start."""
+    """The isolation that this machine allows, as found at start."""
 
     tier: str
     """The strongest tier that works here."""
@@ -99,7 +99,7 @@ class IsolationReport:
     full_network: bool = False
     """Whether sandboxes can have the whole network, with ``--network=full``."""
     full_network_missing: list[Missing] = field(default_factory=list[Missing])
-    """What keeps them from it."""
+    """What is missing for that."""
 
     provided: Provided = field(default_factory=Provided)
 

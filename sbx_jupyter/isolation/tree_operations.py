@@ -22,7 +22,7 @@ _ATTEMPTS: Final = 8
 """An operation is given up when it was killed this often."""
 
 _ATTEMPTS_TO_MEASURE: Final = 2
-"""Who measures has a caller that waits, and leaves nothing behind."""
+"""Fewer for a measurement: its caller waits, and a failed one leaves nothing to clean up."""
 
 _REPEATABLE: Final = frozenset({"change_entry", "list_entries", "open_read", "stat_entry"})
 """Calls on a volume that do the same when they are done twice."""

@@ -28,7 +28,7 @@ _NOFOLLOW: Final = 0x100
 _EMPTY_PATH: Final = 0x1000
 _ALL_FLAGS: Final = _NOFOLLOW | _EMPTY_PATH
 _OWN_DESCRIPTOR: Final = re.compile(rb"/(?:proc/self|dev)/fd/([0-9]{1,9})")
-"""How the C library changes the mode of a file that is perhaps a link, and so how tar does."""
+"""The path by which the C library, and so tar, changes the mode of a file that may be a link."""
 
 _MODE: Final = 0o7777
 _MAX_VALUE: Final = 65536

@@ -30,7 +30,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def count_tasks(pid: int) -> int:
-    """How many threads all processes below ``pid`` have."""
+    """Count the threads of all processes below ``pid``."""
     return _walk(pid)[1]
 
 

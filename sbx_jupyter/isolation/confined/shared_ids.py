@@ -32,7 +32,7 @@ SUPERVISED: Final = (
     "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat",
     "fsetxattr", "fremovexattr",
 )  # fmt: skip
-"""What the keeper does in place of the caller."""
+"""Calls that the keeper performs in place of the caller."""
 
 _PRIORITY_OF_A_PROCESS: Final = 0
 _IO_PRIORITY_OF_A_PROCESS: Final = 1
@@ -63,12 +63,12 @@ _HARMLESS: Final = (
 SENDING: Final = (
     "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", "fcntl",
 )  # fmt: skip
-"""What the keeper answers where Landlock leaves signals open; of ``fcntl`` only ``F_SETOWN``."""
+"""Calls that the keeper answers where Landlock allows signals; of ``fcntl`` only ``F_SETOWN``."""
 _SET_OWNER: Final = 8
 _SET_OWNER_BY_RECORD: Final = 15
 
 BEFORE_TRUNCATION: Final = ("truncate",)
-"""What the keeper does in place of the caller where Landlock leaves it open."""
+"""Calls that the keeper performs for the caller where Landlock does not control truncation."""
 _ACCESS: Final = 0o3
 _WRITING: Final = (os.O_WRONLY, os.O_RDWR)
 
@@ -81,7 +81,7 @@ def rules(
     loopback: bool = False,
     abi: int = landlock.SCOPED_ABI,
 ) -> dict[str, bpf.Rule]:
-    """What is done with each call beside the first filter; one that is not there is let through.
+    """The second filter's rule for each call; a call without a rule is let through.
 
     ``hold_processors`` says that the first filter already answers calls that choose processors,
     ``loopback`` that the keeper answers those about sockets. ``abi`` is the version of Landlock,

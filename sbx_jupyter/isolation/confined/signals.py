@@ -133,7 +133,7 @@ class Signals:
             return _send(pidfd, number, info)
 
     def _own(self, asked: Notification) -> bool:
-        """Who gets SIGIO: nobody or the caller."""
+        """Check the receiver of SIGIO: only nobody or the caller is allowed."""
         target = ctypes.c_int(asked.arguments[2]).value
         if target not in (0, _caller(asked)):
             raise refusal(errno.EPERM)
@@ -216,7 +216,7 @@ def _send_to_all(number: int, *, but: int, group: int | None) -> bool:
 
 
 def _read_info(asked: Notification, address: int) -> bytes:
-    """What a program says of its signal. Raises ``OSError`` where that is for the kernel to say."""
+    """Read a signal's siginfo. Raises ``OSError`` for a code that only the kernel may give."""
     info = read_memory(asked.pid, address, _INFO_SIZE)
     if len(info) < _INFO_SIZE:
         raise refusal(errno.EFAULT)

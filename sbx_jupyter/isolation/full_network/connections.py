@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.full_network.tap_filter import Range
 
 FOLDER: Final = "networks"
-"""Where the data directory has the records of running slirp4netns."""
+"""Folder of the data directory for the records of running slirp4netns."""
 
 _UNFINISHED: Final = "unfinished"
 
 
 @dataclass(frozen=True, slots=True)
 class TapRules:
-    """What a sandbox may send through its interface."""
+    """The traffic that a sandbox may send through its interface."""
 
     ranges: tuple[Range, ...]
     resolves: bool
@@ -44,7 +44,7 @@ class TapRules:
 
 
 class TapConnections:
-    """Those of all sandboxes of one data directory; ``sock`` is always one of the sandbox."""
+    """Connections of all sandboxes of a data directory; ``sock`` is always a sandbox's socket."""
 
     def __init__(self, data_dir: Path) -> None:
         self._records = SlirpRecords(data_dir / FOLDER)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Rule = tuple[bytes, ...]
-"""What is done with one call; it does not rely on what the accumulator holds."""
+"""The instructions for one call; they do not rely on the content of the accumulator."""
 
 ALLOWED: Final = 0x7FFF0000
 NOTIFY: Final = 0x7FC00000
-"""Whoever holds the filter's listener answers."""
+"""Leaves the answer to the holder of the filter's listener."""
 ERRNO: Final = 0x00050000
 KILL_PROCESS: Final = 0x80000000
 
@@ -33,7 +33,7 @@ _NUMBER: Final = 0
 _ARCHITECTURE: Final = 4
 _ARGUMENTS: Final = 16
 _FARTHEST: Final = 255
-"""How many instructions a conditional jump can skip."""
+"""The most instructions that a conditional jump can skip."""
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -54,7 +54,7 @@ _REMOVE_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """What a group is held to; 0 means no limit."""
+    """The limits of a group; 0 means no limit."""
 
     memory_mb: int
     cpu_count: int

@@ -13,7 +13,7 @@ CONTROLLERS: Final = ("memory", "cpu", "pids")
 TCP_LIMIT: Final = "memory.kmem.tcp.limit_in_bytes"
 PREFIX: Final = "sbx-"
 LEAF: Final = "-engine"
-"""Where an engine goes that hands controllers down, since such a group may hold no processes."""
+"""Child group for the engine's own process: a group that delegates controllers may hold none."""
 
 V2: Final = "v2"
 """The name of the version 2 hierarchy beside those of the version 1 controllers."""
@@ -28,14 +28,14 @@ class Hierarchies:
     v2_controllers: frozenset[str]
 
     def provider(self, controller: str) -> str:
-        """Where a controller comes from: ``cgroup v1``, ``cgroup v2`` or ``none``."""
+        """The hierarchy that provides a controller: ``cgroup v1``, ``cgroup v2`` or ``none``."""
         if self.v2 is not None and controller in self.v2_controllers:
             return "cgroup v2"
         return "cgroup v1" if controller in self.v1 else "none"
 
     @property
     def tcp_provider(self) -> str:
-        """What can limit the memory of TCP: version 1 has a counter of its own for it."""
+        """The hierarchy that can limit TCP memory; version 1 has a counter of its own for it."""
         memory = self.provider("memory")
         if memory == "cgroup v1" and not (self.v1["memory"] / TCP_LIMIT).exists():
             return "none"
@@ -43,7 +43,7 @@ class Hierarchies:
 
     @property
     def freezer(self) -> str:
-        """What can stop all processes of a sandbox at once; ``signals`` where nothing can."""
+        """The hierarchy that can freeze all processes of a sandbox at once, or ``signals``."""
         if self.v2 is not None:
             return "cgroup v2"
         return "cgroup v1" if "freezer" in self.v1 else "signals"

@@ -1,4 +1,4 @@
-"""Which processors each sandbox is bound to, where no control group shares out their time."""
+"""Chooses the processors that sandboxes are bound to, where no control group shares out time."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _SEQPACKET: Final = 5
 _KIND_MASK: Final = 0xF
 
 _PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
-"""Those that container engines allow, and no random addresses (0x40000) for debuggers."""
+"""The values that container engines allow, and no random addresses (0x40000) for debuggers."""
 _NEW_NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* flag that clone(2) knows
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
@@ -46,7 +46,7 @@ _NEW_SUBVOLUMES: Final = (0x50009401, 0x5000940E, 0x50009417, 0x50009418)
 """Of btrfs: what is made so in a volume would not count against the volume's limit."""
 
 ARCHITECTURES: Final = {call_numbers.X86_64: 0xC000003E, call_numbers.AARCH64: 0xC00000B7}
-"""What the kernel calls each machine when it runs the filter."""
+"""The kernel's number for each machine, as the filter sees it."""
 
 _SET_MODE_FILTER: Final = 1
 _DENY: Final = bpf.ERRNO | errno.EPERM
@@ -67,7 +67,7 @@ def rules(
     hold_processors: bool = False,
     loopback: bool = False,
 ) -> dict[str, bpf.Rule]:
-    """What is done with each call; one that is not there fails with ENOSYS.
+    """The filter's rule for each call; a call without a rule fails with ENOSYS.
 
     ``virtual_users`` lets changes of owner and id succeed without effect, ``hold_processors`` the
     choice of processors, so that a sandbox stays on those that it was given. ``deny_sockets``

@@ -40,7 +40,7 @@ _NOT_HERE: Final = (errno.ENOTTY, errno.EOPNOTSUPP, errno.EPERM, errno.EACCES, e
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What the kernel counts for a subvolume and holds it to, in bytes."""
+    """The use of a subvolume as the kernel counts it, and its limit, in bytes."""
 
     used: int
     limit: int

@@ -106,7 +106,7 @@ class Broker:
 
     @property
     def held(self) -> int:
-        """How many ends are held."""
+        """Number of held ends."""
         return len(self._entries) + self._queued
 
     def answers(self, number: int) -> bool:
@@ -221,7 +221,7 @@ class Broker:
         return entry.queue.popleft()
 
     def _find(self, sock: socket.socket) -> tuple[Label, Entry | None]:
-        """What is known of a socket; it has an entry unless it is connected."""
+        """The label and the entry of a socket; only a connected one has no entry."""
         label = Label.of(sock) or Label(socket.AF_UNIX, State.CONNECTED)
         return label, self._entries.get(cookie_of(sock))
 
@@ -308,7 +308,7 @@ class Broker:
         return done
 
     def _deliverer(self, key: Key, client_port: int) -> Callable[[socket.socket], None]:
-        """What brings a connection to who listens there. Raises ``OSError``."""
+        """A function that delivers a connection to the listener there. Raises ``OSError``."""
         if key == (socket.AF_INET, TABLE_PORT):
             return teller(self._names.table())
         target = self._names.listener(key)

@@ -35,7 +35,7 @@ def failure(code: int) -> OSError:
 
 
 def cookie_of(sock: socket.socket) -> bytes:
-    """What tells a socket from every other; the same for all copies of it."""
+    """The kernel's unique number of a socket; the same for all copies of it."""
     return sock.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8)
 
 
@@ -65,7 +65,7 @@ class SocketCall:
         self.flags = 0
         """Of the descriptor that an accept returns."""
         self.deadline: float | None = None
-        """When an accept gives up, by the clock of ``time.monotonic``."""
+        """Time at which an accept gives up, by the clock of ``time.monotonic``."""
 
     def number(self, index: int) -> int:
         """An argument as a C int."""
@@ -116,7 +116,7 @@ class SocketCall:
             os.close(fd)
 
     def read(self, index: int, size: int) -> bytes:
-        """What an argument points to. Raises ``OSError``."""
+        """Read the memory that an argument points to. Raises ``OSError``."""
         raw = self.memory(lambda fd: os.pread(fd, size, self.arguments[index]))
         if len(raw) < size:
             raise failure(errno.EFAULT)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.loopback.calls import SocketCall
 
 FAILURES: Final = (OSError, OverflowError, ValueError, struct.error)
-"""What forged arguments can cause; all of it is an error of the program's call."""
+"""Errors that forged arguments can cause; each becomes an error of the program's call."""
 _DRAINED: Final = 4096
 
 
@@ -43,7 +43,7 @@ def hand_over(call: SocketCall, end: socket.socket) -> bool:
 
 
 def sender(way: socket.socket) -> Callable[[socket.socket], None]:
-    """What sends a connection to who listens outside. Raises ``OSError`` where that is busy."""
+    """A function that sends connections to an outside listener; ``OSError`` if that is busy."""
     poll = select.poll()
     poll.register(way, select.POLLOUT)
     if not poll.poll(0):
@@ -57,7 +57,7 @@ def sender(way: socket.socket) -> Callable[[socket.socket], None]:
 
 
 def teller(text: bytes) -> Callable[[socket.socket], None]:
-    """What sends a text down a connection, as much as fits at once, and ends it."""
+    """A function that writes a text to a connection, as much as fits at once, and closes it."""
 
     def tell(end: socket.socket) -> None:
         with end, contextlib.suppress(OSError):  # a program that is gone

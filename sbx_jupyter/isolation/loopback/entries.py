@@ -52,7 +52,7 @@ class Entry:
     """The address that it is bound to, for Unix sockets."""
     is_listening: bool = False
     is_outside: bool = False
-    """Who listens is no program of the sandbox; ``end`` takes connections as descriptors."""
+    """The listener is outside the sandbox; connections are sent over ``end`` as descriptors."""
     queue: deque[socket.socket] = field(default_factory=deque[socket.socket])
     waiting: dict[int, SocketCall] = field(default_factory=dict[int, "SocketCall"])
     """Accepts that wait, by thread. A thread waits for one call only."""
@@ -92,7 +92,7 @@ def is_closed(end: socket.socket) -> bool:
 
 
 class Names:
-    """What the sockets of one sandbox are bound to."""
+    """The addresses that the sockets of one sandbox are bound to."""
 
     def __init__(self, tree: ContainedDirectory, drop: Callable[[Entry], None]) -> None:
         """Paths are those below ``tree``; ``drop`` forgets an entry whose program closed it."""
@@ -117,7 +117,7 @@ class Names:
         entry.keys, entry.pin = [], -1
 
     def listener(self, key: Key) -> Entry:
-        """Who listens there. Raises ``OSError``."""
+        """The listener at an address. Raises ``OSError``."""
         found = self._bound.get(key)
         if found is None or not found.is_listening or is_closed(found.end):
             raise failure(errno.ECONNREFUSED)

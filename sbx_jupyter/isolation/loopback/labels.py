@@ -1,4 +1,4 @@
-"""What the broker knows of a socket, kept in the socket itself."""
+"""The broker's record of a socket, kept in the socket itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARK: Final = 0x5B
 
 
 class State(enum.IntEnum):
-    """How far a socket is."""
+    """The state of a socket."""
 
     NEW = 0
     BOUND = 1

@@ -1,4 +1,4 @@
-"""What options of a socket tell programs about a pair that stands for a connection."""
+"""Values of socket options, for programs that have one end of a pair as their connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOSED: Final = 7
 _TCP_NODELAY: Final = 1
 _TCP_MAXSEG: Final = 2
 _SEGMENT: Final = 65483
-"""What the kernel says of its loopback interface."""
+"""The maximum segment size that the kernel reports for its loopback interface."""
 
 
 def value_of(

@@ -11,7 +11,7 @@ BROKERED: Final = (
     "socket", "connect", "accept", "accept4", "bind", "listen", "getsockname", "getpeername",
     "setsockopt", "getsockopt",
 )  # fmt: skip
-"""What the broker answers, the last two in part."""
+"""Calls that the broker answers, the last two in part."""
 
 SOL_SOCKET: Final = 1
 SOL_TCP: Final = 6
@@ -32,7 +32,7 @@ _DONE: Final = bpf.answer(bpf.ERRNO)
 
 
 def rules() -> dict[str, bpf.Rule]:
-    """What is done with each call about sockets.
+    """The filter's rule for each call about sockets.
 
     Options of TCP and IP do nothing on a pair, so that setting one succeeds at once.
     """

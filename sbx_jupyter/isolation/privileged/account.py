@@ -34,7 +34,7 @@ SHOWN: Final = ("layers", "quarantine", "sandboxes", "volumes", "volumes-removed
 """Directories of the helper whose entries the engine may list."""
 
 _OF_ROOT: Final = re.compile(r"[a-z]+\.lock|[a-z]+\.log|lost\+found|probe-.*")
-"""What else stays root's: the locks and the output of the engine, which root opens.
+"""Other files that stay root's: the locks and the output of the engine, which root opens.
 
 Where ``fs.protected_regular`` is 2, root could not open them as files of another user.
 """
@@ -62,7 +62,7 @@ def why_not(uid: int) -> str | None:
 
 
 def why_not_in(data_dir: Path, owner: int) -> str | None:
-    """Why files of a directory cannot get another owner, or this process none; None if they can."""
+    """Why this process cannot give a directory's files to another user; None when it can."""
     status = Path("/proc/self/status").read_text()
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
     missing = [name for name, bit in _NEEDED.items() if not effective >> bit & 1]

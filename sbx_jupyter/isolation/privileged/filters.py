@@ -16,7 +16,8 @@ NEVER_OF_ENGINE: Final = (
     "chroot", "mknod", "mknodat", "capset", "setuid", "setgid", "setreuid", "setregid",
     "setresuid", "setresgid", "setfsuid", "setfsgid", "setgroups",
 )  # fmt: skip
-"""What sandboxes may call and the engine may not: it runs no program and changes no id."""
+"""System calls allowed in sandboxes and denied to the engine, which runs no program and changes
+no id."""
 
 NEVER_OF_HELPER: Final = (
     "add_key", "bpf", "io_uring_enter", "io_uring_register", "io_uring_setup", "keyctl",

@@ -1,6 +1,6 @@
-"""What a helper found out at its start, for the next one that the same supervisor starts.
+"""Keeps what a helper found out at its start for the next helper of the same supervisor.
 
-To try what the machine allows and to search it for what sandboxes may not see takes seconds, and
+Trying what the machine allows, and searching it for what sandboxes may not see, takes seconds:
 every caller of the engine would wait for that whenever a helper is replaced.
 """
 
@@ -17,7 +17,7 @@ from sbx_jupyter.isolation.tiers import IsolationReport  # noqa: TC001 - msgspec
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """How sandboxes of one engine are isolated, and its stock layer."""
+    """The isolation of the sandboxes of one engine, and its stock layer."""
 
     report: IsolationReport
     """All that the machine allows, whatever tier is used."""
@@ -37,7 +37,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> Findings | None:
-    """What an earlier helper of this one's supervisor found; None where there was none."""
+    """Read the findings of an earlier helper of the same supervisor; None if there was none."""
     try:
         record = msgspec.json.decode(path.read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):

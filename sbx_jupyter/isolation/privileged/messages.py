@@ -1,4 +1,4 @@
-"""What a helper can be asked, each with the names and numbers that it takes and no paths.
+"""The requests to a helper, each with the names and numbers that it takes and no paths.
 
 An engine that was taken over may send anything, so every field is bounded and every name has a
 strict pattern. Descriptors go beside the message; the framing is that of ``protocol/agent.py``.

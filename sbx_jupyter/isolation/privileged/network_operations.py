@@ -1,4 +1,4 @@
-"""What the helper does for messages about the full network of sandboxes."""
+"""Carries out the helper's messages about the full network of sandboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the helper does for each message."""
+"""Carries out each message to the helper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a helper is told when it starts, by a process that no client speaks to."""
+"""The options that a helper gets at its start, from a process that no client speaks to."""
 
 from __future__ import annotations
 

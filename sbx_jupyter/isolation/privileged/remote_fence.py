@@ -113,7 +113,7 @@ class RemoteFence:
         return self._cage(sandbox_id, body, fds)
 
     async def open_files(self, cage: Cage) -> OpenFiles:
-        """What a sandbox's processes hold open. Raises ``SbxError``."""
+        """Measure what a sandbox's processes hold open. Raises ``SbxError``."""
         body, _ = await self._connection.call(messages.OpenFiles(sandbox_id=cage.sandbox_id))
         return OpenFiles.from_json(body)
 
@@ -142,7 +142,7 @@ class RemoteFence:
 
 
 AnyFence = Fence | RemoteFence
-"""What an engine makes sandboxes by: its own fence, or that of its helper."""
+"""The fence by which an engine makes sandboxes: its own, or that of its helper."""
 
 
 class RemoteCage(Cage):

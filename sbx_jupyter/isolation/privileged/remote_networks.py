@@ -58,7 +58,7 @@ class RemoteTapConnections:
 
 
 AnyTapConnections = TapConnections | RemoteTapConnections
-"""What an engine connects sandboxes by: itself, or its helper."""
+"""The connections of an engine's sandboxes, made by itself or by its helper."""
 
 
 def _slirp(pid: int | None, fds: list[int]) -> Slirp | None:

@@ -29,7 +29,7 @@ _PEEK: Final = socket.MSG_PEEK | socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
 
 
 def count_waiting(fdinfo: str) -> int:
-    """How many descriptors wait in a socket, by its file in ``fdinfo``; 0 for other kinds."""
+    """Count the descriptors that wait in a socket, by its file in ``fdinfo``; 0 for other kinds."""
     for line in Path(fdinfo).read_text().splitlines():
         if line.startswith("scm_fds:"):
             return int(line.split()[1])

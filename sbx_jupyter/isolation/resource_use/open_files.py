@@ -39,7 +39,7 @@ _KCMP_FILES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """What the processes of a sandbox hold open, sizes in bytes."""
+    """The files that the processes of a sandbox hold open; sizes in bytes."""
 
     unnamed_bytes: int
     """Of files on a disk that have no name any more, which no walk finds."""

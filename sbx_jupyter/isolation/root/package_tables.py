@@ -36,8 +36,8 @@ COPIED: Final = (
     "var/lib/dpkg/alternatives",
     STATUS,
 )
-"""What is taken from the host if all users may read it. ``auth.conf`` holds passwords, and the
-settings of apt name the host's own proxy."""
+"""Files taken from the host if all users may read them. Left out: ``auth.conf`` with passwords, and
+the settings of apt, which name the host's own proxy."""
 
 _SOURCES: Final = ("etc/apt/sources.list", "etc/apt/sources.list.d")
 _CREDENTIALS: Final = re.compile(r"://[^/\s]*@")

@@ -99,7 +99,7 @@ _KEPT_BY_SUDO: Final = (
     "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE"
     " REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT NODE_EXTRA_CA_CERTS"
 )
-"""How programs find the way out, and whom they trust there; apt-get needs it as root."""
+"""Variables that name the proxy and the trusted certificates; apt-get needs them as root."""
 
 _SUDOERS: Final = f"""\
 Defaults env_reset

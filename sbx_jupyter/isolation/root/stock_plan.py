@@ -1,4 +1,4 @@
-"""What the stock root file system of this host and this Python is made of."""
+"""Plans the stock root file system of this host and this Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HostTree:
 
 @dataclass(frozen=True, slots=True)
 class StockPlan:
-    """What the stock root file system is made of; the same plan gives the same layer."""
+    """The parts of the stock root file system; the same plan gives the same layer."""
 
     real_users: bool
     """``root`` and ``user`` are two ids; else both are names for id 0."""
@@ -43,7 +43,7 @@ class StockPlan:
     trees: tuple[HostTree, ...]
     site_packages: tuple[str, ...]
     needed: tuple[str, ...]
-    """Where the engine's Python is: never hidden, whatever lies around it."""
+    """Paths of the engine's Python: never hidden, whatever lies around it."""
     fingerprint: str = field(default="")
 
     def to_json(self) -> dict[str, Any]:

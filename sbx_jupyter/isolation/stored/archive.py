@@ -81,7 +81,7 @@ class ArchiveReader:
         """Bytes of the tar."""
 
     def pass_on(self, chunk: bytes) -> bytes:
-        """What of the tar is known after the next chunk."""
+        """Take the next chunk; return the bytes of the tar that can be passed on now."""
         known = self._held + chunk
         self._held = known[-len(_END) :]
         passed = known[: -len(_END)]

@@ -74,11 +74,11 @@ class Comparison:
         return changes, bool(cuts)
 
     def changes(self, cut: Callable[[], None] = lambda: None) -> Generator[Difference]:
-        """What ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
+        """Yield what ``ours`` added, changed or deleted against ``theirs``: by path, parents first.
 
-        A deleted directory is one change; its contents are not listed. What the engine wrote when
-        it started the sandbox is none. ``cut`` is called when the rest is left out, because there
-        is too much of it or it is too deep.
+        A deleted directory is one change; its contents are not listed. Files that the engine wrote
+        when it started the sandbox do not count. ``cut`` is called when the rest is left out,
+        because there is too much of it or it is too deep.
         """
         looked_up = 0
         ours, theirs = (*self.ours, *self.common), (*self.theirs, *self.common)

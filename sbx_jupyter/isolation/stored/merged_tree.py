@@ -86,7 +86,7 @@ def lookup_in(folders: Sequence[LayerFolder], name: str) -> os.stat_result | Non
 
 
 class LayerFolder:
-    """What one layer has in a directory of the tree; close it."""
+    """One layer's entries in a directory of the tree; must be closed."""
 
     def __init__(self, layer: Layer, path: str, descriptor: int | None, hides_rest: bool) -> None:
         self._layer = layer

@@ -49,7 +49,7 @@ class StoredTrees:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self.stock: tuple[Layer, ...] = ()
-        """What stands below every stack that shows the host; the fence sets it."""
+        """The lowest layers of every stack with host files; set by ``Fence``."""
 
     def make_writable(self, name: str, limit: int = 0) -> None:
         """Make a writable layer, with ``upper`` and ``work``, or complete one.

@@ -27,7 +27,7 @@ _LAST_TIME: Final = dt.datetime.max.replace(tzinfo=dt.UTC, microsecond=0).timest
 
 
 def fields_of(parent: int, name: str, path: PurePosixPath) -> dict[str, Any]:
-    """Those of the ``VolumeEntry`` of an entry. Raises ``OSError``."""
+    """The fields of an entry's ``VolumeEntry``. Raises ``OSError``."""
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     kind, target = "unknown", None
     if stat.S_ISREG(found.st_mode):
@@ -67,7 +67,7 @@ def names_in(folder: int, room: Room) -> list[str]:
 
 
 class Room:
-    """What is left of the bytes that a listing may have."""
+    """Counts down the bytes that a listing may have."""
 
     def __init__(self, size: int) -> None:
         self._left = size

@@ -131,7 +131,7 @@ class Copier:
 
 
 def entries(folder: int) -> dict[str, os.stat_result]:
-    """What is in an open directory, without what vanishes meanwhile."""
+    """The entries of an open directory, without those that vanish meanwhile."""
     found: dict[str, os.stat_result] = {}
     with os.scandir(folder) as listing:
         for entry in listing:

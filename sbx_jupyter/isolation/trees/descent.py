@@ -58,7 +58,7 @@ class Descent:
         self._tops = tops
         self._levels: list[_Level] = []
         self._kept = max(2, _MOST_OPEN // len(tops))
-        """How many levels stay open."""
+        """Number of levels that stay open."""
 
     def enter(self, name: str, folders: Mapping[int, int]) -> None:
         """Go down into a directory, whose descriptors, by tree, this owns from now on."""

@@ -32,7 +32,7 @@ class _Visit:
     """A directory that is being put together."""
 
     layers: list[int]
-    """Those that show something of it, topmost first."""
+    """The layers that show something of it, topmost first."""
     pending: list[tuple[str, list[_Place]]]
     is_opaque: bool
 

@@ -36,7 +36,7 @@ class _Visit:
     status: os.stat_result
     pending: list[tuple[str, os.stat_result]]
     there: set[str]
-    """What its copy had before."""
+    """Names of the entries that its copy had before."""
     touched: bool
 
 

@@ -19,7 +19,7 @@ _BLOCK: Final = 512
 
 @dataclass(slots=True)
 class Survey:
-    """What there is in a tree, the top not counted."""
+    """Counts of what is in a tree, without the top itself."""
 
     folders: int = 0
     files: int = 0
@@ -39,9 +39,9 @@ class Survey:
         return self.folders + self.files + self.others
 
     def differences(self, copy: Survey) -> list[str]:
-        """What a copy of this has more or less of, in words; empty when it has all.
+        """Describe in words what a copy of this has more or less of; empty when it has all.
 
-        What a name takes on the disk differs between file systems, and is left out.
+        The space that names take on the disk differs between file systems, and is left out.
         """
         counts = {
             "directories": (self.folders, copy.folders),

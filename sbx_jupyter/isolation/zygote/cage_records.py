@@ -1,4 +1,4 @@
-"""Which sandboxes may live, on disk: written by the zygote before any of a sandbox runs.
+"""Records on disk of sandboxes that may live, written by the zygote before any of them runs.
 
 Standard library only, for the zygote.
 """

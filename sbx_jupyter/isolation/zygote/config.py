@@ -1,4 +1,4 @@
-"""What all sandboxes of a zygote have in common. Standard library only, for the zygote."""
+"""Settings common to all sandboxes of a zygote. Standard library only, for the zygote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ZygoteConfig:
-    """What the request ``init`` decided for every sandbox of this zygote."""
+    """The settings from the request ``init``, for every sandbox of this zygote."""
 
     users: str
     id_base: int

@@ -1,4 +1,4 @@
-"""What passes between the zygote and a process that it has just forked.
+"""Forks of the zygote, and what it exchanges with a process that it has just forked.
 
 Standard library only, for the zygote.
 """

@@ -1,4 +1,4 @@
-"""What a sandbox's first process does between clone and the agent: mounts, limits, privileges.
+"""Sets up a sandbox's first process between clone and the agent: mounts, limits, privileges.
 
 Everything here runs in the child, as id 0 of the sandbox's user namespace, single-threaded, and
 before any code of the sandbox.
@@ -57,7 +57,7 @@ _NO_CORE_DUMPS: Final = 1
 start one, such as systemd-coredump or apport: as the machine's root, and onto its disk."""
 
 _NICE: Final = 5
-"""Where processor time is not shared out, so that the engine comes first."""
+"""For sandboxes whose processor time is not shared out, so that the engine comes first."""
 
 
 REFUSED: Final = "refused: "
@@ -148,9 +148,9 @@ def limit(order: Order) -> None:
 def open_files_of_programs(order: Order, *, own_ids: bool) -> int:
     """How many files a program may have open; never more than half of what this process may.
 
-    The kernel counts descriptors in flight per user and compares them with the limit of who sends:
-    what programs leave in sockets must not keep the agent from passing descriptors. Without
-    ``own_ids`` they share the count with the user's programs, which may do with much less.
+    The kernel counts descriptors in flight per user and compares them with the sender's limit: what
+    programs leave in sockets must not keep the agent from passing descriptors. Without ``own_ids``
+    they share the count with the user's programs, which may have a much lower limit.
     """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2
     if not own_ids:

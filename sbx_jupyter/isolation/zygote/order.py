@@ -29,7 +29,7 @@ class Order:
     """By a resource limit, where there is no control group."""
     limit_processes: bool
     processors: tuple[int, ...]
-    """Those that it is bound to where there is no control group; empty where there is one."""
+    """The processors that it is bound to without a control group; empty with one."""
 
     real_users: bool
     machine_root: bool

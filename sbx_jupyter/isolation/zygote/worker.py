@@ -1,4 +1,4 @@
-"""What a process that the zygote forked does to files, whatever ids own them, and then answers.
+"""Operations on files, whatever ids own them, in a process that the zygote forked for each.
 
 It ends with the zygote, and so with the engine: nothing goes on writing to what the next engine
 takes for its own. Standard library only.
