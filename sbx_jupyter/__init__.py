@@ -1,6 +1,9 @@
-"""Isolated sandboxes inside Jupyter.
+"""Isolated sandboxes inside Jupyter: the public names, and what Jupyter and IPython call.
 
-Each public name is imported when it is first used, so that importing the package stays fast.
+People import the names below: the modules behind them may move, the names may not. Start at
+``client/sandbox.py`` for what these do, at ``server/extension.py`` for JupyterLab, and at
+``engine/engine.py`` for how sandboxes run. Each name is imported when it is first used, so that
+importing the package stays fast: nothing else may be imported here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Builds templates, and finds and packs the files for it (interface 7.1).
 
-``ignore.py`` follows Docker's rules, not our own.
+``templates.py`` asks for builds, and ``build_context.py`` packs the files: other packages import
+these two. ``ignore.py`` follows Docker's rules, not our own.
 """
