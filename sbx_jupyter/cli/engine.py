@@ -170,7 +170,7 @@ def _say_in_red(text: str) -> None:
 
 
 def _served_by(data_dir: Path) -> str | None:
-    """Who serves clients, as ``/engine/info`` says it; ``None`` when no engine runs."""
+    """The user that serves clients, as in ``/engine/info``; ``None`` when no engine runs."""
     from sbx_jupyter.client.connection.bundled import find_engine
 
     found = find_engine(data_dir)

@@ -54,7 +54,7 @@ _APART: Final = ("sandboxes", "volumes")
 """Each directory in these becomes a subvolume, where there are some."""
 
 _CHANGES: Final = re.compile(r"[a-z]+\.lock|[a-z]+\.log|probe-.*")
-"""What programs that find no engine write at the top meanwhile."""
+"""Files that programs write at the top meanwhile, when they find no engine."""
 
 _PER_ENTRY: Final = 1024
 _SPARE: Final = 96 << 20
@@ -351,7 +351,7 @@ def _exchange(places: _Places) -> None:
 
 
 def _keep(places: _Places, found: Survey) -> Path | None:
-    """Where the old data is; a directory that held nothing is removed."""
+    """Path of the old data, which is kept; a directory that held nothing is removed."""
     if found.entries:
         return places.kept
     with contextlib.suppress(OSError):  # somebody has put something there: it is kept

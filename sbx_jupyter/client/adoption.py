@@ -11,7 +11,7 @@ from sbx_jupyter.errors import InvalidArgumentError
 
 
 class ForeignSandbox(Protocol):
-    """What an object offers that ``adopt`` takes."""
+    """The attributes of an object that ``adopt`` takes."""
 
     @property
     def sandbox_id(self) -> str: ...

@@ -72,7 +72,7 @@ def execution(
     error: tuple[str, str] | None,
     truncated: bool,
 ) -> str:
-    """What one run of code printed, displayed and raised."""
+    """Report of one run of code: what it printed, displayed and raised."""
     parts = [stream(stdout), stream(stderr, is_error=True)]
     parts += [f"<div>{bundle.as_html(result)}</div>" for result in results]
     if error is not None:
@@ -85,7 +85,7 @@ def execution(
 
 
 def command(*, stdout: str, stderr: str, exit_code: int, error: str | None) -> str:
-    """What one command printed, and how it ended."""
+    """Report of one command: what it printed, and how it ended."""
     ended = f"exit code {exit_code}" + (f", {one_line(error)}" if error else "")
     style = BAD if exit_code else MUTED
     return (
@@ -95,7 +95,7 @@ def command(*, stdout: str, stderr: str, exit_code: int, error: str | None) -> s
 
 
 def sandbox(sandbox_id: str, template: str, address: str) -> str:
-    """Which sandbox it is; nothing is asked for it, so that showing it never waits."""
+    """Report that identifies a sandbox; makes no request, so that showing it never waits."""
     rows = [("id", sandbox_id), ("template", template), ("at", address)]
     return card("Sandbox", rows)
 

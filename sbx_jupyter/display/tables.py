@@ -24,7 +24,8 @@ _KNOWN: Final = {
 }
 MAX_SIZE: Final = 1024 * 1024
 _NO_TAG: Final = re.compile(r"<(?!/?[a-zA-Z]{1,10}(?:\s[^<>]{0,300})?/?>)")
-"""What no plain table has; some parsers take the square of the length for what is not closed."""
+"""A ``<`` that begins no tag of a plain table. It is refused before the parser sees it: some
+parsers take quadratic time for tags that are not closed."""
 
 
 class _NotPlainError(Exception):

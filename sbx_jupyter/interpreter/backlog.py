@@ -1,4 +1,4 @@
-"""What a kernel has said and no client has taken: the beginning and the end, within a size."""
+"""Keeps output of a kernel that no client has taken: its beginning and its end, within a size."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Gap:
         self._texts: deque[Frames] = deque()
         self._texts_size = 0
         self._last: deque[Frames] = deque()
-        """What ends the execution; it comes after the end of what was printed."""
+        """Messages that end the execution; sent after the last of the printed text."""
 
     def add(self, frames: Frames) -> None:
         """Keep or count a message."""
@@ -106,7 +106,7 @@ class _Gap:
                 self._last.popleft()
 
     def rest(self, decode: Callable[[Frames], Message | None]) -> list[Message]:
-        """What there is after the gap."""
+        """The messages after the gap."""
         tail: list[Message] = []
         room = MAX_TAIL
         for message in map(decode, reversed(self._texts)):

@@ -96,7 +96,7 @@ def _ticks(side: str, axis: Any) -> Chart:
 
 
 def _unit(label: str) -> str | None:
-    """What stands in brackets: ``Time (s)`` is in ``s``."""
+    """The unit in brackets in a label: ``Time (s)`` is in ``s``."""
     found = _UNIT.search(label)
     return (found[1] or found[2] or None) if found else None
 
@@ -278,7 +278,7 @@ def _box(
     width: tuple[float, float],
     height: tuple[float, float],
 ) -> Chart | None:
-    """What belongs to one box, by its place across; ``None`` without whiskers or a median."""
+    """Collect the lines of one box by their place across; ``None`` without whiskers or median."""
     middle, (low, high) = sum(width) / 2, height
     ends: list[float] = []
     medians: list[float] = []

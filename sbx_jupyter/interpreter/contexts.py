@@ -26,7 +26,7 @@ _SILENT: Final = 3
 """Intervals without a message after the reply, until the last messages count as lost."""
 _LOST: Final = "\n[the last of the output is lost: it came faster than it was read]\n"
 SETTLE_TIMEOUT: Final = 10.0
-"""How long interrupted code may take to stop before its kernel is replaced."""
+"""Seconds in which interrupted code must stop before its kernel is replaced."""
 
 MAX_CONTEXTS: Final = 32
 """Besides the defaults. Everybody who knows the sandbox's id may create them (interface 5.1)."""
@@ -65,7 +65,7 @@ class Context:
         self._kernel: Kernel | None = None
         self._turn = asyncio.Lock()
         self._waiting = 0
-        """How many executions wait for their turn."""
+        """Number of executions that wait for their turn."""
         self._starting = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 

@@ -1,4 +1,4 @@
-"""What a Python kernel shows beside the usual: tables, figures, lists and dicts as data."""
+"""Formatters of a Python kernel that show tables, figures, lists and dicts as data, too."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _MESSAGE_LIMIT: Final = 64 * 1024
 
 
 def start_error_path(connection_file: str) -> Path:
-    """Where a forked kernel leaves why it ended."""
+    """Path of the file in which a forked kernel leaves the reason why it ended."""
     return Path(f"{connection_file}.error")
 
 

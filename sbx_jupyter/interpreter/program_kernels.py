@@ -31,7 +31,7 @@ _PROGRAMS: Final = {"bash": "bash", "javascript": "node", "typescript": "node"}
 
 
 def missing_program(language: str) -> str | None:
-    """Why a kernel of this language cannot start here, or ``None``."""
+    """Why a kernel of this language cannot start here; ``None`` if it can."""
     program = _PROGRAMS.get(language)
     if program is not None and shutil.which(program) is None:
         return f"no {program} is installed in this sandbox, which code in {language} needs"

@@ -1,4 +1,4 @@
-"""What is kept of the content of each message of a sandboxed kernel.
+"""Filters the content of each message of a sandboxed kernel.
 
 The whole of what such a kernel may send is listed here, by channel and type. What is kept can do no
 harm in a page that trusts it, and has the types that front ends rely on.

@@ -64,7 +64,7 @@ class PageDrawing:
         return [mark for mark, end in self._until.items() if end > now]
 
     def direct(self, bundle: Content, safe: Content, metadata: Any) -> Content:
-        """What to add to the safe formats of a result; nothing where they are all of it."""
+        """Fields to add to the safe formats of a result; empty where these are all of it."""
         marks = self.marks()
         if not marks or bundle == safe:
             return {}

@@ -1,4 +1,4 @@
-"""Why a kernel in a sandbox has ended, in words and for the page."""
+"""Finds out why a kernel in a sandbox has ended, in words and for the page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def explain(sandbox: AsyncSandbox, status: int, *, is_lost: bool) -> Endin
 
 
 async def _loss(sandbox: AsyncSandbox) -> Ending:
-    """Why the process that starts the kernels is gone."""
+    """Find out why the process that starts the kernels is gone."""
     ran_out = await _ran_out_of_time(sandbox)
     try:
         info = await sandbox.info()

@@ -39,7 +39,7 @@ class ForgedMessageError(Exception):
 
 
 class Named(msgspec.Struct):
-    """What names a request, in its own header and as the parent of an answer."""
+    """The fields that identify a request, in its own header and as the parent of an answer."""
 
     msg_id: str = ""
     msg_type: str = ""
@@ -111,9 +111,9 @@ def from_guest(
     ours: Signer,
     drawing: PageDrawing | None = None,
 ) -> list[bytes] | None:
-    """What is left of a message of the kernel, signed with our key; ``None`` if nothing is.
+    """Filter a message of the kernel and sign it with our key; ``None`` if nothing is left.
 
-    What a kernel displays that may draw in pages is in the message besides.
+    With ``drawing``, the message also has what a kernel displays that may draw in pages.
     Raises ``ForgedMessageError``.
     """
     identities, parts, buffers = theirs.split(frames)

@@ -45,7 +45,7 @@ Message = tuple[str, bytes]
 
 @dataclass(slots=True)
 class _Shown:
-    """What was passed on for one cell, and what was not."""
+    """Amounts of output that were passed on for one cell, and that were left out."""
 
     text: int = 0
     displayed: int = 0
@@ -93,7 +93,7 @@ class OutputLimit:
     def passed(
         self, header: bytes, parent: bytes, content: bytes, beside: int = 0
     ) -> list[Message]:
-        """What to send instead of a message of the output channel: often just that.
+        """The messages to send instead of one of the output channel: often just that one.
 
         ``beside``: the bytes of its buffers, which only messages of widgets have.
         """
@@ -150,7 +150,7 @@ def _displayed(shown: _Shown, message: Message) -> list[Message]:
 
 
 def _cut(shown: _Shown, content: bytes) -> list[Message]:
-    """What is said of output that the sandbox left out; content is ``{"size": bytes}``."""
+    """Messages about output that the sandbox left out; content is ``{"size": bytes}``."""
     count = int(msgspec.json.decode(content)["size"])
     if shown.text >= MAX_TEXT:
         shown.cut += count
@@ -159,7 +159,7 @@ def _cut(shown: _Shown, content: bytes) -> list[Message]:
 
 
 def _left_out(shown: _Shown) -> list[Message]:
-    """What is said at the end of a cell about its output."""
+    """Messages at the end of a cell about output that was left out."""
     said: list[Message] = []
     if shown.cut:
         left = size(shown.cut - len(shown.tail))

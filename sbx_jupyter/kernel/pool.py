@@ -120,4 +120,4 @@ async def _end(ready: KernelSandbox) -> None:
 
 
 READY: Final = ReadySandboxes()
-"""Those of this process."""
+"""The ready sandboxes of this process."""

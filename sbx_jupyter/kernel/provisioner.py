@@ -1,4 +1,4 @@
-"""What Jupyter loads to start a kernel in a sandbox."""
+"""The provisioner that Jupyter loads to start a kernel in a sandbox."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         return self.connection_info
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """What a later process needs to know: the sandbox."""
+        """The state that a later process needs: the id of the sandbox."""
         info = await super().get_provisioner_info()
         if self._sandbox is not None:
             info["sandbox_id"] = self._sandbox.sandbox.sandbox_id

@@ -239,7 +239,7 @@ class Relay:
                 await asyncio.sleep(spent)
 
     def _checked(self, name: str, frames: list[bytes]) -> list[list[bytes]]:
-        """What is passed on of a message of the guest: at most once for all, once for some pages.
+        """The messages to pass on for one of the guest: at most one for all and one for some pages.
 
         Raises ``ForgedMessageError``.
         """
@@ -263,7 +263,7 @@ class Relay:
             self._unfinished.heard(parent, content, is_status=is_status)
 
     def _limited(self, frames: list[bytes]) -> Iterator[list[bytes]]:
-        """What is left of a checked message of the output channel, after what one cell may show."""
+        """Hold a checked message of the output channel to the limits of what one cell may show."""
         at = frames.index(DELIMITER) + 2
         header, parent, metadata, content = frames[at : at + 4]
         beside = sum(map(_counted, frames[at + 4 :]))

@@ -41,7 +41,7 @@ _LONGEST_FOLDER: Final = 96
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where kernels run: sandboxes of a template on a deployment.
+    """A place where kernels run: sandboxes of a template on a deployment.
 
     ``modules`` are imported ahead in those that wait for a kernel; without ``memory_mb``, sandboxes
     have the memory that the template says.
@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a sandbox shall have from now on; ``None`` for what it has. ``timeout`` in seconds.
+    """New limits of a sandbox; ``None`` keeps the current one. ``timeout`` is in seconds.
 
     Without ``keep_files`` it starts from the template.
     """
@@ -98,7 +98,7 @@ class KernelSandbox:
         self._dying: asyncio.Task[None] | None = None
         self._is_closed = False
         self._snapshot_id: str | None = None
-        """What it was made of, and nothing else is: a sandbox's snapshot stays while that does."""
+        """Snapshot made for this sandbox alone; it cannot be deleted before the sandbox ends."""
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     @classmethod

@@ -29,7 +29,7 @@ class Unfinished:
         self._idle: OrderedDict[str, None] = OrderedDict()
         """Requests whose end was seen, since kernels may say it before they reply."""
         self._due: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
-        """When a message of a request came last, and the request's header."""
+        """By request: the time of its last message, and its header."""
         self._any = asyncio.Event()
         self._is_suspended = False
 

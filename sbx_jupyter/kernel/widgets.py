@@ -52,7 +52,7 @@ def is_model_id(value: Any) -> bool:
 
 
 def view(found: Any, text: str) -> Content:
-    """What is shown of a widget: its id for our front end, and its text for all others."""
+    """The formats that show a widget: its id for our front end, and its text for all others."""
     model_id = cast("Content", found).get("model_id") if isinstance(found, dict) else None
     still: Content = {"text/plain": text or "[a widget]"}
     return still | ({VIEW: {"model_id": model_id}} if is_model_id(model_id) else {})

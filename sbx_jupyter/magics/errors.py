@@ -17,7 +17,7 @@ _LONGEST_TRACEBACK: Final = 20_000
 
 
 class MagicError(Exception):
-    """What the user asked for cannot be done; the message says what to do instead."""
+    """The request of the user cannot be carried out; the message says what to do instead."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{_RED}sbx{_PLAIN}: {self}"]

@@ -39,7 +39,7 @@ class Magics:
             return None
 
     def complete(self, _shell: Any, event: Any) -> list[str]:
-        """What can stand at the cursor in a line of the magics."""
+        """Completions at the cursor in a line of the magics."""
         return complete(self.session, str(event.line))
 
 

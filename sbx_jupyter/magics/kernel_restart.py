@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ATTRIBUTE: Final = "_sbx_magics"
-"""Where a shell has the magics, once they are loaded."""
+"""Attribute of a shell that holds the magics, once they are loaded."""
 
 _RESUMES: Final = "_sbx_resumes"
 """Set on a shell whose startup called ``resume``, as that of the restarted kernel will."""

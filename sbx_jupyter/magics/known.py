@@ -30,9 +30,9 @@ class Known:
     """The last cell that ran here, and what the sandbox had changed since its template then."""
 
     def changed_before(self, cell: int) -> Diff | None:
-        """What the sandbox had changed before a cell: known if the cell before ran here, too.
+        """Changes of the sandbox before a cell; only known if the previous cell ran here, too.
 
-        Other cells may have written files, so that somebody has to look again.
+        Otherwise other cells may have written files, so that they must be compared again.
         """
         return self.changed[1] if self.changed is not None and self.changed[0] == cell - 1 else None
 

@@ -24,12 +24,12 @@ _APART: Final = (
 
 
 class Routing:
-    """Where the cells of one notebook run."""
+    """Decides where the cells of one notebook run."""
 
     def __init__(self) -> None:
         self.is_on = False
         self.line = ""
-        """What stands after ``%%sbx`` for every cell, when it is on."""
+        """The arguments of ``%%sbx`` for every cell, while it is on."""
 
     def turn_on(self, line: str) -> None:
         """Run every cell as after ``%%sbx LINE``."""

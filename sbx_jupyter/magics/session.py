@@ -28,7 +28,7 @@ _EXTEND_AFTER: Final = LIFETIME / 4
 
 
 class Session:
-    """What the magics of one kernel remember. ``variables`` is the notebook's namespace."""
+    """The state of the magics of one kernel. ``variables`` is the notebook's namespace."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.config: ConnectionConfig | None = None
@@ -189,7 +189,7 @@ class Session:
 
 
 def ended(known: Known) -> str:
-    """What to do about a sandbox that has ended."""
+    """The message about a sandbox that has ended, with what to do about it."""
     restore = f", or %sbx restore {known.last_snapshot}" if known.last_snapshot else ""
     return f"the sandbox {known.label} has ended; start one with %sbx create{restore}"
 

@@ -147,7 +147,7 @@ def is_compressed(metadata: bytes) -> bool:
 
 
 def _slot(raw: bytes, table: int, index: int) -> int:
-    """Where a field of a flatbuffer table is; 0 for a field that is not there."""
+    """Position of a field of a flatbuffer table; 0 for a field that is not there."""
     vtable = table - struct.unpack_from("<i", raw, table)[0]
     if vtable < 0:
         raise IndexError(vtable)
@@ -160,7 +160,7 @@ def _slot(raw: bytes, table: int, index: int) -> int:
 
 
 def _table(raw: bytes, table: int, index: int) -> int:
-    """Where the table is to which a field of another one refers; 0 for none."""
+    """Position of the table to which a field of another one refers; 0 for none."""
     at = _slot(raw, table, index)
     return at + struct.unpack_from("<I", raw, at)[0] if at else 0
 

@@ -104,7 +104,7 @@ def _sbx_send(name, value, path):
 
 
 class Value(msgspec.Struct):
-    """What the sandbox says about a variable: exactly one member beside ``name`` is set."""
+    """A variable as the sandbox sends it: exactly one member beside ``name`` is set."""
 
     name: str
     json: str | None = None

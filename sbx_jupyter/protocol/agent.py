@@ -24,7 +24,7 @@ bytes of the text of ``entries``, so that it can be decoded piece by piece."""
 MAX_DESCRIPTORS: Final = 64
 
 OWN_PROGRAMS: Final = ("/home/", "/root/", "/usr/local/", "/opt/")
-"""Where sandboxes without a root file system of their own have programs of their own."""
+"""Folders with programs of the sandbox, where it has no root file system of its own."""
 
 EVENT_EXIT: Final = "exit"
 """``{"event": "exit", "pid": n, "status": n}``: a started process ended; ``status`` is the exit

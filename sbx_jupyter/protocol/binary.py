@@ -200,7 +200,7 @@ def encode(record: rt.Message) -> bytes:
 
 @lru_cache(maxsize=16)
 def output_prefix(kind: str, size: int) -> bytes:
-    """What is before ``size`` bytes of output in the message that has them as its last member.
+    """The bytes of a message in front of its last member, ``size`` bytes of output.
 
     The library copies the bytes into each of the three records, at half the speed of base64.
     """

@@ -1,4 +1,4 @@
-"""What the engine says of templates, snapshots and volumes: additions to the platform API."""
+"""Additions to the platform API: the engine's details of templates, snapshots and volumes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class TemplateDetail(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     """The sandbox that the newest snapshot was made from; it may have ended."""
 
     sandboxes: list[str]
-    """Those of the caller that were made from it: it cannot be removed before them."""
+    """Sandboxes of the caller that were made from it: it cannot be removed before them."""
 
     own_bytes: int | None = None
-    """What its removal frees; ``None`` unless sizes were asked for, as for ``sharedBytes``."""
+    """Bytes that its removal frees; like ``sharedBytes``, ``None`` unless sizes were asked for."""
 
     shared_bytes: int | None = None
 
@@ -56,7 +56,7 @@ class VolumeDetail(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     name: str
     created_at: dt.datetime
     sandboxes: list[str]
-    """Those that have it mounted."""
+    """Sandboxes that have it mounted."""
 
     own_bytes: int | None = None
     """``None`` unless sizes were asked for."""

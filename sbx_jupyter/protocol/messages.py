@@ -1,4 +1,4 @@
-"""How messages are written as proto3 JSON, and answers read leniently (interface 3.1)."""
+"""Writes messages as proto3 JSON, and reads answers leniently (interface 3.1)."""
 
 from __future__ import annotations
 

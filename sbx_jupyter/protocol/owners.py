@@ -41,6 +41,6 @@ class SessionKeyFile(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=Tr
 
     pid: int
     owner: str = ""
-    """Whose things the key may use; empty for everything, as the engine's own key."""
+    """Owner of the things that the key may use; empty for everything, as the engine's own key."""
     sees_all: bool = False
     """Whether it may use what others own too."""

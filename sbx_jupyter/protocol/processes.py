@@ -1,4 +1,4 @@
-"""What the engine says of the processes and ports of a sandbox: additions to the platform API."""
+"""Additions to the platform API: the processes and ports of a sandbox."""
 
 from __future__ import annotations
 

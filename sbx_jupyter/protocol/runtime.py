@@ -12,7 +12,7 @@ from sbx_jupyter.protocol.messages import Message
 RUNTIME_PORT: Final = 49983
 INTERPRETER_PORT: Final = 49999
 PROXY_PORT: Final = 49982
-"""Where the egress proxy listens inside; never reachable from outside."""
+"""Port of the egress proxy inside the sandbox; never reachable from outside."""
 
 FILE: Final = "FILE_TYPE_FILE"
 DIRECTORY: Final = "FILE_TYPE_DIRECTORY"

@@ -1,4 +1,4 @@
-"""How the ports with a listener are read inside a sandbox. Standard library only."""
+"""Reads which ports inside a sandbox have a listener. Standard library only."""
 
 from __future__ import annotations
 

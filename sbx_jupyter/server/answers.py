@@ -50,7 +50,7 @@ def status_of(error: SbxError) -> int:
 
 
 def logged(error: SbxError) -> str:
-    """What the log says of an error: one line, since a sandbox may have chosen names in it."""
+    """The text of an error for the log: one line, since a sandbox may have chosen names in it."""
     return one_line(error.message, _MAX_LOGGED)
 
 

@@ -109,7 +109,7 @@ class KernelEnvironment:
 
 
 def public_url_of(serverapp: Any) -> str:
-    """Where browsers find the server; below JupyterHub only the path on it may be known."""
+    """The server's address for browsers; below JupyterHub, perhaps only the path on it."""
     if "JUPYTERHUB_SERVICE_PREFIX" in os.environ and not serverapp.custom_display_url:
         return os.environ.get("JUPYTERHUB_PUBLIC_URL", "") or serverapp.base_url
     return serverapp.public_url

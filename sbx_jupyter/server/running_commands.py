@@ -30,7 +30,7 @@ LOOK_EVERY: Final = 60.0
 """Seconds between two looks, by which a hub learns that a server is in use."""
 
 OWN_TAGS: Final = "_"
-"""What the tags of processes begin with that belong to the engine or to a kernel."""
+"""Prefix of the tags of processes that belong to the engine or to a kernel."""
 
 MAX_SANDBOXES: Final = 64
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TAG: Final = "jupyter-terminal"
-"""What the tags of terminals of any Jupyter server begin with."""
+"""Prefix of the tags of terminals of any Jupyter server."""
 
 MAX_NAMES: Final = 1024
 MAX_NAME: Final = 64

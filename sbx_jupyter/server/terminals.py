@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.protocol.runtime import ProcessInfo
 
 WINDOW: Final = 512 * 1024
-"""How many bytes of output may be unacknowledged, for browsers that acknowledge output."""
+"""Bytes of output that may be unacknowledged, for browsers that acknowledge output."""
 
 MAX_SIDE: Final = 10_000
 _MAX_PID: Final = 2**31 - 1
@@ -328,5 +328,5 @@ def views_of(handler: JupyterHandler) -> TerminalViews:
 
 
 def _link(base_url: str, sandbox_id: str, pid: int) -> str:
-    """Where JupyterLab opens a terminal; the sockets behind it check who may."""
+    """The address at which JupyterLab opens a terminal; its sockets check the permission."""
     return f"{base_url}lab?sbx-terminal={sandbox_id}:{pid}"

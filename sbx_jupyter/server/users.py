@@ -1,4 +1,4 @@
-"""Which sandboxes each user of this server may use: their own on a server with several identities.
+"""Gives each user of this server their own sandboxes, where it has several identities.
 
 A key of the engine's stands for each user, so the engine itself keeps their sandboxes apart.
 """

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Shown = Sandbox | AsyncSandbox | ForeignSandbox
-"""What a widget shows."""
+"""The kinds of sandbox that a widget shows."""
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
-"""What a cell shows, by MIME type, and its metadata."""
+"""The output of a cell, by MIME type, and its metadata."""
 
 STILL_PATIENCE: Final = 2.0
 """Seconds that displaying a widget waits for its still picture."""

@@ -1,4 +1,4 @@
-"""What a saved notebook shows of a widget whose kernel is gone: a still picture."""
+"""The still picture that a saved notebook shows of a widget whose kernel is gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECONNECT: Final = "Run the cell to reconnect."
 
 
 class Still(msgspec.Struct, frozen=True):
-    """What was to be seen when the widget was displayed."""
+    """The content of the widget when it was displayed."""
 
     title: str
     sandbox: str
@@ -31,7 +31,7 @@ class Still(msgspec.Struct, frozen=True):
     rows: Sequence[tuple[str, str]] = ()
     """Names and what is beside them, for example files and their sizes."""
     more: int = 0
-    """How many rows were left out."""
+    """Number of rows that were left out."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields for the front end."""

@@ -48,7 +48,7 @@ _NO_ROUTE: Final = frozenset({404, 405, 501})
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a deployment told about itself.
+    """The optional features of a deployment, as it describes itself.
 
     ``missing`` maps a capability to a sentence that says why it is not there. ``engine`` is the
     answer of ``GET /engine/info``, ``None`` for other implementations of the interface.
@@ -141,7 +141,7 @@ def _is_about_sandbox(path: str, answer: httpx.Response, unknown: str) -> bool:
 
 
 def _trace(answer: httpx.Response) -> str:
-    """What tells the answers for two routes apart: the message, without the path in it."""
+    """The message of an answer without the path, to compare the answers of two routes."""
     return _message(answer).replace(answer.request.url.path, "")
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final, cast
 from sbx_jupyter.display import bundle, reports
 
 LOG_LIMIT: Final = 64 * 1024 * 1024
-"""How many characters of each output stream an execution keeps, the last ones."""
+"""Characters that an execution keeps of each output stream: the last ones."""
 
 RESULTS_LIMIT: Final = 256 * 1024 * 1024
-"""How many bytes of results an execution keeps, the first ones."""
+"""Bytes of results that an execution keeps: the first ones."""
 
 FORMATS: Final = (
     "text",
@@ -130,7 +130,7 @@ class Result:
 
 @dataclass(repr=False)
 class Logs:
-    """What the code printed, piece by piece."""
+    """The text that the code printed, in pieces as it arrived."""
 
     stdout: list[str] = field(default_factory=list[str])
     stderr: list[str] = field(default_factory=list[str])
@@ -192,7 +192,7 @@ class Context:
 
 
 Event = OutputMessage | Result | ExecutionError | int
-"""What happens while code runs; a number is the count of executions."""
+"""An event while code runs; a number is the count of executions."""
 
 
 class Recorder:

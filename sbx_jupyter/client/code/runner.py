@@ -57,7 +57,7 @@ class CodeStream:
 
     def __init__(self, response: httpx.Response, deadline: float | None, timeout: float) -> None:
         self.usage: CodeUsage | None = None
-        """What the code used: known at the end if it was requested and the deployment tells it."""
+        """Resources the code used: set at the end if requested and reported by the deployment."""
         self._response = response
         self._is_measured = USAGE_HEADER in response.headers
         self._has_run = False

@@ -48,7 +48,7 @@ _NEEDED_PREFIXES: Final = ("LC_", "SBX_", "XDG_")
 _PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 
 _ENGINE_IMPORTS: Final = ("tornado", "traitlets", "jupyter_client", "cryptography", "h11", "oras")
-"""What the engine imports and the client does not, apart from the standard library."""
+"""Modules that the engine imports and the client does not, without the standard library."""
 
 _NEEDS_LINUX: Final = (
     "a local engine needs Linux: use WSL2, a container, or a deployment elsewhere, which"

@@ -12,7 +12,7 @@ from sbx_jupyter.client.connection.named_connections import NamedConnection, col
 from sbx_jupyter.errors import NotFoundError
 
 _CONFIG_FILES: Final = ("jupyter_config", "jupyter_server_config", "jupyter_sbx_jupyter_config")
-"""Where ``c.SbxExtension`` may be set: the files that a Jupyter server reads for the extension."""
+"""Files that may set ``c.SbxExtension``: those that a Jupyter server reads for the extension."""
 
 
 async def named_config(name: str) -> ConnectionConfig:

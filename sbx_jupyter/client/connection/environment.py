@@ -20,10 +20,11 @@ NAMES: Final = (
     "E2B_API_KEY",
     "E2B_DOMAIN",
 )
-"""The variables that public clients read. Who sets one of them has chosen a deployment."""
+"""The variables that public clients read. Setting any of them chooses a deployment."""
 
 PORT_URL_VARIABLE: Final = "SBX_PORT_URL"
-"""Where the user's browser finds ports of sandboxes: ``<this><sandbox id>/<port>/``.
+"""Names the base of the addresses at which the user's browser finds ports of sandboxes:
+``<this><sandbox id>/<port>/``.
 
 The extension of a Jupyter server sets it for kernels: the server's address, or only the path on it
 where nobody has configured under which host name the browser sees the server.

@@ -1,4 +1,4 @@
-"""Which certificate authorities the client trusts."""
+"""Chooses the certificate authorities that the client trusts."""
 
 from __future__ import annotations
 

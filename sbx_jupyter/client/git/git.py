@@ -47,7 +47,7 @@ _APPROVE: Final = (
 
 
 class GitOptions(TypedDict, total=False):
-    """What each call takes besides: how the command runs, as in ``commands.run``."""
+    """Further options of each call: how the command runs, as in ``commands.run``."""
 
     envs: Mapping[str, str] | None
     user: str | None

@@ -1,4 +1,4 @@
-"""What git says of a repository: its branches, and the state of its files."""
+"""Reads the status of a repository from git: its branches, and the state of its files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 _BRANCH: Final = "refs/heads/"
 _PLACES: Final = {"1": 8, "2": 9, "u": 10}
-"""How many fields there are before the path in a line of ``git status --porcelain=v2``."""
+"""Number of fields before the path in a line of ``git status --porcelain=v2``, by its kind."""
 
 _STATUS: Final = {
     "A": "added",
@@ -75,27 +75,27 @@ class GitStatus:
 
     @property
     def total_count(self) -> int:
-        """How many files differ."""
+        """Number of files that differ."""
         return len(self.file_status)
 
     @property
     def staged_count(self) -> int:
-        """How many files are staged."""
+        """Number of files that are staged."""
         return sum(each.staged for each in self.file_status)
 
     @property
     def unstaged_count(self) -> int:
-        """How many files have changes that are not staged, without untracked ones."""
+        """Number of files with changes that are not staged, without untracked ones."""
         return sum(each.working_tree_status not in " ?" for each in self.file_status)
 
     @property
     def untracked_count(self) -> int:
-        """How many files git does not know."""
+        """Number of files that git does not track."""
         return sum(each.status == "untracked" for each in self.file_status)
 
     @property
     def conflict_count(self) -> int:
-        """How many files have conflicts."""
+        """Number of files with conflicts."""
         return sum(each.status == "conflict" for each in self.file_status)
 
 

@@ -10,12 +10,12 @@ from typing import Final
 from sbx_jupyter.display import reports
 
 OUTPUT_LIMIT: Final = 64 * 1024 * 1024
-"""How many characters of a stream are kept, the last ones."""
+"""Characters that are kept of a stream: the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended. ``exit_code`` is -1 when a signal ended it; ``error`` then names it."""
+    """Result of a command. ``exit_code`` is -1 when a signal ended it; ``error`` then names it."""
 
     stdout: str
     stderr: str

@@ -117,7 +117,7 @@ async def _copy_keys(given: TerminalInput, terminal: PtyHandle) -> None:
 
 
 async def _pieces(given: TerminalInput) -> AsyncIterator[bytes]:
-    """What is typed; an empty piece where nothing was for ``KEEPALIVE_INTERVAL`` seconds."""
+    """Yield what is typed, and an empty piece after ``KEEPALIVE_INTERVAL`` seconds of nothing."""
     while True:
         try:
             yield await asyncio.wait_for(given.take(), KEEPALIVE_INTERVAL)

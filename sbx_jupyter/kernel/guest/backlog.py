@@ -1,4 +1,4 @@
-"""What the kernel prints while its caller does not take it, within a size."""
+"""Keeps what the kernel prints while its caller does not take it, within a size."""
 
 from __future__ import annotations
 

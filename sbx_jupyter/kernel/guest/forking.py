@@ -105,7 +105,7 @@ class Zygote:
 
 
 def _how_to_show(program: str) -> str:
-    """How a program of another environment of the machine is seen in a sandbox."""
+    """A hint how to show a program's environment of the machine in the sandbox; else empty."""
     path = Path(program)
     if not path.is_absolute() or path.parent.name != "bin":
         return ""

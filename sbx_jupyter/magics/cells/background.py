@@ -42,7 +42,7 @@ class BackgroundRun:
         return self._future.done()
 
     def progress(self) -> str:
-        """How long it runs, how much it printed, and the last line of that."""
+        """Describe how long it runs, how much it printed, and the last line of that."""
         seconds = (self._ended or time.monotonic()) - self._began
         state = "runs" if not self.done else "was cancelled" if self._cancelled else "ended"
         last = f": {one_line(self._last_line)}" if self._last_line else ""

@@ -33,7 +33,7 @@ FORK_VARIABLE: Final = "SBX_FORK"
 
 @dataclass(slots=True)
 class GridCell:
-    """What came of the code in one of the sandboxes; ``failure`` is why it did not run."""
+    """Result of the code in one of the sandboxes; ``failure`` says why it did not run."""
 
     label: str
     execution: Execution | None = None

@@ -53,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one job."""
+    """The result of one job."""
 
     execution: Execution
     usage: Usage
@@ -132,7 +132,7 @@ class Runner:
         return ExecutionError(error.name, error.value, traceback)
 
     def _where(self, job: Job) -> tuple[str, str]:
-        """What counts the executions of a job."""
+        """The sandbox and the context or language by which executions of a job are counted."""
         counter = job.context.id if job.context else job.language
         return self._known.box.sandbox_id, counter
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL: Final = 0.5
 _NOT_THE_CODE: Final = ("/run/", "/tmp/kernel-", "/home/user/.ipython/", "/root/.ipython/")
-"""Where the interpreter itself writes while code runs."""
+"""Paths that the interpreter itself writes to while code runs."""
 
 _MANY: Final = 2000
 """Changes since the template beyond which listing them takes too long for a footer."""
@@ -28,7 +28,7 @@ _MANY: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one cell used. ``None`` is what the deployment does not tell.
+    """The resources that one cell used. ``None`` is what the deployment does not tell.
 
     ``peak_memory`` is the highest of the readings, in bytes of the whole sandbox; a shorter peak
     between two readings is missed.
@@ -54,7 +54,7 @@ class Meter:
         ``before`` is what the sandbox had changed, where it is known.
         """
         self.after: Diff | None = None
-        """What the sandbox has changed since its template, once the cell has ended."""
+        """Changes of the sandbox since its template, once the cell has ended."""
         self._box = box
         self._with_changes = with_changes
         self._before = before
@@ -73,7 +73,7 @@ class Meter:
         return "usage" if self._before is None else "changes"
 
     async def stop(self, measured: CodeUsage | None) -> Usage:
-        """What was used since ``start``; ``measured`` is what came with the answer."""
+        """The use since ``start``; ``measured`` is what came with the answer."""
         seconds = time.monotonic() - self._began
         self.close()
         if measured is None:
@@ -116,7 +116,7 @@ class Meter:
 
 
 def changes_between(before: Diff | None, after: Diff) -> list[Change]:
-    """What changed from one comparison with the template to the next."""
+    """The changes from one comparison with the template to the next."""
     earlier = {change.path: change for change in before.changes} if before else {}
     found: list[Change] = []
     for change in after.changes:
@@ -138,7 +138,7 @@ def is_of_the_code(path: str) -> bool:
 
 
 def _since(was: Change | None, change: Change) -> Change:
-    """What was there before the cell was not added by it, whatever the template has."""
+    """Say "changed" instead of "added" if the path was there before the cell."""
     if was is not None and was.change != "deleted" and change.change == "added":
         return msgspec.structs.replace(change, change="changed")
     return change

@@ -1,4 +1,4 @@
-"""What a subcommand of ``%sbx`` is."""
+"""Defines what a subcommand of ``%sbx`` consists of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """What the subcommands work on."""
+    """The state that the subcommands work on."""
 
     session: Session
     routing: Routing

@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a copy is, and what did not succeed."""
+    """The progress of a copy, and what did not succeed."""
 
     files: int = 0
     all_files: int = 0
@@ -114,7 +114,7 @@ class Copy:
                 group.create_task(self._work(rest))
 
     async def _free_target(self, found: Found, target: str) -> str | None:
-        """Where a job goes; ``None`` to skip it. Raises ``AlreadyExistsError``."""
+        """The path to copy a job to; ``None`` to skip it. Raises ``AlreadyExistsError``."""
         there = await self._target.find(target)
         if there is None:
             return target

@@ -1,4 +1,4 @@
-"""Where files are copied from and to: the files of one sandbox, as a copy needs them."""
+"""Sources and targets of copies: the files of one sandbox, as a copy needs them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _LISTED: Final = "sandboxes"
 
 
 class Page:
-    """What one page has not been sent yet."""
+    """The events that one page has not been sent yet."""
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()

@@ -97,7 +97,7 @@ class Connection:
         self._checked_at = 0.0
         self._problem: SbxError | None = None
         self.capabilities: Capabilities | None = None
-        """What the deployment can do; ``None`` until it was asked."""
+        """Capabilities of the deployment; ``None`` until it was asked."""
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._runtimes: OrderedDict[str, RuntimeClient] = OrderedDict()
         self.changes: Changes | None = None

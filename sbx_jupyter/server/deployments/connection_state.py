@@ -1,4 +1,4 @@
-"""What front ends read about a connection: its state, what to do about it, the isolation."""
+"""Describes a connection to front ends: its state, what to do about it, the isolation."""
 
 from __future__ import annotations
 

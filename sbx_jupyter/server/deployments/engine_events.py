@@ -27,7 +27,7 @@ _MAX_LINE: Final = 1024 * 1024
 
 
 class Followed(Protocol):
-    """What is needed of a connection to follow its changes; ``Connection`` has it."""
+    """The parts of a connection needed to follow its changes; ``Connection`` has them."""
 
     def is_awake(self) -> bool: ...
 

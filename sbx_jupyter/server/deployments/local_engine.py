@@ -29,7 +29,7 @@ RETRY_START_AFTER: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How the local connection finds or starts its engine; ``timeout`` is in seconds."""
+    """Settings by which the local connection finds or starts its engine; ``timeout`` in seconds."""
 
     data_dir: str = ""
     auto_start: bool = True

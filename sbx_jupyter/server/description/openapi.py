@@ -29,7 +29,7 @@ _GROUP: Final = re.compile(r"\(\?P<(?P<name>\w+)>(?:[^()]|\([^()]*\))*\)")
 _PREFIX: Final = "sbx/api"
 _CALL: Final = "{service}/{method}"
 _OF_VERB: Final = {"get": "read", "post": "write", "patch": "write", "delete": "write"}
-"""What ``authorized`` asks about by default; some routes ask for more."""
+"""The action that ``authorized`` checks by default; some routes check more."""
 
 _CONNECTION: Final = Parameter(
     "connection", "A connection by name; default: the sandbox's, else the default one."

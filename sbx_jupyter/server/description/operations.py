@@ -1,4 +1,4 @@
-"""What a route takes and gives, as its handler declares it: the source of the description.
+"""The input and output of a route as its handler declares them: the source of the description.
 
 A handler has ``bodies`` (verb to type), ``queries`` (verb to ``Parameter``), ``answers`` (verb to
 one or more ``Answer``) and ``actions`` (verb to action, where that is not the default).

@@ -36,13 +36,13 @@ MAX_ENTRIES: Final = 100_000
 MAX_DEPTH: Final = 100
 MAX_AT_ONCE: Final = 8
 MAX_NAMED: Final = 1000
-"""How many entries the list of what was left out names."""
+"""The most entries named in the list of what was left out."""
 
 _UNREADABLE: Final = (NotFoundError, PermissionDeniedError, InvalidArgumentError)
 
 
 class FolderPlan:
-    """What of a folder goes into an archive, and what does not."""
+    """Decides which entries of a folder go into an archive, and which do not."""
 
     def __init__(self, root: EntryInfo) -> None:
         self.top = safe_name(root.name.strip("/")) or "root"

@@ -46,7 +46,7 @@ _BODYLESS: Final = (204, 304)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a deployment reads and writes a file."""
+    """The address at which a deployment reads and writes a file."""
 
     transport: Transport
     url: str
@@ -68,7 +68,7 @@ class StreamedFile(SandboxRoute):
     _chunks: asyncio.Queue[bytes | None]
 
     async def place(self) -> Place:
-        """Where the file is; raises ``SbxError``."""
+        """The address of the file; raises ``SbxError``."""
         raise NotImplementedError
 
     async def prepare(self) -> None:

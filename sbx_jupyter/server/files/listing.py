@@ -37,7 +37,7 @@ ORDERS: Final = ("asc", "desc")
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Which entries of a directory to show, and in which order; directories come first."""
+    """Selects and orders the entries of a directory to show; directories come first."""
 
     offset: int = 0
     limit: int = DEFAULT_PAGE

@@ -58,7 +58,7 @@ class KernelPlace(TypedDict):
 
 
 async def kernel_places(manager: Any) -> list[KernelPlace]:
-    """Which kernel of a kernel manager runs in which sandbox."""
+    """Pair each sandboxed kernel of a kernel manager with its sandbox."""
     return [
         {"kernelID": kernel_id, "sandboxID": sandbox_id}
         for kernel_id in manager.list_kernel_ids()
@@ -67,7 +67,7 @@ async def kernel_places(manager: Any) -> list[KernelPlace]:
 
 
 def within(places: list[KernelPlace], sandboxes: Iterable[ListedSandbox]) -> list[KernelPlace]:
-    """Those that are in one of these sandboxes: of others a user is not told."""
+    """The kernels in one of these sandboxes: a user must not learn of others."""
     known = {each.sandbox_id for each in sandboxes}
     return [each for each in places if each["sandboxID"] in known]
 
@@ -138,7 +138,7 @@ class KernelRoute(SandboxRoute):
     """Base of the routes for one kernel that runs in a sandbox."""
 
     async def provisioner(self, kernel_id: str) -> Any:
-        """What started a kernel of this server, in a sandbox that the user may use.
+        """The provisioner of a kernel of this server, in a sandbox that the user may use.
 
         Raises ``NotFoundError``, ``InvalidArgumentError`` for a kernel outside.
         """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 _FORKED: Final = ("-m", "ipykernel_launcher", "-f", "{connection_file}")
-"""What a sandbox forks a kernel for, instead of starting a program."""
+"""Arguments for which a sandbox forks a kernel instead of starting a program."""
 
 PROVISIONER: Final = "sbx-provisioner"
 _MARK: Final = "sbx_jupyter"
@@ -37,7 +37,7 @@ _UNTOLD: Final = "-Xfrozen_modules=off"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How the kernels of a specification run in sandboxes."""
+    """The variant of a kernel specification whose kernels run in sandboxes."""
 
     name: str
     """Of the specification with which they do."""

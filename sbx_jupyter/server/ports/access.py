@@ -1,4 +1,4 @@
-"""Who may use which port of a sandbox, and at which names: what the handlers of ports share."""
+"""Decides who may use which port of a sandbox, and at which names, for all handlers of ports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PortAccess:
         return None
 
     def describe(self) -> PortMode:
-        """What front ends say about addresses of ports: the mode, ``host`` or ``path``."""
+        """The mode of the addresses of ports for front ends: ``host`` or ``path``."""
         if self.hosts is None:
             return {"mode": "path"}
         return {"mode": "host", "hosts": self.hosts.pattern}

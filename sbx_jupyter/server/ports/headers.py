@@ -1,4 +1,4 @@
-"""Which headers pass between a browser and a port of a sandbox, and how they are changed.
+"""Filters and changes the headers between a browser and a port of a sandbox.
 
 Everything that a sandbox answers is hostile, and arrives on Jupyter's own origin.
 """

@@ -70,10 +70,10 @@ class HostHandler(PassingHandler):
         raise web.HTTPError(403, _ENDED)
 
     def _check_origin(self) -> None:
-        """Refuse pages of other origins, whose requests could carry the cookie.
+        """Refuse requests from pages of other origins, since they could carry the cookie.
 
-        That of a neighbour does: names below one domain are one site. Scripts, pictures and frames
-        are fetched without ``Origin``, so what the browser says of the asker counts, too.
+        Those from a neighbouring name do: names below one domain are one site. Scripts, pictures
+        and frames are fetched without ``Origin``, so ``Sec-Fetch-Site`` is checked, too.
         """
         headers = self.request.headers
         is_own = headers.get("Origin", self._origin).lower() == self._origin.lower()

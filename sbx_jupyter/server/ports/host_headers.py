@@ -1,4 +1,4 @@
-"""Which headers pass between a browser and a port of a sandbox that has a host name of its own.
+"""Filters the headers between a browser and a port of a sandbox at a host name of its own.
 
 The page has an origin of its own there, with cookies and storage. What stays hostile is whatever
 reaches beyond that name.

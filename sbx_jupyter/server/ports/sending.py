@@ -25,7 +25,7 @@ _ERROR_LIMIT: Final = 64 * 1024
 
 
 class PortAnswer(Protocol):
-    """What a program answers."""
+    """The answer of a program."""
 
     status: int
     headers: Headers

@@ -225,7 +225,7 @@ def _wants_sizes(handler: SandboxRoute) -> bool:
 
 
 async def _details(connection: Connection, *, sizes: bool) -> dict[str, TemplateDetail]:
-    """What the engine says of each template, by id and names; empty for other deployments."""
+    """The engine's details of each template, by id and names; empty for other deployments."""
     try:
         connection.require("catalogue")
         found = await connection.call(lambda platform: platform.template_details(sizes=sizes))

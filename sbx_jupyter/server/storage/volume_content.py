@@ -31,7 +31,7 @@ MAX_ENTRIES: Final = 5000
 
 
 async def content_place(connection: Connection, volume_id: str, route: str, path: str) -> Place:
-    """Where a deployment serves an entry of a volume; raises ``NotFoundError``."""
+    """The address at which a deployment serves an entry of a volume; raises ``NotFoundError``."""
     connection.require("volumes")
     found = await connection.call(lambda platform: platform.volume(volume_id))
     transport = await connection.transport()
