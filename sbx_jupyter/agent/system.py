@@ -52,7 +52,7 @@ def close_from(first: int) -> None:
 def reset_library_signals() -> None:
     """Give the C library's own signals their default action, which its functions refuse to do.
 
-    Whoever started the engine may have had them ignored, and programs inherit that.
+    The process that started the engine may have ignored them, and programs inherit that.
     """
     action = ctypes.create_string_buffer(32)  # struct sigaction of the kernel: SIG_DFL, no flags
     for number in _LIBRARY_SIGNALS:

@@ -170,7 +170,7 @@ class Workers:
         return finished, wire.descriptors(ancillary)
 
     def forget(self) -> None:
-        """Drop what waits: the engine that asked is gone. What runs is finished unheard."""
+        """Drop waiting requests: their engine is gone. Running ones end without an answer to it."""
         for waiting in self._queued:
             wire.close_all(waiting.fds)
         self._queued.clear()

@@ -128,7 +128,7 @@ def _build(options: argparse.Namespace, name: str, start: BuildStart, context: B
 
     def say(entry: BuildLogEntry) -> None:
         is_grave = entry.level in ("warn", "error")
-        # What steps print is a sandbox's: it may move the cursor or type into this terminal.
+        # Output of steps comes from a sandbox: it may move the cursor or type into this terminal.
         text, _ = clean(entry.message)
         print(text, file=sys.stderr if is_grave else sys.stdout, flush=True)
 

@@ -29,8 +29,8 @@ Bundle = dict[str, Any]
 def safe_bundle(fields: Mapping[str, Any]) -> Bundle:
     """One rich format that cannot act in the page, beside the plain text.
 
-    ``fields`` has the members of a result by name (interface 5.2). What is too large to draw is
-    replaced by a line that says so, and so is what cannot be drawn at all.
+    ``fields`` has the members of a result by name (interface 5.2). A result that is too large to
+    draw, or that cannot be drawn at all, is replaced by a line that says so.
     """
     try:
         return _checked_bundle(fields)

@@ -84,9 +84,9 @@ class Report:
 def recover(folder: Path) -> Report:
     """Rebuild the store of a data directory that no engine uses; blocking.
 
-    What no row can be made for is moved to the quarantine, and so is the old store. One that was
-    killed or failed may be run again. Raises ``FailedPreconditionError`` while an engine uses the
-    directory, ``NoSpaceError`` on a full disk, ``SbxError``.
+    Files for which no row can be made are moved to the quarantine, and so is the old store. A
+    recovery that was killed or failed may be run again. Raises ``FailedPreconditionError`` while an
+    engine uses the directory, ``NoSpaceError`` on a full disk, ``SbxError``.
     """
     data_dir = DataDir(folder)
     try:

@@ -26,7 +26,7 @@ _ZYGOTE: Final = b"sbx_jupyter.isolation.zygote"
 
 @dataclass(frozen=True, slots=True)
 class Privileges:
-    """One process, as procfs shows it to who asks."""
+    """The privileges of one process, as procfs shows them to this one."""
 
     pid: int
     parent: int

@@ -116,7 +116,7 @@ def _probe_user(found: Found, work: str) -> None:
 
 
 def _become_own(uid: int, gid: int) -> None:
-    """Enter namespaces with this id. What forbids them may let them be made, and nothing after."""
+    """Enter namespaces with this id. Some machines let them be made and refuse every step after."""
     _leave(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
     users.write_maps(os.getpid(), f"{uid} {uid} 1", f"{gid} {gid} 1")

@@ -168,7 +168,7 @@ class TreeOperations:
         )
 
     async def use_volume(self, root: Path, call: dict[str, Any], timeout: float) -> Reply:
-        """Run a call of ``stored/volume_calls.py`` as whoever the files belong to.
+        """Run a call of ``stored/volume_calls.py`` as the owner of the files.
 
         The descriptors of the answer are the caller's. Raises ``SbxError``.
         """

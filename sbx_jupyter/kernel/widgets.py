@@ -26,8 +26,8 @@ Content = dict[str, Any]
 def tunnelled(kind: str, content: Content) -> Content | None:
     """The content of the message that carries this one; ``None`` if it is not a widget's.
 
-    What the front ends and ``nbclient`` look for in ``data`` (``state``, ``buffer_paths``) is one
-    level deeper, so that none of them keeps it.
+    It puts the fields of ``data`` that front ends and ``nbclient`` look for (``state``,
+    ``buffer_paths``) one level deeper, so that none of them keeps the widget's state.
     """
     comm_id = content.get("comm_id")
     if not is_model_id(comm_id):

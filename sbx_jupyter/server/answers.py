@@ -99,7 +99,7 @@ class SandboxRoute(APIHandler):
 
     auth_resource = RESOURCE
 
-    # What the verbs take and give, for the description of the routes.
+    # The input and output of the verbs, for the description of the routes.
     bodies: ClassVar[Mapping[str, Any]] = {}
     queries: ClassVar[Mapping[str, Sequence[Parameter]]] = {}
     answers: ClassVar[Mapping[str, Answer | tuple[Answer, ...]]] = {}

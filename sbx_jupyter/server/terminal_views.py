@@ -1,4 +1,4 @@
-"""Names of terminals, and who looks at each: what the server knows and the sandbox does not."""
+"""Names and viewers of terminals, which the server knows and the sandbox does not."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class ChangeStream:
         await self._has_changed.wait()
 
     def close(self) -> None:
-        """Let who waits go on."""
+        """Let ``wait`` return."""
         self.is_closed = True
         self._has_changed.set()
 

@@ -1,7 +1,7 @@
 """Nameless files that hold new content until all of it has arrived.
 
-The content then goes into the file that it is for, which stays the same file: its links, its mode,
-and whoever has it open or watches it do not notice another one.
+The content then goes into the target, which stays the same file: it keeps its links and its mode,
+and programs that have it open or watch it see no other file in its place.
 """
 
 from __future__ import annotations

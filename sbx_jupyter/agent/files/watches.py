@@ -229,7 +229,7 @@ def _add(fd: int, path: str, mask: int, *, is_guarded: bool) -> int:
     follow = os.O_NOFOLLOW if mask & system.IN_DONT_FOLLOW else 0
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
     try:
-        # What was opened is what is watched, whatever the path leads to by now.
+        # Watch the folder that was opened, whatever the path leads to by now.
         os.fchdir(folder)
         return system.inotify_add_watch(fd, ".", mask)
     finally:

@@ -146,8 +146,8 @@ class CallList:
     def run(self) -> int | None:
         """Make the calls in a child, with all signals blocked; its process id after its exec.
 
-        None when a call failed, or when the child was stopped: then it is killed. It is reaped by
-        whoever waits for all children. Raises ``OSError`` when there cannot be a child.
+        None when a call failed, or when the child was stopped: then it is killed. The code that
+        waits for all children reaps it. Raises ``OSError`` when there cannot be a child.
         """
         failed = self._write_steps()
         struct.pack_into("=i", self._area, 0, 1)

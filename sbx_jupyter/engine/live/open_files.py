@@ -69,8 +69,8 @@ class WritableFile:
     """A file that is open for writing; must be closed, or aborted after a failure.
 
     Bytes are collected up to a megabyte and written in a thread while more arrive. They go into a
-    draft where the file has content already, which they replace when the file is closed. What was
-    written to a new file before a failure stays.
+    draft where the file has content already, which they replace when the file is closed. Bytes
+    written to a new file before a failure stay there.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Reads and writes the pipes of one sandbox's processes, in a thread of its own.
 
-The kernel holds the lock of a pipe while it copies from or to the memory of a program, and whoever
-uses the pipe meanwhile waits, also with ``O_NONBLOCK``. A program can make such a copy take
-seconds: its memory may have to be reclaimed first, or read from a busy disk. That may hold up what
-else comes from the same sandbox, but neither the event loop nor another sandbox.
+The kernel holds the lock of a pipe while it copies from or to the memory of a program, and any
+other use of the pipe waits meanwhile, also with ``O_NONBLOCK``. A program can make such a copy take
+seconds: its memory may have to be reclaimed first, or read from a busy disk. That may delay other
+pipes of the same sandbox, but neither the event loop nor another sandbox.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class PipeOutput:
     def read(self) -> None:
         """Deliver what is there, up to a few chunks; close the pipe at its end.
 
-        What nobody wants any more stays in the pipe, where the next engine finds it.
+        Output that nobody wants any more stays in the pipe, where the next engine finds it.
         """
         if self.is_wanted:
             self._take(_READS_PER_WAKE * PIPE_CHUNK)

@@ -2,8 +2,8 @@
 
 A socket keeps the network namespace that it was made in. The agent makes unconnected sockets ahead
 of time and the engine connects them itself, so a connection needs no relay and no call. Where the
-keeper is the loopback interface, each connection is one end of a pair whose other end it hands to
-who listens.
+keeper is the loopback interface, each connection is one end of a pair, and the keeper hands the
+other end to the listener.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class PipeReader:
     def close(self) -> None:
         if self._is_open:
             self._is_open = False
-            # What was read is lost to the next engine.
+            # Deliver what was read: the next engine cannot read it again.
             while self._output.chunks:
                 self._deliver(self._kind, self._output.chunks.popleft())
             self._thread.do(self._output.close)

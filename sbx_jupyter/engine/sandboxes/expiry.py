@@ -36,7 +36,7 @@ class Expiry:
     def schedule(self, sandbox_id: str, at: float) -> None:
         """Expire the sandbox at Unix time ``at``; replaces the time scheduled before.
 
-        What counts is how far away that is now: setting the clock later changes nothing.
+        The delay is computed now: setting the clock later changes nothing.
         """
         at = _boot_time() + at - time.time()
         self._due[sandbox_id] = at

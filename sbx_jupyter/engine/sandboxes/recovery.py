@@ -146,8 +146,8 @@ class Recovery:
     async def collect(self) -> None:
         """Remove the writable layers and run directories of sandboxes without a row.
 
-        Their processes must have ended. What takes long goes on in the background. What the store
-        cannot have removed is set aside instead.
+        Their processes must have ended. Long removals go on in the background. Directories that the
+        store cannot have removed are set aside instead.
         """
         context = self._context
         await asyncio.to_thread(self._set_aside)

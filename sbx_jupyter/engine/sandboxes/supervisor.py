@@ -330,7 +330,7 @@ class Supervisor:
     async def _reconnect(self, slot: Slot, placed: Placed) -> bool:
         """Connect to the agent again, as an engine that adopts it; true if that is done.
 
-        What was under way has ended with ``UnavailableError``; the processes go on.
+        Calls under way have ended with ``UnavailableError``; the processes go on.
         """
         async with slot.lock:
             if slot.placed is not placed or placed.sandbox is None:

@@ -142,7 +142,7 @@ class DataDir:
     def open(self, *, keeps_owners: bool = False) -> None:
         """Make the directory and lock it; others lose their permissions to it.
 
-        What an engine with a user of its own left becomes root's again, unless ``keeps_owners``.
+        Files of an engine with a user of its own become root's again, unless ``keeps_owners``.
 
         Raises ``FailedPreconditionError`` with the pid of the other engine when one has locked it,
         when the directory belongs to another user or is a file system that is not mounted, and
@@ -201,7 +201,7 @@ class DataDir:
 def take_lock(path: Path, name: Path | None = None) -> int:
     """Lock a data directory, which messages call ``name``, until the descriptor is closed.
 
-    Raises ``FailedPreconditionError`` with the pid of who has it, and ``OSError``.
+    Raises ``FailedPreconditionError`` with the pid of the holder, and ``OSError``.
     """
     name = name or path
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

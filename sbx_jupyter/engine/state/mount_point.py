@@ -81,7 +81,7 @@ def check_mounted(path: Path) -> None:
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
-        return  # it is another user's, as whoever wants to use it is told
+        return  # it is another user's; an attempt to use it fails with that message
     try:
         mark = read_mark(directory)
     finally:

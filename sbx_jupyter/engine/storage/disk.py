@@ -116,7 +116,7 @@ class DiskReporter:
         known = await self._context.layers.sizes(set[str]().union(*self._stacks().values()))
         other_use = await self._measure_others()
         status = await asyncio.to_thread(os.statvfs, self._folder)
-        # Nothing is awaited from here on. What came while it was measured counts as empty.
+        # Nothing is awaited from here on. Layers that came during the measurement count as empty.
         stacks = self._stacks()
         names = set[str]().union(*stacks.values())
         sizes = {name: known.get(name, Size(0, 0)) for name in names}

@@ -1,7 +1,7 @@
 """Finds files for programs that may see the whole tree but change one directory only.
 
 The result is a descriptor (``O_PATH``) of a file that was below the directory when the kernel
-resolved the path. Which file that is cannot be changed afterwards.
+resolved the path. It keeps standing for that file, whatever becomes of the path.
 """
 
 from __future__ import annotations

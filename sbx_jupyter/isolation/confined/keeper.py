@@ -116,7 +116,7 @@ class Keeper:
     def _admit(self, kind: bytes, port: int, fds: list[int]) -> None:
         """Do what is asked with the first descriptor, and answer on the second.
 
-        What is kept is taken out of ``fds``. Raises ``OSError``.
+        Takes the descriptors that it keeps out of ``fds``. Raises ``OSError``.
         """
         if kind == keeper_requests.PROGRAM:
             if not self._process_limit.has_room():

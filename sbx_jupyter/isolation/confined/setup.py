@@ -195,7 +195,7 @@ def _fill(root: str, layers: list[str], stock: str, plan: StockPlan, *, has_loop
             profile.write(_PROFILE.format(home=home, path=rootfs.PATH))
     for layer in reversed(layers):
         subprocess.run(
-            # What a lower layer made a link is not written through.
+            # Replaces links of a lower layer instead of writing through them.
             ["cp", "-a", "--remove-destination", "--reflink=auto", f"{layer}/.", root],
             check=True,
         )

@@ -1,8 +1,8 @@
 """Signals of programs where Landlock does not keep them inside: before version 6, Linux 6.12.
 
-A filter hands every call that sends a signal to the keeper. What a process sends to itself, the
-kernel does; its number cannot become another's meanwhile, for it waits. Everything else the keeper
-sends, to processes below it, whom it holds by descriptors while it looks where they belong.
+A filter hands every call that sends a signal to the keeper. Signals of a process to itself are left
+to the kernel: the process waits, so its number cannot become another's meanwhile. All others are
+sent by the keeper, to processes below it only; it holds each by a descriptor while it checks that.
 """
 
 from __future__ import annotations

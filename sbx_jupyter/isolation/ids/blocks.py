@@ -1,7 +1,7 @@
 """Blocks of host ids, one for each sandbox of all engines of root on a machine.
 
 The registry is one file. A block is taken by a kernel lock on one byte of it, which is held as long
-as some process has the lock's descriptor open; whoever dies leaves nothing to clean up. The byte is
+as some process has the lock's descriptor open; a process that dies leaves no lock. The byte is
 set until the block is given back, so a block whose holder was killed is known, and is not given out
 while a process lives in it. Standard library only, for the zygote.
 """

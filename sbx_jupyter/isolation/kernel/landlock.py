@@ -30,7 +30,7 @@ _TCP: Final = 0b11
 _SCOPES: Final = 0b11  # abstract sockets, signals
 
 NEEDED_ABI: Final = 1
-"""Linux 5.13. What an older version leaves open is for a filter and the keeper to refuse."""
+"""Linux 5.13. A filter and the keeper refuse what older versions of Landlock leave open."""
 TRUNCATE_ABI: Final = 3
 """Linux 6.2: truncating a file is a right of its own."""
 SCOPED_ABI: Final = 6

@@ -87,7 +87,7 @@ def read_quota(path: Path) -> Quota | None:
         return None
     if not counts["limit_flags"] & _OF_REFERENCED:
         return None
-    # What is written and not yet on the disk is reserved.
+    # Data that is written but not yet on the disk counts as reserved.
     reserved = sum(value for name, value in counts.items() if name.startswith("rsv_"))
     return Quota(counts["referenced"] + reserved, counts["max_referenced"])
 

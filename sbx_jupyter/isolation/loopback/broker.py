@@ -1,8 +1,8 @@
 """Answers the calls about sockets of one sandbox.
 
 A socket is one end of a pair, whose other end the broker keeps. A connect moves that end into the
-queue of who listens, an accept hands it out. A call takes effect only once its caller has the
-answer, for it may be killed at any moment. Nothing waits here: an accept without a connection is
+listener's queue, an accept hands it out. A call takes effect only once its caller has the answer,
+for the caller may be killed at any moment. Nothing waits here: an accept without a connection is
 put aside and answered later.
 """
 
@@ -151,7 +151,7 @@ class Broker:
         self._next_look = end + max(LOOK_INTERVAL, _SHARE * (end - now))
 
     def dial(self, port: int, end: socket.socket) -> None:
-        """Connect from outside; ``end`` is for who listens. Raises ``OSError``, closing it."""
+        """Connect from outside; ``end`` is for the listener. Raises ``OSError``, closing it."""
         try:
             self._make_room()
             try:

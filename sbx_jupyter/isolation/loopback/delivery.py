@@ -1,4 +1,4 @@
-"""Brings connections to programs that accept them, and to who listens outside the sandbox."""
+"""Delivers connections to programs that accept them, and to listeners outside the sandbox."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Looks at descriptors that wait in the sockets of another process, without taking them out.
 
 A descriptor that was sent over a socket and closed is in no table of ``/proc``. The kernel says how
-many wait in each socket, and gives copies of them to who peeks at the messages.
+many wait in each socket, and gives copies of them to a process that peeks at the messages.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class OpenFilesReader:
     def _note_reach(self, pid: int, mapping: mappings.Mapping) -> None:
         """Only root may look at a mapped file: count what the mapping shows of it.
 
-        What is mapped of a file in memory counts as memory of the process already.
+        The mapped part of a file in memory counts as memory of the process already.
         """
         major, _, minor = mapping.key[0].partition(":")
         device = os.makedev(int(major, 16), int(minor, 16))

@@ -42,8 +42,8 @@ async def remove_former(
 ) -> None:
     """Remove the stock layers in ``folder`` but the current one and those that records name.
 
-    ``building`` is held by whoever starts a zygote, which may build one. A failure is logged: the
-    next start tries again.
+    ``building`` is held while a zygote starts, since that may build a layer. A failure is logged:
+    the next start tries again.
     """
     try:
         async with building:

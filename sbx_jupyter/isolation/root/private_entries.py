@@ -1,7 +1,7 @@
-"""Finds what the directories that sandboxes see of the host must not show.
+"""Finds the private entries of host directories, which sandboxes that see these must not see.
 
-The walk is made once per zygote, so a sandbox costs no more for it. What becomes private later is
-hidden by the next zygote. Standard library only.
+The walk is made once per zygote, so a sandbox costs no more for it. Entries that become private
+later are hidden by the next zygote. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Puts layers together into one, as an overlay would show them; standard library only.
 
 Whiteouts stay in the result, and directories stay opaque, since what they hide may lie in layers
-below those that are put together. Each file is read from the one layer that shows it. Whoever runs
-this needs the rights of the sandboxes' root.
+below those that are put together. Each file is read from the one layer that shows it. Needs the
+rights of the sandboxes' root.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Copies a writable layer while its sandbox runs, and brings the copy up to date once it is frozen.
 
 The sandbox may change the tree while it is read, with malice: nothing but the tree is ever read.
-What a first pass got wrong or missed has a later change time, and the second pass, with everything
-still, copies it anew.
+Files that the first pass got wrong or missed have a later change time, and the second pass, when
+nothing changes any more, copies them anew.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _do(body: dict[str, Any], fds: list[int], given: list[int], kind: str) -> di
         case "merge":
             Merge(body["sources"], body["target"], progress=progress).run()
         case "unpack":
-            # What that needs is not for every sandbox to carry.
+            # Imported here, so that not every sandbox carries these modules.
             from sbx_jupyter.isolation.trees.unpack import unpack
 
             unpack(body["target"], fds[0], body["names"], users=kind, owner=body["owner"])
@@ -167,7 +167,7 @@ def _end_with_parent() -> None:
 def _measure(path: str) -> list[int] | None:
     """Bytes on the disk and inodes of a tree, hard links once; ``None`` when it is not there.
 
-    What vanishes while it is measured, or is closed to its owner, is no failure.
+    Entries that vanish meanwhile, or that are closed to their owner, are no failure.
     """
     found: list[int] = []
     for what in ("-B1", "--inodes"):

@@ -7,7 +7,7 @@ Standard library only: it starts with ``python -I -S``.
 
 from __future__ import annotations
 
-# What the agent may need after the host's standard library is out of sight.
+# Modules that the agent may need after the host's standard library is out of sight.
 import encodings.ascii
 import encodings.idna
 import encodings.latin_1

@@ -125,7 +125,7 @@ async def serve(request: dict[str, Any], kernel: int) -> int:
     pumps = [asyncio.create_task(guest.pump(number)) for number in range(len(CHANNELS))]
     status: int = await ended
     signal_group(kernel, signal.SIGKILL)
-    # What the kernel said last is still in the queues.
+    # The last messages of the kernel are still in the queues.
     await asyncio.wait(pumps, timeout=_GRACE)
     return status
 

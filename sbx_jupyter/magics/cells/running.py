@@ -72,7 +72,7 @@ class Runner:
 
         A failing code is an outcome. Raises ``MagicError`` for everything else that fails.
         """
-        # What runs beside cells may write, too: a cell is not blamed for it in an explicit list.
+        # Code beside cells may write, too: an explicit list does not blame the cell for it.
         before = None if job.diff else self._known.changed_before(job.cell)
         self._known.changed = None
         meter = Meter(self._known.box.on_portal, with_changes=job.diff, before=before)

@@ -123,7 +123,7 @@ def changes_between(before: Diff | None, after: Diff) -> list[Change]:
         was = earlier.pop(change.path, None)
         if was != change and is_of_the_code(change.path):
             found.append(_since(was, change))
-    # What is listed no more is as in the template again: it was added and is gone, or was restored.
+    # Paths no longer listed are as in the template again: added and gone, or restored.
     gone = [
         _undone(change)
         for change in earlier.values()

@@ -183,7 +183,7 @@ class _Link(_Side):
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
-        # What the client still sends is read and dropped: a reset would overtake the answer.
+        # Read and drop what the client still sends: a reset would overtake the answer.
         self.transport.resume_reading()
         self.transport.write_eof()
         asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self.abort)

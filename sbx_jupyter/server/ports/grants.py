@@ -24,7 +24,7 @@ _BYTES: Final = 24
 
 @dataclass(slots=True)
 class Grant:
-    """Lets whoever has its token use one port of one sandbox in the name of ``user``."""
+    """Lets the bearer of its token use one port of one sandbox in the name of ``user``."""
 
     token: str
     user: User

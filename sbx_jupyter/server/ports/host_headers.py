@@ -1,7 +1,7 @@
 """Filters the headers between a browser and a port of a sandbox at a host name of its own.
 
-The page has an origin of its own there, with cookies and storage. What stays hostile is whatever
-reaches beyond that name.
+The page has an origin of its own there, with cookies and storage. Only headers whose effect reaches
+beyond that name are still hostile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Passes a request on to a port of a sandbox, and the answer back, of any size and length.
 
-Who may do so is decided in ``handler`` and ``host_handler``.
+The permission to do so is checked in ``handler`` and ``host_handler``.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class PassingHandler(JupyterHandler):
         else:
             super().log_exception(typ, value, tb)
 
-    # What differs between a path and a host name.
+    # Hooks that differ between addresses with a path and with a host name.
 
     def _passed_headers(self) -> list[tuple[str, str]]:
         """The headers of the request as the program gets them."""
@@ -123,7 +123,7 @@ class PassingHandler(JupyterHandler):
     def _allow_null_origin(self) -> None:
         """Let a page with an opaque origin read the answer, where that is allowed."""
 
-    # What subclasses call.
+    # Methods for subclasses to call.
 
     async def _go_on_with(self, grant: Grant) -> None:
         """Pass this request on in the name of the grant's user."""

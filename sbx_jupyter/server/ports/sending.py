@@ -81,8 +81,8 @@ async def _on_tunnel(tunnels: Tunnels, upstream: Upstream, request: PortRequest)
     headers = [("Host", host), *request.headers]
     if all(name.lower() != "accept-encoding" for name, _ in headers):
         headers.append(("Accept-Encoding", "identity"))
-    # A program may close a connection just when it is used again. What changes nothing is then
-    # sent once more, anything else gets a connection of its own.
+    # A program may close a connection just when it is used again. Requests that change nothing are
+    # then sent once more; all others get a connection of their own.
     may_be_used = request.method in READING and request.body is None
     while True:
         tunnel = await tunnels.take(upstream, may_be_used=may_be_used)

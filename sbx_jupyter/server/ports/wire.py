@@ -1,6 +1,6 @@
 """HTTP/1.1 with a program of a sandbox, over a connection to its port.
 
-Everything that the program sends is hostile. What is not HTTP ends the connection.
+Everything that the program sends is hostile. Anything but HTTP ends the connection.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Answer:
 
     def close(self) -> Tunnel | None:
         """End with the answer; return the connection if it can be used again."""
-        # What follows the answer would be taken for the answer to the next request.
+        # Bytes after the answer would be taken for the answer to the next request.
         if self._has_ended and self._may_stay_open and self._tunnel.reader.is_read():
             return self._tunnel
         self._tunnel.close()

@@ -58,7 +58,7 @@ class ForwardedRequest(HTTPMessageDelegate):
         self.usage: CodeUsageMeter | None = None
         self._started = time.monotonic()
 
-    # What the client sends.
+    # The request of the client.
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders

@@ -1,4 +1,4 @@
-"""Keys of owners: an addition to the platform API, for whoever runs a shared engine."""
+"""Keys of owners: an addition to the platform API, for operators of a shared engine."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class StreamWriter:
     async def send_parts(self, parts: tuple[bytes, ...]) -> None:
         """Send the parts of a complete envelope; raises ``StreamClosedError``.
 
-        What the socket takes at once is copied nowhere before.
+        Bytes that the socket takes at once are not copied.
         """
         stream = self._idle_stream()
         rest = None if stream is None else self._send_now(stream, parts)

@@ -37,8 +37,8 @@ class Upload:
     """One ``POST /files``: decodes the body and writes each file.
 
     A file is opened when a megabyte of its content has arrived or all of it, so that an error
-    before changes nothing. What more arrives goes into a draft where the file has content already.
-    A compressed body is first checked to its end.
+    before changes nothing. Further content goes into a draft where the file has content already. A
+    compressed body is first checked to its end.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The blobs of container images on the disk, each named by the digest of its content.
 
-All owners share them, but a digest is no secret: whoever runs a registry can name one there. So an
-owner may use a blob only once a registry has given it to that owner, of which an empty file is kept
-beside it.
+All owners share them, but a digest is no secret: anybody with a registry can name one there. So an
+owner may use a blob only once a registry has given it to that owner; an empty file beside the blob
+records that.
 """
 
 from __future__ import annotations
