@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 START_PATIENCE = 120.0
-STOP_PATIENCE = 20.0
+STOP_PATIENCE = 60.0
 CHECKOUT = Path(__file__).resolve().parents[1]
 USER_ID = os.environ.get("SBX_TEST_USER_ID") or None
 """Who serves clients in place of root: an id, or -1 for one of the engine's own."""

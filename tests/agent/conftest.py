@@ -17,8 +17,7 @@ import pytest
 
 from sbx_jupyter.agent import wire
 from tests.agent import rootfs
-
-TIMEOUT = 10.0
+from tests.waiting import PATIENCE
 
 
 class FailureError(Exception):
@@ -114,7 +113,7 @@ class Sandbox:
     def connect(self, *, greet: bool = True) -> Engine:
         """A further engine."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        sock.settimeout(TIMEOUT)
+        sock.settimeout(PATIENCE)
         sock.connect(self.address)
         engine = Engine(sock)
         self.engines.append(engine)
@@ -134,7 +133,7 @@ def read_all(fd: int) -> bytes:
 
 
 def read_some(fd: int) -> bytes:
-    ready, _, _ = select.select([fd], [], [], TIMEOUT)
+    ready, _, _ = select.select([fd], [], [], PATIENCE)
     assert ready, "nothing to read"
     return os.read(fd, 65536)
 

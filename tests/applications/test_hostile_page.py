@@ -10,6 +10,7 @@ import pytest
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from tests.browser.ports.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,9 @@ def signed_in(browser: Browser, jupyter: str) -> Iterator[Page]:
 
 
 def names_of_files(jupyter: str) -> set[str]:
-    listed = httpx.get(f"{jupyter}api/contents", headers={"Authorization": f"token {TOKEN}"})
+    listed = httpx.get(
+        f"{jupyter}api/contents", headers={"Authorization": f"token {TOKEN}"}, timeout=PATIENCE
+    )
     return {each["name"] for each in listed.raise_for_status().json()["content"]}
 
 

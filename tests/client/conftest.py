@@ -21,11 +21,11 @@ async def platform(config):
 
 @pytest_asyncio.fixture
 async def sandbox(platform):
-    async with await AsyncSandbox.create(platform=platform, timeout=60) as created:
+    async with await AsyncSandbox.create(platform=platform, timeout=600) as created:
         yield created
 
 
 @pytest.fixture
 def blocking_sandbox(config):
-    with Sandbox.create(config=config, timeout=60) as created:
+    with Sandbox.create(config=config, timeout=600) as created:
         yield created

@@ -86,7 +86,7 @@ async def test_a_cancelled_block_kills_its_sandbox(platform, cancel):
     made = []
 
     async def work():
-        async with await AsyncSandbox.create(platform=platform, timeout=60) as created:
+        async with await AsyncSandbox.create(platform=platform, timeout=600) as created:
             made.append(created.sandbox_id)
             await asyncio.Event().wait()
 

@@ -35,7 +35,7 @@ from sbx_jupyter.errors import (
 @pytest.fixture(scope="module")
 def box(shared_engine):
     config = ConnectionConfig.from_connection_file(shared_engine.connection)
-    with Sandbox.create("code-interpreter-v1", timeout=300, config=config) as created:
+    with Sandbox.create("code-interpreter-v1", timeout=3600, config=config) as created:
         yield created
 
 
@@ -133,7 +133,7 @@ def test_a_figure_has_a_chart_with_attributes(box):
 
 def test_a_sandbox_that_has_ended_is_not_found(shared_engine):
     config = ConnectionConfig.from_connection_file(shared_engine.connection)
-    with Sandbox.create(timeout=60, config=config) as ended:
+    with Sandbox.create(timeout=600, config=config) as ended:
         pass
 
     with pytest.raises(NotFoundError, match="not found"):
@@ -142,7 +142,7 @@ def test_a_sandbox_that_has_ended_is_not_found(shared_engine):
 
 def test_a_sandbox_that_ends_while_code_runs_is_an_error_and_no_wait(shared_engine):
     config = ConnectionConfig.from_connection_file(shared_engine.connection)
-    with Sandbox.create("code-interpreter-v1", timeout=60, config=config) as ending:
+    with Sandbox.create("code-interpreter-v1", timeout=600, config=config) as ending:
         began = time.monotonic()
 
         with pytest.raises((UnavailableError, NotFoundError)):
@@ -160,7 +160,7 @@ async def test_the_asynchronous_sandbox_awaits_its_callbacks(platform):
     async def hear(message):
         heard.append(message.line)
 
-    async with await AsyncSandbox.create(platform=platform, timeout=60) as sandbox:
+    async with await AsyncSandbox.create(platform=platform, timeout=600) as sandbox:
         context = await sandbox.create_code_context(language="bash")
         execution = await sandbox.run_code("echo one", context=context, on_stdout=hear)
         await sandbox.remove_code_context(context)
@@ -169,7 +169,7 @@ async def test_the_asynchronous_sandbox_awaits_its_callbacks(platform):
 
 
 async def test_a_measured_run_says_what_it_used(platform):
-    async with await AsyncSandbox.create(platform=platform, timeout=60) as sandbox:
+    async with await AsyncSandbox.create(platform=platform, timeout=600) as sandbox:
         await sandbox.run_code("1")
         stream = await sandbox.start_code(
             "open('/tmp/new', 'w').write('x'); sum(range(3_000_000))", measure="changes"

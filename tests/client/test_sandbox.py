@@ -13,12 +13,12 @@ from sbx_jupyter.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 async def test_a_created_sandbox_is_described_as_it_was_asked_for(platform):
     async with await AsyncSandbox.create(
-        platform=platform, timeout=60, metadata={"a b": "c&d"}, envs={"X": "1"}
+        platform=platform, timeout=600, metadata={"a b": "c&d"}, envs={"X": "1"}
     ) as sandbox:
         info = await sandbox.info()
         result = await sandbox.commands.run("echo $X")
@@ -30,7 +30,7 @@ async def test_a_created_sandbox_is_described_as_it_was_asked_for(platform):
 async def test_sandboxes_are_found_by_metadata_over_several_pages(platform):
     mark = {"mark &=%": uuid.uuid4().hex}
     created = [
-        await AsyncSandbox.create(platform=platform, timeout=60, metadata=mark) for _ in range(3)
+        await AsyncSandbox.create(platform=platform, timeout=600, metadata=mark) for _ in range(3)
     ]
 
     found = [item.sandbox_id async for item in platform.list(metadata=mark, page_size=2)]
@@ -42,7 +42,7 @@ async def test_sandboxes_are_found_by_metadata_over_several_pages(platform):
 
 
 async def test_leaving_the_context_kills_the_sandbox(platform):
-    async with await AsyncSandbox.create(platform=platform, timeout=60) as sandbox:
+    async with await AsyncSandbox.create(platform=platform, timeout=600) as sandbox:
         assert await sandbox.is_running()
 
     assert not await sandbox.is_running()
@@ -57,7 +57,7 @@ async def test_a_paused_sandbox_wakes_with_its_files(sandbox, platform):
     assert await sandbox.pause() is True
     assert await sandbox.pause() is False
     assert (await sandbox.info()).state == "paused"
-    await sandbox.resume(timeout=60)
+    await sandbox.resume(timeout=600)
 
     again = await AsyncSandbox.connect(sandbox.sandbox_id, platform=platform)
     assert await again.files.read("kept") == "yes"
@@ -121,7 +121,7 @@ async def test_a_port_of_the_sandbox_is_reached_by_its_host(sandbox, config):
     await sandbox.commands.run(
         "echo served > page; exec python3 -m http.server 8123", background=True, timeout=0
     )
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as http:
 
         async def served_page():
             answer = await http.get(
@@ -146,5 +146,5 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(config, 
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
 
-    async with await AsyncSandbox.create(config=config, timeout=60) as sandbox:
+    async with await AsyncSandbox.create(config=config, timeout=600) as sandbox:
         assert await sandbox.is_running()

@@ -46,5 +46,5 @@ def sandbox(e2b_variables):
     """A sandbox of the synchronous client."""
     from e2b import Sandbox
 
-    with Sandbox.create(timeout=60) as created:
+    with Sandbox.create(timeout=600) as created:
         yield created

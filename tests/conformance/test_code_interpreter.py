@@ -15,7 +15,7 @@ def interpreter(e2b_environment):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in e2b_environment.items():
             patch.setenv(name, value)
-        with Sandbox.create(timeout=120) as created:
+        with Sandbox.create(timeout=3600) as created:
             yield created
 
 
@@ -59,7 +59,7 @@ def test_it_runs_as_user_at_home(interpreter):
 
 
 def test_variables_of_one_execution_are_taken_back():
-    with Sandbox.create(timeout=60, envs={"GLOBAL": "one"}) as sandbox:
+    with Sandbox.create(timeout=600, envs={"GLOBAL": "one"}) as sandbox:
         show = "import os; (os.environ.get('GLOBAL'), os.environ.get('LOCAL'))"
 
         inside = sandbox.run_code(show, envs={"GLOBAL": "two", "LOCAL": "three"})
@@ -352,7 +352,7 @@ def test_a_traceback_has_no_colours(interpreter):
 
 
 def test_a_sandbox_that_is_killed_before_its_kernel_answers_has_run_out_of_time():
-    with Sandbox.create(timeout=60) as sandbox:
+    with Sandbox.create(timeout=600) as sandbox:
         sandbox.run_code("1")
         sandbox.commands.run("pkill -STOP -f [s]bx-interpreter.pyz", user="root")
         killing = threading.Timer(0.5, sandbox.kill)

@@ -10,10 +10,12 @@ import pytest_asyncio
 from e2b import AsyncSandbox, CommandExitException, NotFoundException, PtySize, TimeoutException
 from e2b.sandbox.filesystem.watch_handle import FilesystemEventType
 
+from tests.waiting import PATIENCE
+
 
 @pytest_asyncio.fixture
 async def sandbox(e2b_variables):
-    async with await AsyncSandbox.create(timeout=60) as created:
+    async with await AsyncSandbox.create(timeout=600) as created:
         yield created
 
 
@@ -71,7 +73,7 @@ async def test_a_streamed_watch_reports_what_changes(sandbox):
     handle = await sandbox.files.watch_dir("watched", on_event=on_event, include_entry=True)
     await sandbox.files.write("watched/new", "x")
     await sandbox.files.remove("watched/new")
-    await asyncio.wait_for(enough.wait(), 5)
+    await asyncio.wait_for(enough.wait(), PATIENCE)
     await handle.stop()
 
     assert seen[0] == ("new", FilesystemEventType.CREATE)
@@ -88,7 +90,7 @@ async def test_a_terminal_types_back(sandbox):
 
     terminal = await sandbox.pty.create(PtySize(rows=10, cols=40), on_data=on_data)
     await sandbox.pty.send_stdin(terminal.pid, b"echo mark=$((40+2))\n")
-    await asyncio.wait_for(answered.wait(), 10)
+    await asyncio.wait_for(answered.wait(), PATIENCE)
 
     assert await sandbox.pty.kill(terminal.pid) is True
     with pytest.raises(CommandExitException):
@@ -109,5 +111,5 @@ async def test_pause_and_connect_keep_the_sandbox(sandbox):
 
     assert await sandbox.pause() is True
 
-    resumed = await AsyncSandbox.connect(sandbox.sandbox_id, timeout=60)
+    resumed = await AsyncSandbox.connect(sandbox.sandbox_id, timeout=600)
     assert await resumed.files.read("kept") == "yes"

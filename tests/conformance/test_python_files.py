@@ -16,7 +16,7 @@ from e2b import (
 )
 from e2b.sandbox.filesystem.watch_handle import FilesystemEventType
 
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 def test_text_comes_back_as_written(sandbox):
@@ -165,7 +165,7 @@ def test_signed_urls_open_one_file_for_a_while(sandbox):
     url = sandbox.download_url("shared file", use_signature_expiration=60)
     route = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983"}
 
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, timeout=PATIENCE) as http:
         assert http.get(url).text == "public"
         assert http.get(url.replace("shared", "others"), headers=route).status_code == 401
         upload = sandbox.upload_url("incoming", use_signature_expiration=60)

@@ -38,7 +38,7 @@ def test_a_created_sandbox_says_what_it_was_created_with():
 
 def test_a_sandbox_is_listed_by_its_metadata_until_it_is_killed():
     mark = {"mark a": uuid.uuid4().hex + "=&"}
-    with Sandbox.create(timeout=60, metadata=mark) as sandbox:
+    with Sandbox.create(timeout=600, metadata=mark) as sandbox:
         assert [s.sandbox_id for s in listed(SandboxQuery(metadata=mark))] == [sandbox.sandbox_id]
 
         assert sandbox.kill() is True
@@ -49,7 +49,7 @@ def test_a_sandbox_is_listed_by_its_metadata_until_it_is_killed():
 
 def test_pages_of_sandboxes_hold_each_one_once():
     mark = {"mark": uuid.uuid4().hex}
-    created = [Sandbox.create(timeout=60, metadata=mark) for _ in range(3)]
+    created = [Sandbox.create(timeout=600, metadata=mark) for _ in range(3)]
 
     pages = Sandbox.list(query=SandboxQuery(metadata=mark), limit=2)
     sizes, found = [], []
@@ -112,7 +112,7 @@ def test_a_paused_sandbox_keeps_its_files_and_wakes_by_connect(sandbox):
 
     assert sandbox.get_info().state == SandboxState.PAUSED
     assert sandbox.pause() is False
-    resumed = sandbox.connect(timeout=60)
+    resumed = sandbox.connect(timeout=600)
     assert resumed.files.read("kept") == "yes"
     assert resumed.sandbox_id == sandbox.sandbox_id
 
@@ -121,13 +121,13 @@ def test_a_pause_with_memory_keeps_processes(sandbox):
     handle = sandbox.commands.run("sleep 1000", background=True, timeout=0)
     sandbox.pause()
 
-    sandbox.connect(timeout=60)
+    sandbox.connect(timeout=600)
 
     assert handle.pid in [process.pid for process in sandbox.commands.list()]
 
 
 def test_environment_given_on_creation_reaches_every_command():
-    with Sandbox.create(timeout=60, envs={"COLOUR": "teal"}) as sandbox:
+    with Sandbox.create(timeout=600, envs={"COLOUR": "teal"}) as sandbox:
         assert sandbox.commands.run("echo $COLOUR").stdout == "teal\n"
         assert sandbox.commands.run("echo $COLOUR", envs={"COLOUR": "red"}).stdout == "red\n"
         assert sandbox.commands.run("echo $E2B_SANDBOX_ID").stdout.strip() == sandbox.sandbox_id
@@ -150,7 +150,7 @@ def test_a_snapshot_is_a_template_to_start_from(sandbox):
 
     snapshot = sandbox.create_snapshot()
 
-    with Sandbox.create(template=snapshot.snapshot_id, timeout=60) as copy:
+    with Sandbox.create(template=snapshot.snapshot_id, timeout=600) as copy:
         assert copy.files.read("state") == "captured"
         assert copy.sandbox_id != sandbox.sandbox_id
     assert Sandbox.delete_snapshot(snapshot.snapshot_id) is True

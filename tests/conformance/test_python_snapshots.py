@@ -17,13 +17,13 @@ def created():
 
 
 def test_a_sandbox_starts_from_a_snapshot_that_outlives_its_source(created: list[Sandbox]):
-    source = Sandbox.create(timeout=60)
+    source = Sandbox.create(timeout=600)
     created.append(source)
     source.files.write("/home/user/kept.txt", "kept")
 
     snapshot = source.create_snapshot(name="conformance-kept:v1")
     source.kill()
-    copy = Sandbox.create(template=snapshot.snapshot_id, timeout=60)
+    copy = Sandbox.create(template=snapshot.snapshot_id, timeout=600)
     created.append(copy)
 
     assert snapshot.snapshot_id == "local/conformance-kept:v1"
@@ -36,11 +36,11 @@ def test_a_sandbox_starts_from_a_snapshot_that_outlives_its_source(created: list
 
 
 def test_forks_have_the_files_of_their_source(created: list[Sandbox]):
-    source = Sandbox.create(timeout=60, envs={"MINE": "1"})
+    source = Sandbox.create(timeout=600, envs={"MINE": "1"})
     created.append(source)
     source.files.write("/home/user/shared.txt", "shared")
 
-    forks = source.fork(count=2, timeout=60)
+    forks = source.fork(count=2, timeout=600)
 
     assert len(forks) == 2
     for fork in forks:
@@ -56,7 +56,7 @@ def test_forks_have_the_files_of_their_source(created: list[Sandbox]):
 def test_a_paused_sandbox_is_connected_to_again(
     created: list[Sandbox], mode: Literal["filesystem"] | None
 ):
-    sandbox = Sandbox.create(timeout=60)
+    sandbox = Sandbox.create(timeout=600)
     created.append(sandbox)
     sandbox.files.write("/home/user/kept.txt", "kept")
 
@@ -64,7 +64,7 @@ def test_a_paused_sandbox_is_connected_to_again(
     assert sandbox.pause() is False
     assert not sandbox.is_running()
     assert Sandbox.get_info(sandbox.sandbox_id).state.value == "paused"
-    again = Sandbox.connect(sandbox.sandbox_id, timeout=60)
+    again = Sandbox.connect(sandbox.sandbox_id, timeout=600)
 
     assert again.is_running()
     assert again.files.read("/home/user/kept.txt") == "kept"

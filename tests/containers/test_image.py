@@ -13,7 +13,7 @@ import pytest
 
 from tests.containers.podman import Container, Podman, running
 from tests.engine_process import CHECKOUT
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,9 @@ def made(api: httpx.Client) -> str:
 
 
 def test_it_serves_jupyterlab_with_the_panel(container: Container) -> None:
-    page = httpx.get(f"{container.url}/lab", params={"token": TOKEN}, follow_redirects=True)
+    page = httpx.get(
+        f"{container.url}/lab", params={"token": TOKEN}, follow_redirects=True, timeout=PATIENCE
+    )
 
     assert page.status_code == 200
     assert "sbx-jupyter" in page.text

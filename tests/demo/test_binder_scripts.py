@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from tests.engine_process import CHECKOUT
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 TOUR = "/lab/tree/binder/tour.ipynb"
 OF_NONE = 'c.SbxEngine.isolation = "none"\n'
@@ -90,7 +90,7 @@ def test_jupyterlab_opens_on_the_tour(home: Path) -> None:
         try:
             said = r"http://127\.0\.0\.1:(\d+)"
             [port] = until(lambda: re.findall(said, log.read_text())[:1], 60)
-            answer = httpx.get(f"http://127.0.0.1:{port}/")
+            answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=PATIENCE)
         finally:
             server.terminate()
 

@@ -33,7 +33,7 @@ from sbx_jupyter.protocol.platform import NetworkConfig
 from sbx_jupyter.protocol.runtime import PROXY_PORT
 from tests.engine.conftest import MakeEngine
 from tests.engine.living import create, is_known, messages, request, run, start
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 async def test_a_sandbox_runs_commands_with_its_environment(engine: Engine):
@@ -223,16 +223,15 @@ async def test_stopping_does_not_wait_for_files_and_the_next_engine_removes_them
 
     with monkeypatch.context() as patched:
         patched.setattr(type(engine.fence.tree_operations), "remove", remove_forever)
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(PATIENCE):
             await engine.stop(kill_sandboxes=True)
     assert any(path.name.startswith(row.sandbox_id) for path in folder.iterdir())
 
     await make_engine()
 
-    async with asyncio.timeout(25):
-        await async_until(
-            lambda: not any(path.name.startswith(row.sandbox_id) for path in folder.iterdir())
-        )
+    await async_until(
+        lambda: not any(path.name.startswith(row.sandbox_id) for path in folder.iterdir())
+    )
 
 
 async def test_the_same_request_with_the_same_key_makes_one_sandbox(make_engine: MakeEngine):
@@ -397,7 +396,7 @@ async def test_a_ready_sandbox_that_cannot_be_prepared_is_removed(
     placement = engine._running().context.placement
     pool = Pool(placement, engine.config.default_limits, 1, [prepare])
     pool.start()
-    await asyncio.wait_for(is_waiting.wait(), 30)
+    await asyncio.wait_for(is_waiting.wait(), PATIENCE)
     assert not any((data_dir / "sandboxes" / name).exists() for name in failed)
     await pool.stop()
 

@@ -137,7 +137,7 @@ async def ask(sandbox: AsyncSandbox, port: int) -> httpx.Response:
 
 async def test_the_gateway_reaches_a_port_and_no_other_sandbox_does(sandbox, config):
     await sandbox.commands.start("cd; echo inside > index.html; exec python3 -m http.server 8000")
-    answer = await async_until(lambda: _answered(sandbox), timeout=30)
+    answer = await async_until(lambda: _answered(sandbox))
     assert answer.text == "inside\n"
 
     assert (await ask(sandbox, 8001)).status_code == 502

@@ -13,7 +13,7 @@ from sbx_jupyter.engine.engine import Engine
 from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.errors import UnavailableError
 from tests.engine.living import create, names_of_layers
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +139,7 @@ async def test_the_end_of_the_engine_cancels_what_is_left():
 
     left.add("it", hang)
     await begun.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await left.aclose()
     left.add("other", hang)
     assert left._task is not None

@@ -78,7 +78,7 @@ class Hub:
     def route(self, user: str) -> dict[str, Any]:
         """What the proxy knows about the user's server."""
         headers = {"Authorization": f"token {self.token}"}
-        routes = httpx.get(f"{self.proxy_api}/api/routes", headers=headers).json()
+        routes = httpx.get(f"{self.proxy_api}/api/routes", headers=headers, timeout=SLOW).json()
         return routes[f"/user/{user}"]
 
     def token_of(self, user: str) -> str:

@@ -15,7 +15,7 @@ from tests.browser.chromium import chromium
 from tests.hub.hub import USERS
 from tests.hub.test_hub import ids
 from tests.server.ports.programs import PROGRAM
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_a_page_that_nobody_touches_is_not_activity(setup: Setup, page: Page) ->
 
     def last() -> tuple[str, str]:
         """Asks the server itself: by the proxy, the question would be activity."""
-        answer = httpx.get(f"{target}/user/{BOB}/api/status", headers=headers)
+        answer = httpx.get(f"{target}/user/{BOB}/api/status", headers=headers, timeout=PATIENCE)
         of_server = answer.raise_for_status().json()["last_activity"]
         return of_server, setup.hub.route(BOB)["last_activity"]
 

@@ -8,12 +8,13 @@ import pytest
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.protocol import access
 from sbx_jupyter.protocol.runtime import INTERPRETER_PORT
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
 def sandbox(shared_engine):
     config = ConnectionConfig.from_connection_file(shared_engine.connection)
-    with Sandbox.create(config=config, timeout=120) as created:
+    with Sandbox.create(config=config, timeout=600) as created:
         yield created
 
 
@@ -21,7 +22,9 @@ def client_of(engine, sandbox):
     """An HTTP client whose every request goes to the interpreter of a sandbox, with its token."""
     url = engine.connection.url
     key = {access.API_KEY_HEADER: engine.connection.api_key}
-    detail = httpx.get(f"{url}/sandboxes/{sandbox.sandbox_id}", headers=key, trust_env=False).json()
+    detail = httpx.get(
+        f"{url}/sandboxes/{sandbox.sandbox_id}", headers=key, trust_env=False, timeout=PATIENCE
+    ).json()
     headers = {
         access.SANDBOX_ID_HEADER: sandbox.sandbox_id,
         access.SANDBOX_PORT_HEADER: str(INTERPRETER_PORT),

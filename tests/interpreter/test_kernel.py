@@ -14,7 +14,7 @@ from jupyter_client.connect import write_connection_file
 
 from sbx_jupyter.interpreter import contexts, events
 from sbx_jupyter.interpreter.kernel import Kernel
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +104,7 @@ async def test_a_kernel_that_answers_later_than_any_wait_so_far_is_waited_for(
     monkeypatch.setattr(kernel, "_reply", reply)
     monkeypatch.setattr(kernel, "receive", receive)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await kernel._handshake()
 
     assert waits == sorted(waits)
@@ -123,11 +123,11 @@ async def test_a_reply_that_arrives_just_before_the_next_request_is_read(tmp_pat
         kernel = Kernel(tmp_path, client)
         kernel._open_channels()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             asked = kernel._ask()
             await async_until(lambda: shell.poll(0))
             identity, *_ = shell.recv_multipart()
-            replied = asyncio.ensure_future(kernel._reply(asked, 5))
+            replied = asyncio.ensure_future(kernel._reply(asked, PATIENCE))
             await asyncio.sleep(0.1)  # the loop comes to rest: only the socket would wake it
             parent = {"msg_id": asked}
             client.session.send(shell, "kernel_info_reply", {}, parent=parent, ident=identity)

@@ -13,6 +13,7 @@ from jupyter_client.session import Session
 
 from sbx_jupyter.interpreter.kernel_app import Output
 from tests.interpreter.test_server import execute
+from tests.waiting import PATIENCE
 
 
 class Sent(IOPubThread):
@@ -51,7 +52,7 @@ def output(sent: Sent) -> Output:
     # Hooks belong to a thread: that which sends.
     registered = threading.Event()
     sent.schedule(lambda: (made.register_hook(keep), registered.set()))
-    assert registered.wait(10)
+    assert registered.wait(PATIENCE)
     sent.asked = 0
     return made
 

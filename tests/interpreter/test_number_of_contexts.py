@@ -11,6 +11,7 @@ import tornado.httpserver
 import tornado.testing
 
 from sbx_jupyter.interpreter import contexts, server
+from tests.waiting import PATIENCE
 
 
 class NoKernel:
@@ -35,7 +36,9 @@ async def http(monkeypatch):
     listener, port = tornado.testing.bind_unused_port()
     serving = tornado.httpserver.HTTPServer(server._application(found))
     serving.add_socket(listener)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=PATIENCE
+    ) as client:
         yield client
     serving.stop()
 

@@ -33,7 +33,7 @@ def tags(sandbox):
 
 
 def wait_for_interpreter(sandbox):
-    until(lambda: TAG in tags(sandbox), timeout=40, message="the interpreter was not started")
+    until(lambda: TAG in tags(sandbox), message="the interpreter was not started")
 
 
 def test_it_starts_by_itself_where_the_template_is_made_for_it(create, shared_engine):

@@ -20,7 +20,7 @@ from sbx_jupyter.isolation.fence import Fence
 from sbx_jupyter.isolation.tiers import choose, detect
 from tests.isolation.inside import Inside, sandbox
 from tests.isolation.kernel.numbered_calls import made_and_refused
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 COMMANDS = {
     "python": "python -c 'print(6 * 7)'",
@@ -103,7 +103,7 @@ async def main(data: Path) -> None:
         below = descendants.descendants(cage.pid)
         with contextlib.suppress(UnavailableError):  # its reply may be lost
             await inside.start("kill -9 -1")  # the agent, too, but not its keeper
-        await asyncio.wait_for(cage.wait_dead(), 10)
+        await asyncio.wait_for(cage.wait_dead(), PATIENCE)
     seen["left"] = [pid for pid in below if Path(f"/proc/{pid}").exists() and _state(pid) != "Z"]
     seen["dirs"] = os.listdir(data / "sandboxes")
     await fence.stop()

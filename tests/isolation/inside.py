@@ -62,7 +62,7 @@ class Inside:
         assert self._channel is not None
         return await self._channel.call(op, **fields)
 
-    async def run(self, command: str, *, user: str = "user", timeout: float = 30) -> Ran:
+    async def run(self, command: str, *, user: str = "user", timeout: float = 60) -> Ran:
         """Run a login shell command and collect its output."""
         async with asyncio.timeout(timeout):
             reply = await self.ask(

@@ -14,7 +14,7 @@ import pytest
 
 from sbx_jupyter.errors import InvalidArgumentError, IsolationError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 from .inside import Inside, create, sandbox, spec_for
 
@@ -89,7 +89,7 @@ async def test_ending_the_first_process_is_noticed(fence: Fence, data_dir: Path)
         await asyncio.sleep(0.01)  # nothing ends it by itself
         assert not waiting.done()
         os.kill(inside.cage.pid, signal.SIGKILL)
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_sandboxes_survive_their_zygote_and_the_next_one_is_made(
@@ -158,7 +158,7 @@ async def test_collect_kills_what_nobody_knows_and_nothing_else(
         stray = await create(fence, data_dir, "stray")
         stray.disconnect()
         await fence.collect({"known"})
-        await asyncio.wait_for(stray.cage.wait_dead(), 5)
+        await asyncio.wait_for(stray.cage.wait_dead(), PATIENCE)
         assert not any(Path(p).exists() for p in stray.cage.to_state()["group"].values())
         stray.cage.close()
         assert (await known.run("echo here")).out == "here\n"
@@ -189,7 +189,7 @@ async def test_a_frozen_sandbox_can_be_killed(
     async with sandbox(fence, data_dir, "frozen2") as inside:
         await inside.start("sleep 1000")
         await inside.cage.freeze()
-        await asyncio.wait_for(inside.cage.kill(), 5)
+        await asyncio.wait_for(inside.cage.kill(), PATIENCE)
 
 
 async def test_a_failed_setup_says_why_and_leaves_nothing(fence: Fence, data_dir: Path) -> None:

@@ -170,7 +170,7 @@ def detected(home: Path, before: str, setup: str = "true") -> dict[str, Any]:
         ["unshare", "-m", "sh", "-ec", f'{setup}\nexec "$@"', "sh",
          "setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", PYTHON, "-B",
          "-c", code, str(home), str(SCRIPT.parent.parent.parent)],
-        capture_output=True, text=True, timeout=30, cwd="/", check=False,
+        capture_output=True, text=True, timeout=60, cwd="/", check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -81,7 +81,7 @@ def notebook_on(engine: EngineProcess, home: Path) -> Iterator[Notebook]:
     """A notebook with the magics, whose kernel has its files in ``home``."""
     with environment_of_kernels(engine, home):
         client = NotebookClient(
-            nbformat.v4.new_notebook(), timeout=40, resources={"metadata": {"path": str(home)}}
+            nbformat.v4.new_notebook(), timeout=120, resources={"metadata": {"path": str(home)}}
         )
         with client.setup_kernel():
             notebook = Notebook(client, engine)

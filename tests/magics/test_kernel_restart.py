@@ -30,7 +30,7 @@ def notebook(engine, tmp_path_factory):
     shutil.copy(STARTUP, startup)
     with environment_of_kernels(engine, home):
         client = NotebookClient(
-            nbformat.v4.new_notebook(), timeout=40, resources={"metadata": {"path": str(home)}}
+            nbformat.v4.new_notebook(), timeout=120, resources={"metadata": {"path": str(home)}}
         )
         with client.setup_kernel():
             yield Notebook(client, engine)
@@ -49,7 +49,7 @@ def notebook_with_startup(notebook):
 def restart(notebook: Notebook) -> None:
     client: Any = notebook.client
     run_sync(client.km.restart_kernel)(now=True)
-    run_sync(client.kc.wait_for_ready)(timeout=40)
+    run_sync(client.kc.wait_for_ready)(timeout=120)
 
 
 def test_cells_run_in_the_same_sandbox_after_a_restart(notebook_with_startup):

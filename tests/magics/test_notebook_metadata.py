@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.magics.conftest import Notebook, notebook_on
+from tests.waiting import PATIENCE
 
 TARGET = "sbx-jupyter:notebook"
 
@@ -98,5 +99,6 @@ def snapshots(kernel: Notebook) -> set[str]:
     answer = httpx.get(
         f"{kernel.engine.connection.url}/snapshots",
         headers={"X-API-Key": kernel.engine.connection.api_key},
+        timeout=PATIENCE,
     )
     return {item["snapshotID"] for item in answer.json() if not item["names"]}

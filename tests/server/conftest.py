@@ -170,7 +170,7 @@ def with_engine(extension_settings, engine):
 @pytest_asyncio.fixture
 async def sandbox(with_engine, api):
     """The id of a new sandbox, which is gone after the test."""
-    status, view = await api("POST", "sandboxes", body={"timeout": 120})
+    status, view = await api("POST", "sandboxes", body={"timeout": 600})
     assert status == 201, view
     yield view["sandboxID"]
     await api("DELETE", "sandboxes", view["sandboxID"])

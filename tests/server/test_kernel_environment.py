@@ -18,7 +18,7 @@ from sbx_jupyter.client.connection import bundled
 from sbx_jupyter.client.connection.environment import NAMES
 from sbx_jupyter.protocol.access import API_KEY_HEADER
 from tests.server.test_engine_start import stop_engine
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 UNMODIFIED = """
 from e2b_code_interpreter import Sandbox
@@ -118,7 +118,9 @@ async def test_the_key_ends_with_the_server(own_data_dir, jp_serverapp):
 
     await jp_serverapp.extension_manager.stop_all_extensions()
 
-    answer = httpx.get(engine.url + "/v2/sandboxes", headers={API_KEY_HEADER: key})
+    answer = httpx.get(
+        engine.url + "/v2/sandboxes", headers={API_KEY_HEADER: key}, timeout=PATIENCE
+    )
     assert answer.status_code == 401
     assert not set(NAMES) & set(os.environ)
     assert list((own_data_dir / "session-keys").iterdir()) == []

@@ -21,7 +21,7 @@ def sandbox_kernels(jp_kernel_dir, echo_kernel_spec):
 
 
 async def test_a_kernel_starts_in_the_sandbox_of_its_notebook(api, jp_fetch):
-    request = {"template": "code-interpreter-v1", "timeout": 120}
+    request = {"template": "code-interpreter-v1", "timeout": 600}
     _, sandbox = await api("POST", "sandboxes", body=request)
     sandbox_id = sandbox["sandboxID"]
     body = {"kernel": "sbx-python3", "sandbox": sandbox_id, "path": "/tmp/work.ipynb"}

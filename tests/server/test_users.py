@@ -15,7 +15,7 @@ from tornado.httpclient import HTTPClientError
 from sbx_jupyter.server import sandboxes
 from sbx_jupyter.server.kernels import routes
 from sbx_jupyter.server.users import has_several_identities
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 class NamedUsers(IdentityProvider):
@@ -64,7 +64,7 @@ def extension_settings(extension_settings, engine, tmp_path):
 
 @pytest_asyncio.fixture
 async def of_alice(as_user):
-    status, body = await as_user("alice", "POST", "sandboxes", body={"timeout": 120})
+    status, body = await as_user("alice", "POST", "sandboxes", body={"timeout": 600})
     assert status == 201, body
     yield body["sandboxID"]
     await as_user("alice", "DELETE", "sandboxes", body["sandboxID"])
@@ -144,7 +144,9 @@ async def test_a_terminal_opens_for_its_owner_and_for_who_sees_all(open_socket, 
 async def test_kernels_have_an_owner_of_their_own(ids, of_alice):
     url, key = os.environ["E2B_API_URL"], os.environ["E2B_API_KEY"]
     headers = {"X-API-Key": key}
-    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
         made = await client.post("/v2/sandboxes", json={"templateID": "base"}, timeout=30)
         of_kernel = made.raise_for_status().json()["sandboxID"]
         try:
@@ -198,7 +200,7 @@ async def test_keys_of_users_end_with_the_server(engine, jp_serverapp, of_alice,
     await jp_serverapp.extension_manager.stop_all_extensions()
 
     async def is_refused():
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
             answer = await client.get(f"{engine.url}/v2/sandboxes", headers={"X-API-Key": key})
         return answer.status_code == 401
 
@@ -242,6 +244,6 @@ def test_token_and_password_know_no_users():
 
 
 async def _list(url, key):
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
         answer = await client.get(f"{url}/v2/sandboxes", headers={"X-API-Key": key})
     return answer.raise_for_status().json()

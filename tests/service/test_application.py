@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.engine_process import CHECKOUT, start_engine
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 def popen_engine(
@@ -37,7 +37,7 @@ def popen_engine(
 def fail(data_dir: Path, *options: str, environment: dict[str, str] | None = None) -> str:
     """What an engine that cannot start says."""
     process = popen_engine(data_dir, *options, environment=environment)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
     text = errors.decode()
     assert process.returncode == 1, text
     assert "Traceback" not in text
@@ -85,7 +85,9 @@ def test_the_connection_file_is_private_and_names_a_serving_engine(tmp_path: Pat
         for path in (engine.connection_file, tmp_path / "d" / "api_key"):
             assert path.stat().st_mode & 0o777 == 0o600
         assert found["api_key"].encode() not in Path(f"/proc/{found['pid']}/cmdline").read_bytes()
-        assert httpx.get(f"{engine.url}/health", trust_env=False).status_code == 204
+        assert (
+            httpx.get(f"{engine.url}/health", trust_env=False, timeout=PATIENCE).status_code == 204
+        )
     finally:
         assert engine.stop() == 0
     assert not engine.connection_file.exists()
@@ -108,12 +110,16 @@ def test_port_and_key_stay_and_sandboxes_are_adopted_after_a_hang_up(tmp_path: P
     first = start_engine(tmp_path / "d", "--pool-size", "0")
     headers = {"X-API-Key": first.key}
     body = {"templateID": "base"}
-    made = httpx.post(f"{first.url}/v2/sandboxes", json=body, headers=headers, trust_env=False)
+    made = httpx.post(
+        f"{first.url}/v2/sandboxes", json=body, headers=headers, trust_env=False, timeout=PATIENCE
+    )
     assert first.stop(signal.SIGHUP) == 0
 
     second = start_engine(tmp_path / "d", "--pool-size", "0")
     try:
-        listed = httpx.get(f"{second.url}/v2/sandboxes", headers=headers, trust_env=False).json()
+        listed = httpx.get(
+            f"{second.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+        ).json()
     finally:
         assert second.stop(signal.SIGINT) == 0
 
@@ -127,7 +133,9 @@ def test_the_operator_may_choose_the_key(tmp_path: Path) -> None:
     )
     try:
         headers = {"X-API-Key": "e2b_0123abcd"}
-        answer = httpx.get(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
+        answer = httpx.get(
+            f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+        )
         assert answer.status_code == 200
         assert not (tmp_path / "d" / "api_key").exists()
     finally:
@@ -174,7 +182,7 @@ def test_a_wrong_option_is_refused_without_a_traceback(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     process = popen_engine(tmp_path / "d", *options)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 1
     assert b"Traceback" not in errors

@@ -9,7 +9,7 @@ import httpx
 
 from sbx_jupyter.service.audit import Audit
 from tests.engine_process import EngineProcess
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, envelope
@@ -32,7 +32,9 @@ def test_create_exec_terminal_writes_and_end_are_noted(
     engine: EngineProcess, api: httpx.Client
 ) -> None:
     made = api.post("/engine/keys", json={"owner": "alice"}).json()
-    hers = httpx.Client(base_url=engine.url, headers={"X-API-Key": made["key"]}, trust_env=False)
+    hers = httpx.Client(
+        base_url=engine.url, headers={"X-API-Key": made["key"]}, trust_env=False, timeout=PATIENCE
+    )
     sandbox = create_sandbox(hers, envs={"TOKEN": "topsecret"})
     start = {"process": {"cmd": "/bin/echo", "args": ["topsecret"]}}
     with sandbox.client() as runtime:
@@ -73,6 +75,7 @@ def test_a_refused_call_is_noted_and_reading_is_not(
         f"{engine.url}/sandboxes/{shared.id}",
         headers={"X-API-Key": "e2b_00", "X-Forwarded-For": "192.0.2.7"},
         trust_env=False,
+        timeout=PATIENCE,
     )
 
     found = entry_for(engine, shared.id, "sandbox.end")

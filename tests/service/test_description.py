@@ -18,6 +18,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.waiting import PATIENCE
+
 from .conftest import create_sandbox
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Victim:
 def test_every_described_operation_answers_as_described(
     engine: EngineProcess, shared: SandboxAccess, api: httpx.Client
 ) -> None:
-    described = httpx.get(f"{engine.url}/openapi.json", trust_env=False).json()
+    described = httpx.get(f"{engine.url}/openapi.json", trust_env=False, timeout=PATIENCE).json()
     schema = schemathesis.openapi.from_dict(described)
     victim = Victim(api)
     answered: dict[str, set[int]] = {}

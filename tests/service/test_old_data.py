@@ -14,6 +14,7 @@ from sbx_jupyter import ConnectionConfig, Sandbox
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.engine.egress.world import MISSING, World, open_world
 from tests.engine_process import EngineProcess
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,9 @@ def config(engine: EngineProcess) -> ConnectionConfig:
 
 @pytest.fixture(scope="module")
 def platform(config: ConnectionConfig) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=config.api_url, headers={"X-API-Key": config.api_key}) as client:
+    with httpx.Client(
+        base_url=config.api_url, headers={"X-API-Key": config.api_key}, timeout=PATIENCE
+    ) as client:
         yield client
 
 

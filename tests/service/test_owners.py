@@ -12,6 +12,7 @@ import pytest
 
 from tests.checks import check_error
 from tests.engine_process import EngineProcess, start_engine
+from tests.waiting import PATIENCE
 
 from .conftest import create_sandbox
 
@@ -281,10 +282,16 @@ def test_only_the_operator_manages_keys_and_a_revoked_key_ends(engine, operator)
     headers = {"X-API-Key": made["key"]}
 
     listed = operator.get("/engine/keys")
-    refused = httpx.get(f"{engine.url}/engine/keys", headers=headers, trust_env=False)
-    before = httpx.get(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
+    refused = httpx.get(
+        f"{engine.url}/engine/keys", headers=headers, trust_env=False, timeout=PATIENCE
+    )
+    before = httpx.get(
+        f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+    )
     assert operator.delete(f"/engine/keys/{made['keyID']}").status_code == 204
-    after = httpx.get(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
+    after = httpx.get(
+        f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+    )
 
     assert made["key"] not in listed.text
     assert made["key"] not in (engine.data_dir / "owner-keys.json").read_text()
@@ -310,7 +317,10 @@ def test_owners_and_keys_outlive_the_engine(engine, operator, client_of) -> None
         name: {
             each["sandboxID"]
             for each in httpx.get(
-                f"{engine.url}/v2/sandboxes", headers={"X-API-Key": key}, trust_env=False
+                f"{engine.url}/v2/sandboxes",
+                headers={"X-API-Key": key},
+                trust_env=False,
+                timeout=PATIENCE,
             ).json()
         }
         for name, key in keys.items()
@@ -333,7 +343,9 @@ def test_files_of_builds_are_found_by_their_hash_by_their_owner_only(operator, c
         for name, client in {"alice": alice, "bob": bob, "": operator}.items()
     }
     upload = alice.get(links["alice"]).json()["url"]
-    assert httpx.put(upload, content=b"of alice", trust_env=False).status_code == 200
+    assert (
+        httpx.put(upload, content=b"of alice", trust_env=False, timeout=PATIENCE).status_code == 200
+    )
 
     present = {name: client_of(name).get(link).json()["present"] for name, link in links.items()}
 

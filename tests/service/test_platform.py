@@ -18,6 +18,7 @@ import pytest
 
 from tests.checks import check_error
 from tests.engine_process import EngineProcess
+from tests.waiting import PATIENCE
 
 from .conftest import SandboxAccess, create_sandbox
 from .rpc import STREAM, envelope
@@ -27,7 +28,9 @@ from .rpc import STREAM, envelope
 def test_a_missing_or_wrong_key_is_401(engine: EngineProcess, key: str | None) -> None:
     headers = [] if key is None else [(b"X-API-Key", key.encode("latin-1"))]
 
-    answer = httpx.get(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
+    answer = httpx.get(
+        f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+    )
 
     check_error(answer, 401)
 
@@ -35,7 +38,9 @@ def test_a_missing_or_wrong_key_is_401(engine: EngineProcess, key: str | None) -
 def test_the_key_is_not_repeated_in_the_answer_or_the_log(engine: EngineProcess) -> None:
     headers = {"X-API-Key": "e2b_deadbeefcafe"}
 
-    answer = httpx.get(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
+    answer = httpx.get(
+        f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+    )
 
     assert "deadbeefcafe" not in answer.text
     log = (engine.data_dir / "log" / "engine.jsonl").read_text()
@@ -44,7 +49,7 @@ def test_the_key_is_not_repeated_in_the_answer_or_the_log(engine: EngineProcess)
 
 
 def test_health_needs_no_key(engine: EngineProcess) -> None:
-    answer = httpx.get(f"{engine.url}/health", trust_env=False)
+    answer = httpx.get(f"{engine.url}/health", trust_env=False, timeout=PATIENCE)
 
     assert (answer.status_code, answer.content) == (204, b"")
 
@@ -125,7 +130,7 @@ def test_a_client_that_sends_all_of_a_17_mb_body_gets_413_and_can_go_on(
 
 def test_a_declared_2_gb_body_is_refused_before_it_arrives(engine: EngineProcess) -> None:
     head = f"POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {engine.key}\r\n"
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(f"{head}Content-Length: 2147483648\r\n\r\n".encode())
 
         assert _read_head(sock).startswith(b"HTTP/1.1 413 ")
@@ -138,7 +143,7 @@ def test_a_chunked_2_gb_body_is_refused_at_the_limit_and_costs_no_memory(
     head = f"POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {engine.key}\r\n"
     piece = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"
     sent = 0
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         try:
             for _ in range(2048):
@@ -152,7 +157,7 @@ def test_a_chunked_2_gb_body_is_refused_at_the_limit_and_costs_no_memory(
 
 
 def test_a_body_without_a_key_is_refused_before_it_arrives(engine: EngineProcess) -> None:
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(
             b"POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n"
         )
@@ -422,7 +427,9 @@ def test_a_repeated_create_gives_the_same_sandbox(api: httpx.Client) -> None:
 def test_preflight_requests_need_no_key(engine: EngineProcess) -> None:
     headers = {"Origin": "https://x", "Access-Control-Request-Headers": "x-api-key"}
 
-    answer = httpx.options(f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False)
+    answer = httpx.options(
+        f"{engine.url}/v2/sandboxes", headers=headers, trust_env=False, timeout=PATIENCE
+    )
 
     assert answer.status_code == 204
     assert answer.headers["access-control-allow-origin"] == "*"

@@ -130,7 +130,11 @@ def test_failures_are_counted_by_their_kind(own: httpx.Client, small: EngineProc
     sandbox = create_sandbox(own)
     stranger = {**sandbox.headers(), "X-Access-Token": "wrong"}
     refused = httpx.post(
-        f"{small.url}/process.Process/List", json={}, headers=stranger, trust_env=False
+        f"{small.url}/process.Process/List",
+        json={},
+        headers=stranger,
+        trust_env=False,
+        timeout=PATIENCE,
     )
     assert refused.status_code == 401
     own.delete(f"/sandboxes/{sandbox.id}")
@@ -242,7 +246,7 @@ def test_what_limits_are_worth_is_told_alike_everywhere(
     doctor = subprocess.run(
         [sys.executable, "-m", "sbx_jupyter.cli.main", "doctor", "--json",
          f"--data-dir={small.data_dir}"],
-        capture_output=True, check=False, timeout=30,
+        capture_output=True, check=False, timeout=60,
     )  # fmt: skip
     labels = [
         dict(labels)

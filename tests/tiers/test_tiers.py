@@ -20,7 +20,7 @@ from tests.engine.templates.images import TinyImage
 from tests.system_python import PYTHON, VERSION, environment_for_all
 from tests.tiers.engines import Tried, engine_of, make_packages
 from tests.tiers.rows import ROWS, TIERS, Row
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = [
     pytest.mark.skipif(
@@ -68,7 +68,9 @@ def _serve(box: Sandbox, tried: Tried) -> str:
     port = _free_port()
     server = box.commands.run(f"python3 -m http.server {port}", background=True, timeout=0)
     headers = {"Host": box.get_host(port)}
-    with httpx.Client(base_url=tried.config.api_url, headers=headers, trust_env=False) as client:
+    with httpx.Client(
+        base_url=tried.config.api_url, headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
         until(lambda: client.get("/").status_code == 200, timeout=60)
     server.kill()
     return "answered"

@@ -79,7 +79,10 @@ def _attempts(
     def served() -> tuple[str, str]:
         server = box.commands.run("python3 -m http.server 8123", background=True, timeout=0)
         with httpx.Client(
-            base_url=config.api_url, headers={"Host": box.get_host(8123)}, trust_env=False
+            base_url=config.api_url,
+            headers={"Host": box.get_host(8123)},
+            trust_env=False,
+            timeout=PATIENCE,
         ) as client:
             until(lambda: client.get("/").status_code == 200, timeout=PATIENCE)
         server.kill()

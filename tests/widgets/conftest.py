@@ -11,6 +11,7 @@ from sbx_jupyter.client import ConnectionConfig, Sandbox
 from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.widgets.comm_handler import CommHandler
 from tests.engine_process import engine_process
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +27,7 @@ def config(engine):
 
 @pytest.fixture
 def box(config):
-    with Sandbox.create(timeout=120, config=config) as sandbox:
+    with Sandbox.create(timeout=600, config=config) as sandbox:
         yield sandbox
 
 
@@ -51,7 +52,7 @@ class FrontEnd:
         return self._id
 
     def next(self):
-        return self.received.get(timeout=10)
+        return self.received.get(timeout=PATIENCE)
 
     def call(self, op, *buffers, **fields):
         """Post a message and give back its answer."""

@@ -13,7 +13,7 @@ from sbx_jupyter.client.blocking import Portal
 from sbx_jupyter.client.processes.terminal_link import LIMIT
 from sbx_jupyter.widgets.comm_handler import MAX_TERMINALS, CommHandler
 from sbx_jupyter.widgets.rate_limit import BURST, RATE
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 def test_files_are_written_listed_read_moved_and_removed(front_end):
@@ -217,7 +217,7 @@ def test_everything_is_sent_in_the_context_of_the_latest_message(box):
         comm_handler.receive(content, [])
 
     contextvars.copy_context().run(deliver)
-    assert arrived.wait(10)
+    assert arrived.wait(PATIENCE)
     comm_handler.close()
 
     assert seen == ["comm message"]

@@ -9,9 +9,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from tests.engine_process import CHECKOUT
-from tests.waiting import until
-
-PATIENCE = 30.0
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -71,13 +69,13 @@ def run(client, code):
             opened.append(message["content"])
         assert message["msg_type"] != "error", message["content"]
 
-    client.execute_interactive(code, timeout=30, output_hook=watch)
+    client.execute_interactive(code, timeout=PATIENCE, output_hook=watch)
     return opened
 
 
 def subshell(client):
     client.control_channel.send(client.session.msg("create_subshell_request", {}))
-    reply = client.get_control_msg(timeout=10)
+    reply = client.get_control_msg(timeout=PATIENCE)
     return reply["content"]["subshell_id"]
 
 
@@ -97,7 +95,7 @@ def busy(kernel, tmp_path):
 
 @pytest.fixture
 def page(kernel):
-    run(kernel, "from sbx_jupyter import Sandbox, Terminal\nbox = Sandbox.create(timeout=120)")
+    run(kernel, "from sbx_jupyter import Sandbox, Terminal\nbox = Sandbox.create(timeout=600)")
     comms = run(kernel, "widget = Terminal(box)")
     [comm] = [c for c in comms if c["data"]["state"].get("_esm")]
     page = Page(kernel, comm["comm_id"], subshell(kernel))

@@ -84,7 +84,7 @@ def test_only_sandboxes_can_be_shown(kind):
 
 
 async def test_a_sandbox_of_another_event_loop_can_be_shown(config):
-    async with await AsyncSandbox.create(timeout=60, config=config) as box:
+    async with await AsyncSandbox.create(timeout=600, config=config) as box:
         widget = sbx_jupyter.Terminal(box)
 
         assert widget.sandbox_id == box.sandbox_id

@@ -87,6 +87,6 @@ def test_directories_closed_to_their_owner_are_removed() -> None:
     done = subprocess.run(
         ["setpriv", "--reuid", "1003", "--regid", "1003", "--clear-groups", "/usr/bin/python3",
          "-B", "-c", code],
-        capture_output=True, text=True, timeout=30, cwd="/", check=False,
+        capture_output=True, text=True, timeout=60, cwd="/", check=False,
     )  # fmt: skip
     assert done.stdout == "False\n", done.stderr

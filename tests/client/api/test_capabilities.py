@@ -11,6 +11,7 @@ from sbx_jupyter.client.api.capabilities import explain_versions, find_capabilit
 from sbx_jupyter.client.api.platform import PlatformClient
 from sbx_jupyter.client.connection.config import ConnectionConfig
 from sbx_jupyter.errors import UnauthenticatedError
+from tests.waiting import PATIENCE
 
 
 class Deployment(httpx.AsyncBaseTransport):
@@ -34,7 +35,9 @@ class Deployment(httpx.AsyncBaseTransport):
 async def ask(deployment):
     platform = PlatformClient(ConnectionConfig("http://127.0.0.1:1", "e2b_00"))
     # The one seam of the client: its pool of connections.
-    platform.transport._clients[True, True] = httpx.AsyncClient(transport=deployment)
+    platform.transport._clients[True, True] = httpx.AsyncClient(
+        transport=deployment, timeout=PATIENCE
+    )
     async with platform:
         return await find_capabilities(platform)
 

@@ -61,12 +61,12 @@ def is_alive(pid):
 
 
 async def test_the_first_sandbox_starts_the_engine_and_the_second_finds_it(data_dir):
-    async with await AsyncSandbox.create(timeout=60) as sandbox:
+    async with await AsyncSandbox.create(timeout=600) as sandbox:
         assert (await sandbox.commands.run("echo hi")).stdout == "hi\n"
     first = bundled.find_engine(data_dir)
     assert first is not None
 
-    async with await AsyncSandbox.create(timeout=60):
+    async with await AsyncSandbox.create(timeout=600):
         assert bundled.find_engine(data_dir) == first
 
     assert connection_file_of(data_dir).stat().st_mode & 0o777 == 0o600
@@ -107,7 +107,7 @@ def test_starters_at_the_same_time_share_one_engine(data_dir):
         for _ in range(4)
     ]
 
-    said = {starter.communicate(timeout=40)[0] for starter in starters}
+    said = {starter.communicate(timeout=120)[0] for starter in starters}
 
     assert len(said) == 1
     assert said != {b""}
@@ -131,7 +131,7 @@ def test_a_file_left_by_a_dead_engine_is_not_believed(data_dir):
     with pytest.raises(UnavailableError, match="no engine is running"):
         ConnectionConfig.from_env()
 
-    with Sandbox.create(timeout=60) as sandbox:
+    with Sandbox.create(timeout=600) as sandbox:
         assert sandbox.is_running()
 
     found = bundled.find_engine(data_dir)

@@ -16,6 +16,7 @@ from sbx_jupyter.errors import (
     UnavailableError,
 )
 from sbx_jupyter.protocol import runtime
+from tests.waiting import PATIENCE
 
 
 async def test_text_and_bytes_come_back_as_written(sandbox):
@@ -110,7 +111,7 @@ async def test_a_watch_reports_changes_until_it_is_closed(sandbox):
 
     async with await sandbox.files.watch("watched", recursive=True) as watch:
         await sandbox.files.write("watched/new", "x")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             events = [await anext(watch) for _ in range(3)]
 
     assert [event.name for event in events] == ["new"] * 3
@@ -131,13 +132,13 @@ async def test_a_watch_of_a_killed_sandbox_ends_with_an_error(sandbox):
             pass
 
     with pytest.raises(UnavailableError):
-        await asyncio.wait_for(drain(), 5)
+        await asyncio.wait_for(drain(), PATIENCE)
 
 
 async def test_signed_addresses_work_without_any_header(sandbox):
     await sandbox.files.write("shared", "public")
 
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as http:
         download = await http.get(sandbox.files.download_url("shared", expires_in=60))
         upload = await http.post(
             sandbox.files.upload_url("sent", expires_in=60), files={"file": ("x", b"here")}

@@ -13,7 +13,7 @@ from sbx_jupyter.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 async def test_a_result_holds_output_and_exit_code(sandbox):
@@ -125,13 +125,13 @@ async def test_killing_the_sandbox_ends_the_wait(sandbox):
     await sandbox.kill()
 
     with pytest.raises(UnavailableError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await handle.wait()
 
 
 async def read_until(terminal, text):
     output = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async for piece in terminal:
             output += piece.chunk
             if text in output:

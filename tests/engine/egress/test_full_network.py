@@ -151,7 +151,7 @@ def test_the_resolver_answers_questions_and_nothing_else(sandbox: Sandbox) -> No
 
 
 def test_other_sandboxes_are_not_reached(config: ConnectionConfig, sandbox: Sandbox) -> None:
-    with Sandbox.create(config=config, timeout=60) as neighbour:
+    with Sandbox.create(config=config, timeout=600) as neighbour:
         neighbour.commands.run("python3 -m http.server 8080", background=True)
         until(lambda: neighbour.commands.run("curl -sS localhost:8080 -o /dev/null").exit_code == 0)
 
@@ -161,13 +161,13 @@ def test_other_sandboxes_are_not_reached(config: ConnectionConfig, sandbox: Sand
 def test_addresses_and_networks_of_rules_hold(config: ConnectionConfig, world: World) -> None:
     only = NetworkConfig(allow_out=[OTHER], deny_out=["0.0.0.0/0"])
     without = NetworkConfig(deny_out=["20.0.0.8/31", f"{OTHER}/32"])
-    with Sandbox.create(config=config, timeout=60, network=only) as sandbox:
+    with Sandbox.create(config=config, timeout=600, network=only) as sandbox:
         before = len(world.hits())
         assert reaches(sandbox, OTHER)
         assert inside(sandbox, "reach", ECHO, SERVER, RESOLVER, *PRIVATE)["reached"] == []
         sandbox.commands.run("getent hosts a-secret.server.test")
         assert not [hit for hit in world.hits()[before:] if hit.startswith("dns")]
-    with Sandbox.create(config=config, timeout=60, network=without) as sandbox:
+    with Sandbox.create(config=config, timeout=600, network=without) as sandbox:
         assert reaches(sandbox, SERVER)
         reached = inside(sandbox, "reach", ECHO, OTHER)["reached"]
         assert reached == []
@@ -176,7 +176,7 @@ def test_addresses_and_networks_of_rules_hold(config: ConnectionConfig, world: W
 def test_a_sandbox_without_internet_has_no_way_out(
     config: ConnectionConfig, world: World, engine: EngineProcess
 ) -> None:
-    with Sandbox.create(config=config, timeout=60, allow_internet_access=False) as sandbox:
+    with Sandbox.create(config=config, timeout=600, allow_internet_access=False) as sandbox:
         before = len(world.hits())
 
         assert inside(sandbox, "reach", ECHO, SERVER, *PRIVATE)["reached"] == []
@@ -294,7 +294,7 @@ def test_a_far_end_that_dies_is_started_again_with_the_same_rules(
 def test_nothing_is_left_of_a_sandbox_that_ended(
     config: ConnectionConfig, engine: EngineProcess
 ) -> None:
-    sandbox = Sandbox.create(config=config, timeout=60)
+    sandbox = Sandbox.create(config=config, timeout=600)
     slirp = slirp_of(engine, sandbox)
     sandbox.kill()
 
@@ -305,7 +305,7 @@ def test_nothing_is_left_of_a_sandbox_that_ended(
 def test_what_an_engine_before_left_is_collected(
     config: ConnectionConfig, engine: EngineProcess
 ) -> None:
-    sandbox = Sandbox.create(config=config, timeout=60)
+    sandbox = Sandbox.create(config=config, timeout=600)
     slirp = slirp_of(engine, sandbox)
     (cage,) = Path(engine.data_dir, "cages").glob(sandbox.sandbox_id)
     pid = json.loads(cage.read_text())["pid"]

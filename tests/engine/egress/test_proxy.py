@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.engine.egress.conftest import RunningProxy, loopback_policy
+from tests.waiting import PATIENCE
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -183,7 +184,7 @@ async def test_new_rules_close_a_tunnel_that_they_refuse(running_proxy, serve) -
 
     running_proxy.proxy.update(loopback_policy(deny_out=["127.0.0.0/8"]))
 
-    assert await asyncio.wait_for(reader.read(), 5) == b""
+    assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
     writer.close()
 
 
@@ -204,5 +205,5 @@ async def test_closing_the_proxy_closes_its_tunnels(running_proxy, serve) -> Non
 
     await running_proxy.proxy.aclose()
 
-    assert await asyncio.wait_for(reader.read(), 5) == b""
+    assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
     writer.close()

@@ -17,6 +17,7 @@ from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
 from sbx_jupyter.protocol.platform import NetworkConfig
 from tests.checks import check_error
 from tests.engine_process import EngineProcess, engine_process
+from tests.waiting import PATIENCE
 
 
 def own_address() -> str:
@@ -85,13 +86,13 @@ def config(engine: EngineProcess) -> ConnectionConfig:
 
 @pytest.fixture
 def sandbox(config: ConnectionConfig) -> Iterator[Sandbox]:
-    with Sandbox.create(config=config, timeout=60) as made:
+    with Sandbox.create(config=config, timeout=600) as made:
         yield made
 
 
 def fetch(sandbox: Sandbox, url: str, options: str = "") -> tuple[int, str]:
     """Exit code and output of curl inside."""
-    result = sandbox.commands.run(f"curl -sS --max-time 10 {options} {url} 2>&1")
+    result = sandbox.commands.run(f"curl -sS --max-time 30 {options} {url} 2>&1")
     return result.exit_code or 0, result.stdout
 
 
@@ -102,6 +103,7 @@ def set_network(engine: EngineProcess, sandbox: Sandbox, body: dict) -> httpx.Re
         json=body,
         headers={"X-API-KEY": connection.api_key},
         trust_env=False,
+        timeout=PATIENCE,
     )
 
 
@@ -148,7 +150,7 @@ def test_the_engines_own_port_is_refused(sandbox: Sandbox, engine: EngineProcess
 def test_a_sandbox_without_internet_reaches_nothing(
     config: ConnectionConfig, servers: dict[str, int]
 ) -> None:
-    with Sandbox.create(config=config, timeout=60, allow_internet_access=False) as sandbox:
+    with Sandbox.create(config=config, timeout=600, allow_internet_access=False) as sandbox:
         output = fetch(sandbox, f"http://{SERVER}:{servers['plain']}/")[1]
 
     assert "denied by the sandbox's network" in output
@@ -170,6 +172,7 @@ def test_new_rules_apply_at_once_and_are_logged(
         f"{engine.connection.url}/v2/sandboxes/{sandbox.sandbox_id}/logs",
         headers={"X-API-KEY": engine.connection.api_key},
         trust_env=False,
+        timeout=PATIENCE,
     ).json()["logs"]
     assert any(entry["message"].startswith("Egress refused") for entry in logs)
 
@@ -184,11 +187,12 @@ def test_rules_add_headers_and_secrets_outside_of_the_sandbox(
         json={"name": "token", "value": "s3cret-value"},
         headers=headers,
         trust_env=False,
+        timeout=PATIENCE,
     ).raise_for_status()
     rule = {"transform": {"headers": {"Authorization": "Bearer ${e2b.secrets.token}"}}}
     network = NetworkConfig(rules={"*.test": [rule]})
 
-    with Sandbox.create(config=config, timeout=60, network=network) as sandbox:
+    with Sandbox.create(config=config, timeout=600, network=network) as sandbox:
         sandbox.commands.run(f"echo {SERVER} api.test >> /etc/hosts", user="root")
         # The name is resolved by the proxy, outside, where nobody knows it: this one stays refused.
         unknown = fetch(sandbox, f"https://api.test:{servers['secure']}/")
@@ -225,8 +229,8 @@ def test_every_sandbox_has_its_own_way_out(
 ) -> None:
     url = f"http://{SERVER}:{servers['plain']}/"
     with (
-        Sandbox.create(config=config, timeout=60) as open_one,
-        Sandbox.create(config=config, timeout=60) as closed_one,
+        Sandbox.create(config=config, timeout=600) as open_one,
+        Sandbox.create(config=config, timeout=600) as closed_one,
     ):
         set_network(engine, closed_one, {"denyOut": ["0.0.0.0/0"]})
 
@@ -237,7 +241,7 @@ def test_every_sandbox_has_its_own_way_out(
 def test_the_way_out_comes_back_after_the_engine_was_killed(
     engine: EngineProcess, config: ConnectionConfig, servers: dict[str, int]
 ) -> None:
-    with Sandbox.create(config=config, timeout=60) as sandbox:
+    with Sandbox.create(config=config, timeout=600) as sandbox:
         engine.kill()
         engine.start()
 

@@ -17,7 +17,7 @@ from sbx_jupyter.protocol.runtime import (
     PtySize,
     StartRequest,
 )
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.live.process import Process
@@ -81,7 +81,7 @@ async def listen(subscription: Subscription) -> Heard:
 async def listen_until(subscription: Subscription, text: bytes) -> bytes:
     """Listen, on a subscription that stays open, until ``text`` came."""
     heard = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while text not in heard:
             event = await anext(subscription)
             if isinstance(event, Ended):

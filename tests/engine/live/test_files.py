@@ -16,7 +16,7 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.isolation.channel import Reply
 from tests.engine.live.running import count_descriptors, run
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 async def _write(sandbox, path: str, content: bytes, **options) -> None:
@@ -267,7 +267,7 @@ async def test_each_refusal_has_its_error_and_leaks_nothing(sandbox):
         await sandbox.files.open_write("/tmp/folder")
     for opening in (sandbox.files.open_read, sandbox.files.open_write):
         with pytest.raises(InvalidArgumentError):
-            await asyncio.wait_for(opening("/tmp/fifo"), 5)
+            await asyncio.wait_for(opening("/tmp/fifo"), PATIENCE)
     with pytest.raises(AlreadyExistsError):
         await sandbox.files.make_dir("/tmp/folder")
     with pytest.raises(UnauthenticatedError):

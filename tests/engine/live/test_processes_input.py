@@ -8,7 +8,7 @@ import pytest
 from sbx_jupyter.errors import InternalError, UnimplementedError, UnknownError
 from sbx_jupyter.protocol.runtime import ProcessInput
 from tests.engine.live.running import bash, listen, run, terminal, waits_for_reading
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 async def test_input_reaches_the_process_and_closing_ends_it(sandbox):
@@ -85,25 +85,25 @@ async def test_input_that_nobody_will_read_fails(sandbox):
 
 
 async def test_input_that_waits_fails_when_the_process_is_killed(sandbox):
-    process = await sandbox.processes.start(bash("sleep 60", stdin=True))
+    process = await sandbox.processes.start(bash("sleep 1000", stdin=True))
     sending = asyncio.create_task(process.send_input(ProcessInput(stdin=b"x" * 5_000_000)))
     await async_until(lambda: waits_for_reading(process))
 
     await process.signal(9)
 
     with pytest.raises(InternalError):
-        await asyncio.wait_for(sending, 5)
+        await asyncio.wait_for(sending, PATIENCE)
 
 
 async def test_closing_stdin_fails_what_is_still_being_sent(sandbox):
-    process = await sandbox.processes.start(bash("sleep 60", stdin=True))
+    process = await sandbox.processes.start(bash("sleep 1000", stdin=True))
     sending = asyncio.create_task(process.send_input(ProcessInput(stdin=b"x" * 5_000_000)))
     await async_until(lambda: waits_for_reading(process))
 
     await process.close_stdin()
 
     with pytest.raises(InternalError):
-        await asyncio.wait_for(sending, 5)
+        await asyncio.wait_for(sending, PATIENCE)
     with pytest.raises(InternalError):
         await process.send_input(ProcessInput(stdin=b"more"))
 

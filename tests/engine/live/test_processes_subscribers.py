@@ -7,7 +7,7 @@ import pytest
 from sbx_jupyter.engine.live.subscriptions import QUEUE_LIMIT, DisconnectedError
 from sbx_jupyter.errors import DeadlineExceededError, ResourceExhaustedError, UnavailableError
 from tests.engine.live.running import bash, count_descriptors, is_held_up, listen, run
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 async def test_every_subscriber_gets_every_byte(sandbox):
@@ -96,14 +96,14 @@ async def test_the_process_goes_on_when_its_subscriber_leaves(sandbox):
 
 
 async def test_a_subscription_that_is_closed_from_outside_stops(sandbox):
-    process = await sandbox.processes.start(bash("sleep 60"))
+    process = await sandbox.processes.start(bash("sleep 1000"))
     subscription = process.subscribe()
     listening = asyncio.create_task(listen(subscription))
     await asyncio.sleep(0)
 
     subscription.close()
 
-    assert (await asyncio.wait_for(listening, 2)).ended is None
+    assert (await asyncio.wait_for(listening, PATIENCE)).ended is None
 
 
 async def test_closing_the_sandbox_ends_every_subscription(sandbox):

@@ -14,7 +14,7 @@ from sbx_jupyter.engine.live.sandbox import Sandbox
 from sbx_jupyter.errors import InternalError, UnavailableError
 from sbx_jupyter.protocol.runtime import ProcessConfig, StartRequest
 from tests.engine.live.running import bash, count_descriptors, run, terminal
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 class LyingAgent:
@@ -144,9 +144,9 @@ async def test_output_is_read_without_blocking_whatever_the_agent_sets(deceived,
     os.set_blocking(pipe[0], True)
     os.write(pipe[1], b"x")
 
-    assert (await asyncio.wait_for(anext(subscription), 2)).chunk == b"x"
+    assert (await asyncio.wait_for(anext(subscription), PATIENCE)).chunk == b"x"
     os.write(pipe[1], b"y")
-    assert (await asyncio.wait_for(anext(subscription), 2)).chunk == b"y"
+    assert (await asyncio.wait_for(anext(subscription), PATIENCE)).chunk == b"y"
 
 
 async def test_malformed_entries_are_refused(deceived, agent):

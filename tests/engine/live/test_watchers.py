@@ -30,6 +30,7 @@ from sbx_jupyter.protocol.runtime import (
     WatchDirRequest,
 )
 from tests.engine.live.running import count_descriptors
+from tests.waiting import PATIENCE
 
 FOLDER = "/home/user/watched"
 
@@ -59,7 +60,7 @@ def told(events: list[FilesystemEvent]) -> list[tuple[str, str]]:
 
 
 async def next_events(watch: watcher.Watcher, count: int) -> list[FilesystemEvent]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         return [await anext(watch) for _ in range(count)]
 
 

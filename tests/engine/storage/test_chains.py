@@ -37,10 +37,7 @@ async def test_each_generation_of_snapshots_keeps_what_those_before_wrote(engine
     shown = await run(engine, row.sandbox_id, "cat ~/last; ls ~ | grep -c '^f'; cat ~/f40")
 
     assert shown.split() == [str(GENERATIONS - 1), "7", "40"]
-    await async_until(
-        lambda: max(depth(engine, b) for b in engine.store.builds) < TOO_MANY,
-        timeout=30,
-    )
+    await async_until(lambda: max(depth(engine, b) for b in engine.store.builds) < TOO_MANY)
 
 
 async def test_forks_of_forks_keep_what_those_before_wrote(engine: Engine, data_dir: Path):
@@ -53,9 +50,9 @@ async def test_forks_of_forks_keep_what_those_before_wrote(engine: Engine, data_
         row = fork
 
     assert await run(engine, row.sandbox_id, "wc -l < ~/file") == str(GENERATIONS)
-    await async_until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
+    await async_until(lambda: depth(engine, row) < TOO_MANY)
     await engine.sandboxes.kill(row.sandbox_id)
-    await async_until(lambda: os.listdir(data_dir / "layers") == [], timeout=30)
+    await async_until(lambda: os.listdir(data_dir / "layers") == [])
     assert list(engine.store.merges) == []
 
 
@@ -72,7 +69,7 @@ async def test_a_sandbox_paused_on_disk_comes_back_on_the_merged_layers(make_eng
     await engine.sandboxes.pause(row.sandbox_id, memory=False)
     await engine.stop(kill_sandboxes=True)
     engine = await make_engine()
-    await async_until(lambda: depth(engine, row) < TOO_MANY, timeout=30)
+    await async_until(lambda: depth(engine, row) < TOO_MANY)
 
     await engine.sandboxes.connect(row.sandbox_id, 600)
 

@@ -13,13 +13,16 @@ import pytest
 from sbx_jupyter.client import ConnectionConfig, Sandbox
 from tests.checks import check_error
 from tests.engine_process import EngineProcess
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
 def api(shared_engine: EngineProcess) -> Iterator[httpx.Client]:
     connection = shared_engine.connection
     headers = {"X-API-KEY": connection.api_key}
-    with httpx.Client(base_url=connection.url, headers=headers, trust_env=False) as client:
+    with httpx.Client(
+        base_url=connection.url, headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
         yield client
 
 
@@ -127,4 +130,4 @@ def test_unknown_sandboxes_and_snapshots_are_404(
 def test_the_diff_needs_the_key(api: httpx.Client, sandbox: Sandbox) -> None:
     url = f"{api.base_url}/engine/sandboxes/{sandbox.sandbox_id}/diff"
 
-    assert httpx.get(url, trust_env=False).status_code == 401
+    assert httpx.get(url, trust_env=False, timeout=PATIENCE).status_code == 401

@@ -85,7 +85,7 @@ async def test_every_file_is_carried_by_snapshots_on_a_disk_of_its_own(disk: sto
             await engine.sandboxes.kill(row.sandbox_id)
         for name in ("one", "two"):
             await engine.templates.builder.remove(name)
-        await async_until(lambda: not os.listdir(disk.data_dir / "layers"), timeout=20)
+        await async_until(lambda: not os.listdir(disk.data_dir / "layers"))
     finally:
         await engine.stop(kill_sandboxes=True)
     assert os.listdir(disk.data_dir / "layers") == []

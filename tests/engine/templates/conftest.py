@@ -115,7 +115,7 @@ class Api:
         files_hash = files_hash or hashlib.sha256(archive).hexdigest()
         answer = self.client.get(f"/templates/{template_id}/files/{files_hash}")
         assert answer.status_code == 201, answer.text
-        sent = httpx.put(answer.json()["url"], content=archive, trust_env=False)
+        sent = httpx.put(answer.json()["url"], content=archive, trust_env=False, timeout=PATIENCE)
         assert sent.status_code == 200, sent.text
         return files_hash
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 from .images import TinyImage, digest
 
@@ -47,12 +47,12 @@ def serve_registry(folder: Path, auth: str = "") -> Iterator[tuple[str, subproce
         yield f"127.0.0.1:{port}", process
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)
 
 
 def _serves(port: int) -> bool:
     try:
-        answer = httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False)
+        answer = httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False, timeout=PATIENCE)
     except httpx.TransportError:
         return False
     return answer.status_code in (200, 401)
@@ -98,7 +98,9 @@ def serve_tokens(give: Callable[[str, Message], str | None]) -> Iterator[str]:
 
 
 def push(host: str, image: TinyImage) -> None:
-    with httpx.Client(base_url=f"http://{host}/v2/tiny/", trust_env=False) as client:
+    with httpx.Client(
+        base_url=f"http://{host}/v2/tiny/", trust_env=False, timeout=PATIENCE
+    ) as client:
         for part in (*image.layers, image.config):
             where = client.post("blobs/uploads/").headers["Location"]
             joint = "&" if "?" in where else "?"

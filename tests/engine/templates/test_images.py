@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.engine_process import start_engine
+from tests.waiting import PATIENCE
 
 from .conftest import Api, archive, entry, messages, run
 from .images import BUSYBOX, LOOK, TinyImage, digest, zstd
@@ -179,12 +180,14 @@ def test_an_image_is_pulled_from_a_registry_and_kept_for_when_it_is_gone(
     missing = api.build("missing", fromImage=f"{host}/tiny:v2")
     assert "does not have" in missing["reason"]["message"]
     process.terminate()
-    process.wait(10)
+    process.wait(PATIENCE)
     second = api.build("pulled", run(LOOK), run("true"), fromImage=f"{host}/tiny:v1")
     assert second["status"] == "ready", second
     assert "the image that was pulled before is used" in messages(second)
     key = api.client.post("/engine/keys", json={"owner": "somebody"}).json()["key"]
-    with httpx.Client(base_url=api.client.base_url, headers={"X-API-Key": key}) as client:
+    with httpx.Client(
+        base_url=api.client.base_url, headers={"X-API-Key": key}, timeout=PATIENCE
+    ) as client:
         other = Api(client).build("pulled", fromImage=f"{host}/tiny:v1")
     assert other["status"] == "error", "the image of somebody else is used"
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.checks import check_error
 from tests.engine_process import start_engine
+from tests.waiting import PATIENCE
 
 from .conftest import Api, messages, run
 
@@ -69,8 +70,10 @@ def test_an_upload_is_there_once_it_is_whole(api: Api) -> None:
     first = api.client.get(path).json()
     assert first["present"] is False
     forged = first["url"][:-2] + ("AA" if not first["url"].endswith("AA") else "BB")
-    assert httpx.put(forged, content=b"x", trust_env=False).status_code == 403
-    assert httpx.put(first["url"], content=b"x", trust_env=False).status_code == 200
+    assert httpx.put(forged, content=b"x", trust_env=False, timeout=PATIENCE).status_code == 403
+    assert (
+        httpx.put(first["url"], content=b"x", trust_env=False, timeout=PATIENCE).status_code == 200
+    )
     assert api.client.get(path).json()["present"] is True
 
 

@@ -73,7 +73,7 @@ def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
 
     assert built.tags == ["v1", "other"]
     assert any("[stdout]: first" in line for line in lines)
-    with Sandbox.create("sdk-steps:other", timeout=60) as sandbox:
+    with Sandbox.create("sdk-steps:other", timeout=600) as sandbox:
         look = sandbox.commands.run(
             'id -un; pwd; echo $TWO; echo "$RAW"; cat /srv/place/where.txt two.txt /tmp/who.txt;'
             "cat /home/user/said.txt; stat -c '%U %a' /home/user/flat/a.txt /app/folder/a.txt"
@@ -148,7 +148,7 @@ def test_a_start_command_runs_in_every_sandbox_before_it_is_given_out() -> None:
     Template.build(template, "sdk-start")
     Template.build(Template().from_template("sdk-start").run_cmd("true"), "sdk-start-child")
     for name in ("sdk-start", "sdk-start-child"):
-        with Sandbox.create(name, timeout=60) as sandbox:
+        with Sandbox.create(name, timeout=600) as sandbox:
             found = sandbox.commands.run("curl -s http://127.0.0.1:8123/page.txt").stdout
             assert found == "served\n"
 
@@ -198,7 +198,7 @@ def test_a_dockerfile_is_built_through_the_client(context: Path) -> None:
     )
     template = Template(file_context_path=str(context)).from_dockerfile(str(context / "Dockerfile"))
     Template.build(template, "sdk-dockerfile")
-    with Sandbox.create("sdk-dockerfile", timeout=60) as sandbox:
+    with Sandbox.create("sdk-dockerfile", timeout=600) as sandbox:
         assert sandbox.commands.run("cat name.txt folder/a.txt").stdout == "value\nroot\nfirst"
 
 
@@ -214,7 +214,7 @@ def test_the_helpers_of_the_builder_are_steps_that_work(context: Path) -> None:
         .run_cmd("ls > listed && cat pointer >> listed && stat -c %a renamed >> listed")
     )
     Template.build(template, "sdk-helpers")
-    with Sandbox.create("sdk-helpers", timeout=60) as sandbox:
+    with Sandbox.create("sdk-helpers", timeout=600) as sandbox:
         said = sandbox.commands.run("cat listed").stdout.split()
     assert said == ["listed", "made", "one", "pointer", "renamed", "first750"]
 
@@ -245,7 +245,7 @@ def test_each_way_to_be_ready_is_awaited(ready: ReadyCmd, name: str) -> None:
     command = "touch /tmp/ready; cd /srv; exec python3 -m http.server 8123"
     template = Template().from_template("base").set_start_cmd(command, ready)
     Template.build(template, f"sdk-ready-{name}")
-    with Sandbox.create(f"sdk-ready-{name}", timeout=60) as sandbox:
+    with Sandbox.create(f"sdk-ready-{name}", timeout=600) as sandbox:
         assert sandbox.commands.run("test -e /tmp/ready; pgrep -f http.server").stdout
 
 
@@ -259,7 +259,7 @@ def test_a_wait_for_time_ends_in_a_sandbox_once_its_server_listens(engine: Engin
     built = Template.build(template, "sdk-timed", on_build_logs=lambda e: lines.append(e.message))
     assert any("wait until something listens on port 8123" in line for line in lines)
     assert waits_for_port(engine, built.build_id, 8123)
-    with Sandbox.create("sdk-timed", timeout=60) as sandbox:
+    with Sandbox.create("sdk-timed", timeout=600) as sandbox:
         assert sandbox.commands.run("curl -sf http://127.0.0.1:8123/").exit_code == 0
     silent = Template().from_template("base").set_start_cmd("sleep 60", wait_for_timeout(1_000))
     built = Template.build(silent, "sdk-silent")
@@ -297,7 +297,7 @@ def test_an_image_of_a_tar_and_of_a_registry_is_the_ground_of_a_template(
         }
         for name, ground in grounds.items():
             Template.build(ground.run_cmd("cat /srv/dir/new > ~/copy"), name)
-            with Sandbox.create(name, timeout=60) as sandbox:
+            with Sandbox.create(name, timeout=600) as sandbox:
                 assert sandbox.commands.run("cat ~/copy; echo $GREETING").stdout == "newhello\n"
         with pytest.raises(BuildException, match="refuses access"):
             Template.build(Template().from_image(f"{host}/tiny:v1"), "sdk-pulled")

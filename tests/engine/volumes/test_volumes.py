@@ -26,7 +26,7 @@ from sbx_jupyter.errors import (
 from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.stored.volume_content import Ownership
 from sbx_jupyter.protocol.platform import VolumeMount
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 PLAIN = Ownership()
 
@@ -131,10 +131,10 @@ async def test_closing_does_not_wait_for_a_removal_without_end(
     volumes = Volumes(store, tmp_path, StoredTrees(tmp_path), real_ids=False)
     await volumes.recover()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await volumes.aclose()
 
-    assert await asyncio.to_thread(stopped.wait, 20)
+    assert await asyncio.to_thread(stopped.wait, PATIENCE)
 
 
 class StubbornTrees(StoredTrees):
@@ -296,7 +296,7 @@ async def test_a_caller_that_leaves_leaves_no_directory_behind(
     retire = trees.retire_volume
 
     def wait_and_retire(volume_id: str) -> None:
-        may_retire.wait(10)
+        may_retire.wait(PATIENCE)
         retire(volume_id)
 
     monkeypatch.setattr(trees, "retire_volume", wait_and_retire)

@@ -13,7 +13,7 @@ from e2b import Sandbox, Volume
 
 from tests.checks import check_error
 from tests.engine_process import EngineProcess
-from tests.waiting import until, until_equal
+from tests.waiting import PATIENCE, until, until_equal
 
 
 @pytest.fixture
@@ -23,7 +23,9 @@ def api(shared_engine: EngineProcess, monkeypatch: pytest.MonkeyPatch) -> Iterat
         monkeypatch.setenv(name, connection.url)
     monkeypatch.setenv("E2B_API_KEY", connection.api_key)
     headers = {"X-API-KEY": connection.api_key}
-    with httpx.Client(base_url=connection.url, headers=headers, trust_env=False) as client:
+    with httpx.Client(
+        base_url=connection.url, headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
         yield client
 
 
@@ -37,7 +39,7 @@ def volume(api: httpx.Client) -> Iterator[dict[str, Any]]:
 def content(api: httpx.Client, volume: dict[str, Any], token: str | None = None) -> httpx.Client:
     headers = {"Authorization": f"Bearer {token or volume['token']}"}
     url = f"{api.base_url}/volumecontent/{volume['volumeID']}"
-    return httpx.Client(base_url=url, headers=headers, trust_env=False)
+    return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=PATIENCE)
 
 
 def test_the_unmodified_client_keeps_files_in_a_volume(api: httpx.Client) -> None:
@@ -58,8 +60,8 @@ def test_the_unmodified_client_keeps_files_in_a_volume(api: httpx.Client) -> Non
 
 def test_two_sandboxes_and_the_content_api_write_at_once(api: httpx.Client) -> None:
     volume = Volume.create("busy")
-    first = Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=60)
-    second = Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=60)
+    first = Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=600)
+    second = Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=600)
     try:
         script = "for i in $(seq 200); do echo line >> /mnt/v/$0.log; done"
         threads = [
@@ -87,9 +89,9 @@ def test_two_sandboxes_and_the_content_api_write_at_once(api: httpx.Client) -> N
 def test_a_volume_outlives_the_sandbox_that_wrote_it(api: httpx.Client) -> None:
     volume = Volume.create("kept")
     try:
-        with Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=60) as sandbox:
+        with Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=600) as sandbox:
             sandbox.commands.run("echo kept > /mnt/v/f")
-        with Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=60) as sandbox:
+        with Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=600) as sandbox:
             assert sandbox.commands.run("cat /mnt/v/f").stdout == "kept\n"
     finally:
         Volume.destroy(volume.volume_id)
@@ -98,7 +100,7 @@ def test_a_volume_outlives_the_sandbox_that_wrote_it(api: httpx.Client) -> None:
 def test_a_sandbox_cannot_lead_the_content_api_out_of_the_volume(api: httpx.Client) -> None:
     volume = Volume.create("trap")
     try:
-        with Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=60) as sandbox:
+        with Sandbox.create(volume_mounts={"/mnt/v": volume}, timeout=600) as sandbox:
             sandbox.commands.run("ln -s / /mnt/v/root; ln -s /etc/passwd /mnt/v/passwd")
         with content(api, {"volumeID": volume.volume_id, "token": volume.token}) as client:
             for path in ("/passwd", "/root/etc/passwd", "/root/../etc/passwd"):
@@ -166,7 +168,7 @@ def test_an_upload_that_breaks_off_leaves_the_old_file(
             return [entry["name"] for entry in listed]
 
         assert client.put("/file", params={"path": "/f"}, content=b"whole").status_code == 201
-        with socket.create_connection(("127.0.0.1", shared_engine.port), timeout=5) as sock:
+        with socket.create_connection(("127.0.0.1", shared_engine.port), timeout=30) as sock:
             sock.sendall(head.encode() + b"half")
             until(lambda: len(names()) == 2)
             assert client.get("/file", params={"path": "/f"}).content == b"whole"

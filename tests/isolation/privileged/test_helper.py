@@ -278,7 +278,7 @@ async def test_without_a_supervisor_the_last_helper_serves_and_its_end_is_told_a
     os.kill(helper_of(data_dir), signal.SIGKILL)
     await async_until(lambda: connection._channel is None)
 
-    async with asyncio.timeout(10):  # it used to wait half a minute for the next one
+    async with asyncio.timeout(20):  # it used to wait half a minute for the next one
         with pytest.raises(UnavailableError, match="restart the engine"):
             await connection.insist(messages.Sync(tree="layers"))
 

@@ -29,7 +29,7 @@ from sbx_jupyter.protocol import access
 from sbx_jupyter.server.deployments.session_key import SessionKey
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 from tests.isolation.privileged.conftest import ENGINE_USER, helper_of
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to give up")
 REFUSED = {
@@ -57,7 +57,11 @@ def test_the_process_that_parses_http_has_no_privileges():
     with engine_process("separation", "--SbxEngine.user_id=-1") as engine:
         status, helper = status_of(engine.pid), status_of(helper_of(engine.data_dir))
         shown = privileges_below(engine.pid)
-        said = httpx.get(f"{engine.url}/engine/info", headers={access.API_KEY_HEADER: engine.key})
+        said = httpx.get(
+            f"{engine.url}/engine/info",
+            headers={access.API_KEY_HEADER: engine.key},
+            timeout=PATIENCE,
+        )
         doctor = subprocess.run(
             [sys.executable, "-m", "sbx_jupyter.cli.main", "doctor", "--data-dir", engine.data_dir],
             env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True,
@@ -112,12 +116,15 @@ def test_a_key_that_root_registers_is_read_by_an_engine_of_a_user():
     with engine_process("session", "--SbxEngine.user_id=-1", "--pool-size=0") as engine:
         keys = SessionKey(engine.data_dir), SessionKey(engine.data_dir, "somebody")
         for key in keys:
-            headers = {access.API_KEY_HEADER: key.value}
-            assert httpx.get(f"{engine.url}/sandboxes", headers=headers).status_code == 401
-            key.register()
-            assert httpx.get(f"{engine.url}/sandboxes", headers=headers).status_code == 200
-            key.revoke()
-            assert httpx.get(f"{engine.url}/sandboxes", headers=headers).status_code == 401
+            asked = httpx.Client(
+                base_url=engine.url, headers={access.API_KEY_HEADER: key.value}, timeout=PATIENCE
+            )
+            with asked:
+                assert asked.get("/sandboxes").status_code == 401
+                key.register()
+                assert asked.get("/sandboxes").status_code == 200
+                key.revoke()
+                assert asked.get("/sandboxes").status_code == 401
 
 
 def test_a_key_is_not_registered_through_a_link_of_the_engines_user(data_dir: Path):
@@ -152,7 +159,7 @@ def test_root_with_too_few_capabilities_stays_root(missing: str):
     )
     done = subprocess.run(
         ["setpriv", f"--bounding-set=-{missing}", "--inh-caps=-all", sys.executable, "-c", program],
-        cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=30,
+        cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
 
     assert done.stdout.strip() == f"root lacks the capability {missing} here"
@@ -260,7 +267,9 @@ def test_what_no_row_names_is_set_aside_by_an_engine_of_a_user():
 
         engine.start()
 
-        client = httpx.Client(base_url=engine.url, headers={access.API_KEY_HEADER: engine.key})
+        client = httpx.Client(
+            base_url=engine.url, headers={access.API_KEY_HEADER: engine.key}, timeout=PATIENCE
+        )
         with client:
             listed = client.get("/engine/disk?maxAge=0").json()["quarantine"]
             folder = Path(next(each["path"] for each in listed if each["kind"] == "layer")).parent

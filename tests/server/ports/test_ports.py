@@ -20,7 +20,7 @@ from sbx_jupyter.client.connection.environment import PORT_URL_VARIABLE
 from sbx_jupyter.server.ports.grants import IDLE_SECONDS, LONGEST_SECONDS, Grants
 from sbx_jupyter.server.ports.headers import move_location
 from tests.server.ports.programs import PORT, start_program
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 ANN = User(username="ann")
 
@@ -95,7 +95,9 @@ async def test_a_token_in_the_query_stays_here_however_it_is_written(
 ):
     token = jp_serverapp.identity_provider.token
     url = f"http://localhost:{jp_http_port}{jp_base_url}sbx/port/{sandbox}/{PORT}/api"
-    async with httpx.AsyncClient(headers={"Authorization": f"token {token}"}) as client:
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"token {token}"}, timeout=PATIENCE
+    ) as client:
         told = [
             (await client.get(f"{url}?q=1&{name}={token}")).json()["path"]
             for name in ("token", "%74oken", "tok%65n")
@@ -305,7 +307,7 @@ async def test_without_a_login_a_browser_is_sent_to_the_login_page(
     program, jp_http_port, jp_base_url, sandbox
 ):
     url = f"http://localhost:{jp_http_port}{jp_base_url}sbx/port/{sandbox}/{PORT}/x"
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=PATIENCE) as client:
         page = await client.get(url, headers={"Accept": "text/html"})
         call = await client.get(url)
         wrong = await client.get(url, headers={"Authorization": "token wrong"})

@@ -17,7 +17,7 @@ from tests.checks import check_gateway_error
 from tests.engine_process import EngineProcess
 from tests.service.conftest import SandboxAccess, create_sandbox
 from tests.service.rpc import STREAM, drain, envelope, start_request, unread
-from tests.waiting import until, until_steady
+from tests.waiting import PATIENCE, until, until_steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +189,9 @@ def port(echo: SandboxAccess) -> Iterator[httpx.Client]:
 def test_what_cannot_be_routed_is_400_as_text(
     engine: EngineProcess, host: str, headers: dict[str, str], text: str | None
 ) -> None:
-    answer = httpx.get(engine.url, headers={"Host": host, **headers}, trust_env=False)
+    answer = httpx.get(
+        engine.url, headers={"Host": host, **headers}, trust_env=False, timeout=PATIENCE
+    )
 
     if text is None:
         assert answer.status_code == 502
@@ -200,7 +202,7 @@ def test_what_cannot_be_routed_is_400_as_text(
 
 def test_runtime_routes_without_routing_are_400(engine: EngineProcess) -> None:
     for path in ("/filesystem.Filesystem/Stat", "/process.Process/List", "/files", "/envs"):
-        answer = httpx.post(f"{engine.url}{path}", trust_env=False)
+        answer = httpx.post(f"{engine.url}{path}", trust_env=False, timeout=PATIENCE)
         assert (answer.status_code, answer.text) == (400, "Invalid host")
 
 
@@ -209,7 +211,9 @@ def test_routing_headers_on_another_host_are_ignored(
 ) -> None:
     headers = {"Host": f"8080-{echo.id}.example.com", **create_headers("i0", 9)}
 
-    assert httpx.get(engine.url, headers=headers, trust_env=False).status_code == 200
+    assert (
+        httpx.get(engine.url, headers=headers, trust_env=False, timeout=PATIENCE).status_code == 200
+    )
 
 
 def create_headers(sandbox_id: str, port: int) -> dict[str, str]:
@@ -219,7 +223,10 @@ def create_headers(sandbox_id: str, port: int) -> dict[str, str]:
 def test_an_unknown_sandbox_is_502(engine: EngineProcess) -> None:
     for port in (49983, 49999, 8080):
         answer = httpx.get(
-            f"{engine.url}/health", headers=create_headers("i0", port), trust_env=False
+            f"{engine.url}/health",
+            headers=create_headers("i0", port),
+            trust_env=False,
+            timeout=PATIENCE,
         )
         assert answer.status_code == 502
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
@@ -232,7 +239,11 @@ def test_an_unknown_sandbox_is_502(engine: EngineProcess) -> None:
 
 def test_a_closed_port_is_502(engine: EngineProcess, shared: SandboxAccess) -> None:
     answer = httpx.post(
-        engine.url, headers=create_headers(shared.id, 4), content=b"x" * 100_000, trust_env=False
+        engine.url,
+        headers=create_headers(shared.id, 4),
+        content=b"x" * 100_000,
+        trust_env=False,
+        timeout=PATIENCE,
     )
 
     assert answer.status_code == 502
@@ -247,7 +258,7 @@ def test_a_closed_port_is_502(engine: EngineProcess, shared: SandboxAccess) -> N
 def test_a_person_with_a_browser_gets_a_page(engine: EngineProcess) -> None:
     browser = {"User-Agent": "Mozilla/5.0", "Accept": "text/html,*/*", **create_headers("i0", 80)}
 
-    page = httpx.get(engine.url, headers=browser, trust_env=False)
+    page = httpx.get(engine.url, headers=browser, trust_env=False, timeout=PATIENCE)
 
     assert page.status_code == 502
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -259,7 +270,9 @@ def test_a_person_with_a_browser_gets_a_page(engine: EngineProcess) -> None:
         {"X-Requested-With": "fetch"},
         {"User-Agent": "python"},
     ):
-        answer = httpx.get(engine.url, headers={**browser, **scripted}, trust_env=False)
+        answer = httpx.get(
+            engine.url, headers={**browser, **scripted}, trust_env=False, timeout=PATIENCE
+        )
         check_gateway_error(answer, 502)
 
 
@@ -326,7 +339,7 @@ def test_a_reader_that_waits_makes_the_port_wait(
 ) -> None:
     lines = "".join(f"{name}: {value}\r\n" for name, value in create_headers(echo.id, 8080).items())
     before = engine.resident_mb()
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(f"GET /large HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
         until_steady(lambda: unread(sock))  # the client's buffer is full
         until_steady(lambda: int(engine.resident_mb()))
@@ -380,7 +393,7 @@ def test_one_connection_serves_platform_runtime_and_ports_in_turn(
         f"GET /sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {engine.key}\r\n\r\n",
     ]
     statuses = []
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         reader = sock.makefile("rb")
         for line in lines:
             sock.sendall(line.encode())
@@ -414,7 +427,7 @@ def test_a_websocket_passes_untouched(engine: EngineProcess, echo: SandboxAccess
     accept = base64.b64encode(
         hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
     )
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(head.encode())
         received = b""
         while not received.endswith(b"ready"):
@@ -504,7 +517,9 @@ def test_the_host_can_be_masked(engine: EngineProcess, api: httpx.Client) -> Non
     try:
         serve_echo(sandbox)
         host = f"8080-{sandbox.id}.example.com"
-        seen = httpx.get(engine.url, headers={"Host": host}, trust_env=False).json()
+        seen = httpx.get(
+            engine.url, headers={"Host": host}, trust_env=False, timeout=PATIENCE
+        ).json()
     finally:
         api.delete(f"/sandboxes/{sandbox.id}")
 

@@ -152,9 +152,12 @@ def test_the_runtime_port_wakes_with_the_access_token_only(api: httpx.Client) ->
     sandbox = create_sandbox(api, autoPause=True, autoResume={"enabled": True}, timeout=77)
     pause(api, sandbox)
     bare = {"E2b-Sandbox-Id": sandbox.id, "E2b-Sandbox-Port": "49983"}
-    missing = httpx.get(f"{sandbox.url}/health", headers=bare, trust_env=False)
+    missing = httpx.get(f"{sandbox.url}/health", headers=bare, trust_env=False, timeout=PATIENCE)
     signed = httpx.get(
-        f"{sandbox.url}/files?path=/etc/hosts&signature=v1_x", headers=bare, trust_env=False
+        f"{sandbox.url}/files?path=/etc/hosts&signature=v1_x",
+        headers=bare,
+        trust_env=False,
+        timeout=PATIENCE,
     )
 
     assert missing.status_code == signed.status_code == 403

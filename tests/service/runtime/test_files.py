@@ -19,7 +19,7 @@ from tests.checks import check_file_error
 from tests.engine_process import EngineProcess
 from tests.service.conftest import SandboxAccess
 from tests.service.rpc import run, unary
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 IDENTITY = {"Accept-Encoding": "identity"}
@@ -421,7 +421,7 @@ def test_signed_urls_work_with_and_without_routing(
     write(runtime, "signed", b"content")
     routing = {"E2b-Sandbox-Id": shared.id, "E2b-Sandbox-Port": "49983"}
     later = int(time.time()) + 60
-    with httpx.Client(base_url=engine.url, trust_env=False) as client:
+    with httpx.Client(base_url=engine.url, trust_env=False, timeout=PATIENCE) as client:
         for headers in (routing, {}, {"Host": f"49983-{shared.id}.example.com"}):
             for expiration in (None, later):
                 params = {
@@ -442,7 +442,9 @@ def test_wrong_credentials_for_files_are_401(engine: EngineProcess, shared: Sand
     routing = {"E2b-Sandbox-Id": shared.id, "E2b-Sandbox-Port": "49983"}
     good = sign("signed", "read", "", shared.token, None)
     old = sign("signed", "read", "", shared.token, 5)
-    with httpx.Client(base_url=engine.url, trust_env=False, headers=routing) as client:
+    with httpx.Client(
+        base_url=engine.url, trust_env=False, headers=routing, timeout=PATIENCE
+    ) as client:
         check_file_error(client.get("/files?path=signed"), 401, "missing signature query parameter")
         for signature in (
             "v1_x",
@@ -460,7 +462,9 @@ def test_wrong_credentials_for_files_are_401(engine: EngineProcess, shared: Sand
             headers={"X-Access-Token": "wrong"},
         )
         check_file_error(both, 401, "access token present in header but does not match")
-    bare = httpx.get(f"{engine.url}/files?path=signed&signature=v1_x", trust_env=False)
+    bare = httpx.get(
+        f"{engine.url}/files?path=signed&signature=v1_x", trust_env=False, timeout=PATIENCE
+    )
     assert (bare.status_code, bare.text) == (400, "Invalid host")
 
 
@@ -483,7 +487,9 @@ def test_metrics_envs_and_health(runtime: httpx.Client) -> None:
 def test_preflight_needs_no_token(engine: EngineProcess, shared: SandboxAccess) -> None:
     routing = {"E2b-Sandbox-Id": shared.id, "E2b-Sandbox-Port": "49983"}
 
-    answer = httpx.options(f"{engine.url}/files", headers=routing, trust_env=False)
+    answer = httpx.options(
+        f"{engine.url}/files", headers=routing, trust_env=False, timeout=PATIENCE
+    )
 
     assert answer.status_code == 204
     assert answer.headers["access-control-allow-origin"] == "*"
@@ -529,7 +535,7 @@ def has_open(engine: EngineProcess, name: str) -> bool:
 def test_an_upload_that_stops_half_way_leaves_no_open_file(
     engine: EngineProcess, shared: SandboxAccess, runtime: httpx.Client
 ) -> None:
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(head_of_upload(shared, "/tmp/half", 2 << 20) + b"x" * 1000)
         until(lambda: has_open(engine, "/half"))
 
@@ -551,7 +557,7 @@ def test_a_hundred_uploads_that_stop_cost_little_memory(
     before = engine.resident_mb()
     with contextlib.ExitStack() as opened:
         for number in range(100):
-            sock = socket.create_connection(("127.0.0.1", engine.port), timeout=5)
+            sock = socket.create_connection(("127.0.0.1", engine.port), timeout=30)
             opened.enter_context(sock)
             sock.sendall(head_of_upload(shared, f"/tmp/stalled-{number}", 10_000_000) + b"x")
         until(lambda: has_open(engine, "/stalled-99"))

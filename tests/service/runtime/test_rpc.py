@@ -26,7 +26,7 @@ from tests.service.rpc import (
     unary,
     unread,
 )
-from tests.waiting import until, until_steady
+from tests.waiting import PATIENCE, until, until_steady
 
 
 def test_a_unary_call_answers_plain_json(runtime: httpx.Client) -> None:
@@ -241,7 +241,7 @@ def test_a_message_above_64_mib_is_resource_exhausted(
         f"POST /filesystem.Filesystem/Stat HTTP/1.1\r\nHost: localhost\r\n{lines}"
         "Content-Type: application/json\r\nContent-Length: 70000000\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(head.encode())
         answer = sock.recv(65536)
 
@@ -327,7 +327,7 @@ def test_input_by_messages_and_by_a_stream(runtime: httpx.Client) -> None:
 
     thread = threading.Thread(target=follow)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     selector = {"process": {"pid": pid}}
     one = base64.b64encode(b"one ").decode()
     answer = unary(runtime, "process.Process/SendInput", {**selector, "input": {"stdin": one}})
@@ -351,7 +351,7 @@ def test_input_by_messages_and_by_a_stream(runtime: httpx.Client) -> None:
     check_error(neither, 501, code="unimplemented")
     assert unary(runtime, "process.Process/CloseStdin", selector).status_code == 200
     assert unary(runtime, "process.Process/CloseStdin", selector).status_code == 200
-    thread.join(10)
+    thread.join(PATIENCE)
     messages = [message for _, message in envelopes(found[0])]
     assert output_of(messages, "stdout") == b"one two three"
 
@@ -365,7 +365,7 @@ def test_stream_input_to_nobody_is_answered_before_the_client_ends(
         f"Content-Type: {STREAM}\r\nTransfer-Encoding: chunked\r\n\r\n"
     ).encode()
     body = envelope({"start": {"process": {"pid": 99999}}})
-    with socket.create_connection(("127.0.0.1", engine.port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=30) as sock:
         sock.sendall(head + b"%x\r\n%b\r\n" % (len(body), body))
         answer = sock.recv(65536)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.checks import check_error
 from tests.engine.storage.disk.conftest import Sandboxes, run
 from tests.engine_process import CHECKOUT, EngineProcess
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 MIB = 1 << 20
 
@@ -102,7 +102,7 @@ def test_an_age_that_is_none_is_refused(api: httpx.Client, query: str) -> None:
 
 @pytest.mark.parametrize("path", ["/engine/disk", "/engine/sandboxes/x/operations"])
 def test_nobody_without_the_key_learns_what_there_is(engine: EngineProcess, path: str) -> None:
-    check_error(httpx.get(f"{engine.connection.url}{path}", trust_env=False), 401)
+    check_error(httpx.get(f"{engine.connection.url}{path}", trust_env=False, timeout=PATIENCE), 401)
 
 
 def build(api: httpx.Client, name: str, *commands: str) -> dict[str, Any]:
