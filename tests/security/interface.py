@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.errors import SbxError
 from tests.security.attacks import NAMESPACES, TIERS
 from tests.security.surroundings import MARK
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from sbx_jupyter.client import AsyncSandbox
@@ -142,7 +143,7 @@ async def compose(siege: Siege, box: AsyncSandbox, sources: list[str], target: s
         headers["X-Access-Token"] = token
     home = "/home/user/"
     body = {"source_paths": [home + s for s in sources], "destination": home + target}
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as http:
         answer = await http.post(
             f"{siege.config.api_url}/files/compose", json=body, headers=headers
         )

@@ -11,6 +11,7 @@ from sbx_jupyter.client import Sandbox
 from tests.browser.chromium import chromium
 from tests.browser.ports.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,9 @@ def signed_in(own_browser: Browser, server: JupyterServer) -> Page:
 
 def names_of_files(server: JupyterServer) -> set[str]:
     """What Jupyter's own root has; other tests may have made files there."""
-    listed = httpx.get(f"{server.url}api/contents", headers={"Authorization": f"token {TOKEN}"})
+    listed = httpx.get(
+        f"{server.url}api/contents", headers={"Authorization": f"token {TOKEN}"}, timeout=PATIENCE
+    )
     return {each["name"] for each in listed.json()["content"]}
 
 

@@ -9,7 +9,7 @@ from sbx_jupyter.errors import DeadlineExceededError, NotFoundError, Unavailable
 from sbx_jupyter.isolation.cage import Cage
 from sbx_jupyter.protocol.runtime import ProcessInput, ProcessSelector
 from tests.engine.live.running import bash, is_forgotten, listen, listen_until, terminal, type_in
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
 
 
 def command_line(cage: Cage, pid: int) -> bytes:
@@ -173,5 +173,5 @@ async def test_a_new_engine_supersedes_one_that_did_not_let_go(make_sandbox):
     second = await make_sandbox()
 
     with pytest.raises(UnavailableError):
-        await asyncio.wait_for(listening, 5)
+        await asyncio.wait_for(listening, PATIENCE)
     assert [info.pid for info in second.processes.list()] == [process.pid]

@@ -15,7 +15,7 @@ from sbx_jupyter.client.connection.config import ConnectionConfig
 from tests.engine.storage.disk.conftest import FAST_DISK, run
 from tests.engine.storage.disk.test_operations import FILL, wait_for_one
 from tests.engine_process import EngineProcess, engine_process
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -67,7 +67,12 @@ def test_a_copy_ends_with_its_engine_and_nothing_of_it_stays(
     path = f"/templates/{snapshot.snapshot_id.replace(':', '%3A')}"
     headers = {"X-API-Key": mortal.connection.api_key}
     url = f"{mortal.connection.url}{path}"
-    until(lambda: httpx.delete(url, headers=headers, trust_env=False).status_code == 204)
+
+    def is_removed() -> bool:
+        answer = httpx.delete(url, headers=headers, trust_env=False, timeout=PATIENCE)
+        return answer.status_code == 204
+
+    until(is_removed)
     until(lambda: os.listdir(layers) == [])
 
 
