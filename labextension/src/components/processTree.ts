@@ -1,7 +1,7 @@
 import type { IProcess } from '../protocol/observations';
 import { visible } from '../protocol/sandboxes';
 
-/** What the processes of one parent are sorted by. */
+/** The key by which the processes of one parent are sorted. */
 export type ProcessOrder = 'pid' | 'cpu' | 'memory';
 
 /** A process and how deep it is in the tree, from 1. */

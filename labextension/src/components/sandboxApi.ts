@@ -15,7 +15,7 @@ type Content<R, M extends string> = R extends { readonly content: Readonly<Recor
 type Responses<O> = O extends { readonly responses: infer R } ? Omit<R, 'default'> : never;
 type Values<T> = T[keyof T];
 
-/** What a route answers, `void` if that is nothing. */
+/** The type of a route's answer, `void` if it is empty. */
 export type AnswerOf<P extends RouteOf<V>, V extends Verb> = Values<{
   [S in keyof Responses<paths[P][V]>]: Responses<paths[P][V]>[S] extends { readonly content: unknown }
     ? Content<Responses<paths[P][V]>[S], 'application/json'>
@@ -123,7 +123,7 @@ export class SandboxApi {
   }
 
   private request(verb: Verb, route: string, { path, query, headers, body, signal }: IOptions = {}): Promise<Response> {
-    // What is not given must not replace what the connection's settings have.
+    // Options that are not given must not replace those in the connection's settings.
     const init: RequestInit = { method: verb.toUpperCase(), ...(headers && { headers }), ...(signal && { signal }) };
     if (body !== undefined) {
       init.headers = { 'Content-Type': 'application/json', ...headers };

@@ -20,7 +20,7 @@ export type ThemeRole = keyof typeof SOURCES;
 /** The colours of lines that stand for several sandboxes, in this order. */
 export const SERIES_ROLES: readonly ThemeRole[] = ['cpu', 'disk', 'memory', 'fourth', 'limit', 'fifth'];
 
-/** Where the operating system sets the colours, what is drawn on a canvas follows it, too. */
+/** Colours for drawing on a canvas where the operating system sets the colours. */
 const FORCED: Readonly<Partial<Record<ThemeRole, string>>> = { muted: 'CanvasText', grid: 'color-mix(in srgb, CanvasText 30%, transparent)' };
 
 /** Returns the current value of a role on `node`. */

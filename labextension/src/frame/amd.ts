@@ -1,4 +1,4 @@
-/** What the last call of `define` gave, by which anywidget gives its classes. */
+/** The factory of the last call of `define`, by which anywidget defines its classes. */
 export const defined: { factory?: (base: unknown) => object } = {};
 
 Object.assign(globalThis, {

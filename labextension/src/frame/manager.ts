@@ -130,7 +130,7 @@ export class FrameManager extends ManagerBase {
     const comm = this.comms.get(id);
     const isMade = await this.wanted.get(id)?.then(
       () => true,
-      // Whoever wants to draw the widget shows why.
+      // The code that draws the widget shows why.
       () => false
     );
     if (comm !== undefined && isMade !== false) {

@@ -33,7 +33,7 @@ export class OutputView extends DOMWidgetView {
     // Each change brings copies, so outputs are compared by their text.
     const texts = outputs.map(output => JSON.stringify(output));
     const first = texts.findIndex((text, at) => text !== this.drawn[at]?.text);
-    // Those before the first that changed stay as they are: widgets among them keep what was typed.
+    // Outputs before the first that changed stay as they are: widgets among them keep what was typed.
     const keep = first < 0 ? outputs.length : first;
     for (const { node } of this.drawn.splice(keep)) {
       node.remove();

@@ -32,7 +32,7 @@ interface IFilterProps {
   readonly label: string;
   readonly value: string;
   readonly change: (value: string) => void;
-  /** What is searched, as the tooltip. */
+  /** The tooltip, which says what is searched. */
   readonly title?: string;
   readonly placeholder: string;
 }

@@ -2,7 +2,7 @@ import * as React from 'react';
 
 import { SandboxError } from '../protocol/errors';
 
-/** What a view reads again and again. */
+/** The result of a request that a view repeats. */
 export interface IPolled<T> {
   /** The last answer; `null` before the first. */
   readonly value: T | null;

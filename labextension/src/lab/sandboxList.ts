@@ -4,7 +4,7 @@ import { isReserve } from '../protocol/sandboxes';
 /**
  * The sandboxes to show, newest first, without those that are only kept ready.
  *
- * Those that are as they were before stay the same objects, so that their views are not drawn again.
+ * Unchanged sandboxes stay the same objects, so that their views are not drawn again.
  */
 export function arrange(listed: readonly ISandbox[], before: readonly ISandbox[]): readonly ISandbox[] {
   const known = new Map(before.map(sandbox => [sandbox.sandboxID, sandbox]));

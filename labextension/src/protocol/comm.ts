@@ -27,7 +27,7 @@ export type CommRequest =
   /** Stops listening; the process in the sandbox goes on. */
   | { readonly op: 'terminal_close'; readonly terminal: number };
 
-/** What `ok` holds for each operation; the bytes of `read` are buffer 0 of the answer. */
+/** The content of `ok` for each operation; the bytes of `read` are buffer 0 of the answer. */
 export interface ICommResults {
   readonly list: { readonly entries: readonly IEntryInfo[] };
   readonly metrics: IReading;

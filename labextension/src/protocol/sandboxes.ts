@@ -27,7 +27,7 @@ export type IKernelPlace = KernelPlace;
 /** Options of a new sandbox; the server has a default for each. */
 export type INewSandbox = CreateBody;
 
-/** What the sandbox of a kernel shall have; what is left out stays. */
+/** The new size of a kernel's sandbox; fields that are left out stay as they are. */
 export type ISandboxSize = SizeBody;
 
 /** A missing part that would make the isolation stronger, and the command that adds it. */
@@ -89,7 +89,7 @@ export function shortTemplate(name: string): string {
   return visible(name.replace(/^local\//, '').replace(/:default$/, ''));
 }
 
-/** What a terminal is called: its name, else its command. */
+/** The title of a terminal: its name, else its command. */
 export function terminalTitle({ name, cmd }: ITerminalInfo): string {
   return visible(name === undefined || name === '' ? (cmd ?? 'terminal') : name);
 }

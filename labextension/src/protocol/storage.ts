@@ -16,5 +16,5 @@ export type IBegunBuild = BegunBuild;
 /** Names a build. */
 export type IBuild = Pick<BegunBuild, 'templateID' | 'buildID'>;
 
-/** What a build has done since the last answer. */
+/** The progress of a build since the last answer. */
 export type IBuildProgress = BuildProgress;

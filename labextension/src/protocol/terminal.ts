@@ -13,7 +13,7 @@ export interface ITerminalExit {
   readonly status?: string;
 }
 
-/** What a server knows of a terminal: its name, empty for none, and who looks at it. */
+/** A terminal's name, empty for none, and its viewers, as the server knows them. */
 export type ITerminalShown = Pick<NamedTerminal, 'name' | 'viewers'>;
 
 export type ServerFrame =

@@ -12,7 +12,7 @@ export interface IWidgetState {
   readonly buffer_paths: (string | number)[][];
 }
 
-/** What the page sends. */
+/** Messages from the page to a frame. */
 export type IToFrame =
   | { readonly type: 'start'; readonly modelId: string; readonly theme: Record<string, string> }
   | { readonly type: 'theme'; readonly theme: Record<string, string> }
@@ -29,7 +29,7 @@ export type IToFrame =
   | { readonly type: 'idle'; readonly cause: number }
   | { readonly type: 'closed'; readonly id: string };
 
-/** What a frame sends. Whatever runs in it is hostile, so the page checks each of these. */
+/** Messages from a frame to the page. All code in a frame counts as hostile, so the page checks each. */
 export type IFromFrame =
   | { readonly type: 'get'; readonly id: string }
   | {
@@ -43,7 +43,7 @@ export type IFromFrame =
   /** The number of messages of the page that were taken. */
   | { readonly type: 'taken'; readonly count: number };
 
-/** What a frame says to the page's window when it can take its port. */
+/** The message of a frame to the page's window when it can take its port. */
 export const FRAME_READY = 'sbx-jupyter:frame-ready';
 
 /** The id of the comm that carries the comms of widgets. */

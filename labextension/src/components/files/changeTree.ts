@@ -8,7 +8,7 @@ export interface IChangeNode {
   /** `null` for a directory that did not change itself. */
   readonly change: IChange | null;
   readonly children: readonly IChangeNode[];
-  /** How many changed paths are in it, itself included. */
+  /** Number of changed paths in it, itself included. */
   readonly count: number;
 }
 

@@ -11,7 +11,7 @@ import type { ISandboxTransport } from '../transport';
 /** A longer directory is cut; each time as many more are shown on request. */
 const MAX_ROWS = 500;
 
-/** What the tree's buttons and keys do to an entry. */
+/** The actions of the tree's buttons and keys on an entry. */
 export interface ITreeActions {
   open(entry: IEntryInfo): void;
   download(entry: IEntryInfo): void;
@@ -259,7 +259,7 @@ export class FileTree {
 
   private readonly branches = new WeakMap<HTMLElement, IBranch>();
   private readonly expanded = new Set<string>();
-  /** How many entries of a directory are shown, where the user asked for more. */
+  /** Number of entries shown of each directory for which the user asked for more. */
   private readonly limits = new Map<string, number>();
   private root = '/';
   /** Counts the readings of the whole tree. */

@@ -164,7 +164,7 @@ export class FilesView {
     } catch {
       throw new NotShownError(entry, trans.__('%1 is not text.', entry.name));
     }
-    // What was typed while the file was read has not been asked about.
+    // Ask about text that was typed while the file was read.
     if (this.editor !== null && this.editor.content !== given && !(await this.editor.mayLeave())) {
       return;
     }

@@ -7,13 +7,13 @@ import { isAbort } from './upload';
 
 /** Bytes that one request carries. */
 const PIECE = 32 * 1024 * 1024;
-/** How often a piece is sent before the upload fails. */
+/** Attempts to send a piece before the upload fails. */
 const TRIES = 4;
 /** Milliseconds before a piece is sent again, doubled each time. */
 const PAUSE = 1000;
 const NAME_LENGTH = 60;
 
-/** What an upload in pieces needs of a sandbox. */
+/** The methods of a sandbox that an upload in pieces needs. */
 export interface IPieceTarget {
   list(path: string): Promise<readonly IEntryInfo[]>;
   send(path: string, piece: Blob, options: IUploadOptions): Promise<void>;

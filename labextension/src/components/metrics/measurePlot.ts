@@ -15,7 +15,7 @@ const AXIS_WIDTH = 64;
 /** Dashes of the lines once the colours are used up. */
 const DASHES: readonly (number[] | undefined)[] = [undefined, [6, 3], [2, 3]];
 
-/** What all plots of a chart show; the plots read it when they draw. */
+/** State shared by all plots of a chart; the plots read it when they draw. */
 export interface IChartState {
   /** The first and last second that is shown. */
   readonly range: () => readonly [number, number];

@@ -3,7 +3,7 @@ import { formatBytes } from '../format';
 import type { ThemeRole } from '../theme';
 import { trans } from '../translation';
 
-/** What one plot shows of the readings. */
+/** Describes one plot of the readings. */
 export interface IMeasure {
   readonly title: string;
   readonly role: ThemeRole;

@@ -10,7 +10,7 @@ export interface IMarker {
   readonly kind: MarkerKind;
 }
 
-/** What each kind of marker looks for in the messages of the engine's log. */
+/** The pattern of each kind of marker in the messages of the engine's log. */
 const PATTERNS: readonly (readonly [MarkerKind, RegExp])[] = [
   ['memory', /out of memory/i],
   ['resume', /^sandbox resumed/i],

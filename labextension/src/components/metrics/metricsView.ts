@@ -7,7 +7,7 @@ import type { ISandboxTransport } from '../transport';
 
 /** Milliseconds between two readings. */
 const INTERVAL = 2000;
-/** How many times as seldom sandboxes are asked that are not found: ended ones, or paused. */
+/** Factor by which the interval is longer for sandboxes that are not found: ended ones, or paused. */
 const PATIENCE = 10;
 
 /** A sandbox whose metrics are shown, and its name. */

@@ -10,7 +10,7 @@ const RETRY_DELAYS = [250, 500, 1000, 2000, 4000, 8000];
 const REPLAY_GRACE = 500;
 /** How long a replay of unknown length may take, in milliseconds. */
 const REPLAY_TIME = 1000;
-/** What a terminal emulator answers to queries in its output; nobody types this. */
+/** Answers of a terminal emulator to queries in its output; nobody types these. */
 // eslint-disable-next-line no-control-regex
 const QUERY_ANSWER = /^\x1b(\[[?>=]?[\d;]*[Rcnty]|P|\])/;
 
@@ -25,13 +25,13 @@ const QUERY_ANSWER = /^\x1b(\[[?>=]?[\d;]*[Rcnty]|P|\])/;
  */
 export type TerminalState = 'idle' | 'connecting' | 'connected' | 'waiting' | 'ended';
 
-/** What can be done about a terminal that cannot be used: try again, start another shell, resume the sandbox, or nothing. */
+/** The remedy for a terminal that cannot be used: try again, start another shell, resume the sandbox, or none. */
 export type TerminalRemedy = 'reconnect' | 'restart' | 'resume' | 'none';
 
 export interface ITerminalSessionOptions {
   /** The process to attach to; a new shell is started without it. */
   readonly pid?: number | null;
-  /** How many bytes of output an earlier page had shown; unknown without it. */
+  /** Bytes of output that an earlier page had shown; left out where unknown. */
   readonly shownBefore?: number;
   /** The directory in which a new shell starts. */
   readonly cwd?: string;
@@ -80,7 +80,7 @@ export class TerminalSession {
     return this.isHeld ? trans.__('The sandbox is paused.') : this.currentMessage;
   }
 
-  /** What can be done about the message. */
+  /** The remedy for what the message says. */
   get remedy(): TerminalRemedy {
     return this.isHeld ? 'resume' : this.hasExited ? 'restart' : this.isGone ? 'none' : 'reconnect';
   }

@@ -10,7 +10,7 @@ import { TerminalSession } from './terminalSession';
 
 /** Clears a terminal and its history: RIS. */
 const FULL_RESET = '\x1bc';
-/** When the same terminal may be tried again; an attempt wakes a sandbox that may be woken. */
+/** Remedies with which the same terminal may be tried again; an attempt wakes a sandbox that may be woken. */
 const CAN_RECONNECT: ReadonlySet<TerminalRemedy> = new Set(['reconnect', 'resume']);
 
 /** Shows a terminal session with xterm.js on pages without JupyterLab. */

@@ -2,7 +2,7 @@ import { freeName } from '../files/drive';
 import type { ICopyJob } from './copyTree';
 import type { ICopyEntry, ICopyPlace } from './places';
 
-/** What happens to an entry whose name is taken. */
+/** The answer for an entry whose name is taken. */
 export type Answer = 'replace' | 'keep both' | 'skip';
 
 /** Asks what to do with one entry; `all` holds for those that follow, `null` cancels the copy. */

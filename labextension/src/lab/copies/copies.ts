@@ -141,7 +141,7 @@ async function found(place: ICopyPlace, paths: readonly string[]): Promise<reado
   return entries;
 }
 
-/** What the notification says of a copy. */
+/** The text and progress of a copy for the notification. */
 function described(what: string, { files, allFiles, bytes, allBytes }: ICopyProgress): { message: string; progress: number } {
   const size = trans.__('%1 of %2', formatBytes(bytes), formatBytes(allBytes));
   const count = allFiles > 1 ? `, ${trans.__('%1 of %2 files', files, allFiles)}` : '';

@@ -11,7 +11,7 @@ import type { IDragEvent, IDropPlace } from './dropTargets';
 import { acceptDrops } from './dropTargets';
 import { shareClipboard } from './sharedClipboard';
 
-/** Where files go that are dropped on a sandbox in the panel. */
+/** The folder for files that are dropped on a sandbox in the panel. */
 const HOME = '/home/user';
 
 /** Copies of files between JupyterLab's browser and sandboxes: by drag and drop, copy and paste. */

@@ -7,17 +7,17 @@ import type { ICopyEntry, ICopyPlace } from './places';
 /** The most entries that one copy may have: code in a sandbox decides how many there are. */
 const MAX_ENTRIES = 20_000;
 const MAX_DEPTH = 100;
-/** How many files are copied at once. */
+/** Number of files that are copied at once. */
 const AT_ONCE = 3;
 
 /** One file or directory to copy, with all that is below it. */
 export interface ICopyJob {
   readonly entry: ICopyEntry;
-  /** Where it goes, its new name included. */
+  /** The path of the copy, with its new name. */
   readonly target: string;
 }
 
-/** What is to be copied: directories before what is in them. */
+/** The entries to be copied: directories before what is in them. */
 export interface ICopyPlan {
   readonly directories: readonly string[];
   readonly files: readonly ICopyJob[];

@@ -1,6 +1,6 @@
 import type { MimeData } from '@lumino/coreutils';
 
-/** What JupyterLab's file browsers say of the files that are dragged. */
+/** The format in which JupyterLab's file browsers describe dragged files. */
 const CONTENTS = 'application/x-jupyter-icontents';
 const OVER = 'sbx-mod-dropTarget';
 
@@ -11,9 +11,9 @@ export interface IDragEvent extends MouseEvent {
   dropAction: string;
 }
 
-/** Where dragged files would be copied to. */
+/** The place to which dragged files would be copied. */
 export interface IDropPlace {
-  /** What is highlighted. */
+  /** The element that is highlighted. */
   readonly node: HTMLElement;
   /** A path as JupyterLab writes it. */
   readonly directory: string;

@@ -22,7 +22,7 @@ const ROW_HEIGHT = 24;
 /** With more changes than these, directories are closed at first. */
 const MANY = 200;
 
-/** What the sandbox changed since its template or a snapshot, as a tree, and the change of one file. */
+/** Shows the changes since the template or a snapshot as a tree, and the change of one file. */
 export function ChangesSection(props: ISectionProps): React.JSX.Element {
   const { api, sandboxes, sandboxId, isActive, folder, setFolder } = props;
   const [since, setSince] = React.useState('');
@@ -81,7 +81,7 @@ interface IBodyProps extends ISectionProps {
   readonly error: unknown;
   readonly isRefreshing: boolean;
   readonly refresh: () => void;
-  /** How often the files were compared again. */
+  /** Number of times the files were compared again. */
   readonly round: number;
   readonly chosen: IChange | null;
   readonly choose: (change: IChange) => void;

@@ -22,7 +22,7 @@ import { SECTIONS, sectionOf } from './sections';
 
 type Shown = MainAreaWidget<DetailsWidget>;
 
-/** What a sandbox logs, runs, listens on and changed, in a tab. */
+/** A tab with the logs, processes, ports and changes of a sandbox. */
 export const detailsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'sbx-jupyter:details',
   description: 'The log, processes, ports and changes of sandboxes.',

@@ -106,7 +106,7 @@ function Head({ sandbox, hasEnded, name, sandboxes, sandboxId, commands }: IHead
   );
 }
 
-/** What the head says beside the name; the only part of it that is drawn every second. */
+/** The facts beside the name in the head; the only part of it that is drawn every second. */
 function Facts({ sandbox, hasEnded, clock }: Pick<IHeadProps, 'sandbox' | 'hasEnded'> & { readonly clock: SecondClock }): React.JSX.Element {
   const text = facts(sandbox, hasEnded, useNow(clock));
   return (

@@ -24,7 +24,7 @@ interface IFileChangeProps extends ISectionProps {
   readonly since: string;
 }
 
-/** What changed in one file, and what can be done with it. */
+/** Shows the change of one file, and the actions on it. */
 export function FileChange(props: IFileChangeProps): React.JSX.Element {
   const { change, sandboxes, sandboxId, commands, takeHome, hasEnded } = props;
   const isThere = change.type === 'file' && change.change !== 'deleted' && !hasEnded;

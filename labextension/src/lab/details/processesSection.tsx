@@ -185,7 +185,7 @@ function ProcessLine({ process, depth, isCurrent, choose, send }: ILineProps): R
   );
 }
 
-/** What a process that neither runs nor sleeps does. */
+/** The state in words of a process that neither runs nor sleeps. */
 function stateText(state = ''): string {
   const texts: Record<string, () => string> = {
     T: () => trans.__('stopped'),

@@ -11,7 +11,7 @@ export type Section = (typeof SECTIONS)[number];
 /** Copies a file of a sandbox to the notebook files. */
 export type TakeHome = (sandboxId: string, path: string) => Promise<void>;
 
-/** What a section needs to know. */
+/** The properties of every section. */
 export interface ISectionProps {
   readonly api: SandboxApi;
   readonly sandboxes: Sandboxes;

@@ -24,7 +24,7 @@ import { exists, isInTrash, moveToTrash, putBack } from './trash';
 export const DRIVE_NAME = 'sbx';
 /** Milliseconds between a change in the shown directory and its signal. */
 const CHANGE_DELAY = 500;
-/** How many names are tried for an untitled file or a copy. */
+/** Number of names that are tried for an untitled file or a copy. */
 const MAX_NAMES = 1000;
 
 /** A drive with the files of every sandbox: `sbx:<sandbox id>/<path>`. */
@@ -282,7 +282,7 @@ export class SandboxDrive implements Contents.IDrive {
   }
 
   readonly name = DRIVE_NAME;
-  /** How much of each directory is shown. */
+  /** The part of each directory that is shown. */
   readonly listings = new Listings();
   private readonly changed = new Signal<this, Contents.IChangedArgs>(this);
   private readonly trashedSignal = new Signal<this, { readonly name: string; readonly putBack: () => Promise<void> }>(this);

@@ -22,8 +22,8 @@ import { uploadButton } from './uploads';
 /**
  * JupyterLab's file browser for one sandbox at a time: its name, its buttons, and a notice once it has ended.
  *
- * Which sandbox that is follows from the path that is shown: the user may open another from the root, and
- * a folder that was asked for may not be readable.
+ * The sandbox is taken from the path that is shown, not from the one that was asked for: the user may open
+ * another from the root, and a folder that was asked for may not be readable.
  */
 export class FilesPanel {
   constructor(
@@ -191,7 +191,7 @@ export class FilesPanel {
   private shownName = '';
   /** The failure that the user was told of, until there is a listing again. */
   private reported = '';
-  /** What was listed last before that. */
+  /** The last listing before that failure. */
   private listed: IListing | undefined;
   private unfollow: (() => void) | null = null;
 }

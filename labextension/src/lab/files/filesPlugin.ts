@@ -23,7 +23,7 @@ import { uploadWithoutChunks } from './uploads';
 import { CommandIDs } from '../commandIds';
 import { ISandboxCommands, ISandboxes } from '../tokens';
 
-/** Where browsing starts inside a sandbox. */
+/** The directory in which browsing starts inside a sandbox. */
 const HOME = '/home/user';
 
 /** The files of sandboxes in JupyterLab's own browser and editors. */

@@ -52,7 +52,7 @@ export class ListingBar extends Widget {
   }
 
   private readonly onPath = (): void => {
-    // What was typed for the other directory must not filter this one.
+    // Text that was typed for the other directory must not filter this one.
     window.clearTimeout(this.timer);
     this.input.value = this.listings.wanted(this.path).filter;
     this.draw();

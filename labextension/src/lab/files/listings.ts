@@ -5,13 +5,13 @@ import type { IEntryPage } from '../../components/serverTransport';
 import type { IEntryInfo } from '../../protocol/runtime';
 import { isLink } from '../../protocol/runtime';
 
-/** How many entries of a directory are shown at first, and how many more each time. */
+/** Number of entries of a directory that are shown at first, and that are added each time. */
 const STEP = 1000;
 
-/** What is shown of one directory. */
+/** The counts and the filter of one directory as it is shown. */
 export interface IListing {
   readonly shown: number;
-  /** How many match the filter. */
+  /** Number of entries that match the filter. */
   readonly matching: number;
   readonly all: number;
   readonly filter: string;
@@ -29,7 +29,7 @@ export class Listings {
     return this.changedSignal;
   }
 
-  /** What to ask the server for: how many entries, and what their names hold. */
+  /** The query for the server: the number of entries, and a text that their names contain. */
   wanted(path: string): { readonly filter: string; readonly limit: number } {
     return this.wishes.path === path ? this.wishes : { filter: '', limit: STEP };
   }
@@ -41,7 +41,7 @@ export class Listings {
     return entries;
   }
 
-  /** What was shown of a directory, if it is the one that was listed last. */
+  /** The listing of a directory, if it is the one that was listed last. */
   get(path: string): IListing | undefined {
     return this.last?.path === path ? this.last.listing : undefined;
   }
@@ -61,6 +61,6 @@ export class Listings {
   links: ReadonlyMap<string, string> = new Map();
   private readonly changedSignal = new Signal<this, string>(this);
   private last: { readonly path: string; readonly listing: IListing } | null = null;
-  /** What the user wants to see of the directory that was asked for at last. */
+  /** The filter and the number of entries that the user wants for the last requested directory. */
   private wishes = { path: '', filter: '', limit: STEP };
 }

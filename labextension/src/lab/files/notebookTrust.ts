@@ -1,4 +1,4 @@
-/** What a notebook says about itself that JupyterLab would act on, and code in a sandbox may have written. */
+/** Removes claims of notebooks on which JupyterLab would act, and which code in a sandbox may have written. */
 
 type Fields = Record<string, unknown>;
 

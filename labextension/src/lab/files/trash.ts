@@ -3,14 +3,14 @@ import { trans } from '../../components/translation';
 import type { ServerTransport } from '../../components/serverTransport';
 import { SandboxError } from '../../protocol/errors';
 
-/** Where desktop programs on Linux put what their user deletes, here of the user of the sandbox. */
+/** The trash folder of desktop programs on Linux, here that of the sandbox's user. */
 export const TRASH = '/home/user/.local/share/Trash';
 
 /** Something that was moved to the trash of its sandbox, and can be put back. */
 export interface ITrashed {
-  /** Where it was. */
+  /** The path from which it was deleted. */
   readonly path: string;
-  /** Where it is now. */
+  /** Its path in the trash. */
   readonly stored: string;
   /** The file that says where it was. */
   readonly info: string;

@@ -15,7 +15,7 @@ export const FIRST_PAGE = 'index';
 
 const MARKDOWN = 'text/markdown';
 
-/** Where a link leads to: a page of the documentation, and perhaps a heading in it. */
+/** The target of a link: a page of the documentation, and perhaps a heading in it. */
 interface IPlace {
   readonly page: string;
   readonly heading: string;

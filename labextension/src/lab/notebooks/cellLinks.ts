@@ -1,4 +1,4 @@
-/** What a notebook panel is to us. */
+/** The parts of a notebook panel that are used here. */
 interface INotebookPanel {
   readonly content: {
     readonly widgets: readonly ICell[];

@@ -8,12 +8,12 @@ import type { Sandboxes } from '../sandboxes';
 import type { ISpecs } from './sandboxedKernels';
 import { runsInSandbox } from './sandboxedKernels';
 
-/** What a widget in front is to us, if it has a kernel. */
+/** The widget in front, which may have a kernel. */
 interface IWithKernel {
   readonly sessionContext?: ISessionContext;
 }
 
-/** What JupyterLab's shell is to us; the one of Notebook 7 does not say that another widget came in front. */
+/** The parts of JupyterLab's shell that are used here; Notebook 7's does not tell when the widget in front changes. */
 interface IShell {
   readonly currentWidget: object | null;
   readonly currentChanged?: ISignal<unknown, unknown>;

@@ -5,7 +5,7 @@ import { trans } from '../../components/translation';
 import { SandboxError } from '../../protocol/errors';
 import { splitPath } from '../files/driveModel';
 
-/** Which kernels there are for files of sandboxes. */
+/** The choice of kernels for files of sandboxes. */
 export interface IKernelPlaces {
   /** Whether kernels of a specification run in sandboxes. */
   isSandboxed(kernel: string): boolean;
@@ -17,7 +17,7 @@ export interface IKernelPlaces {
   failed(error: unknown): void;
 }
 
-/** What a file looks like whose code a kernel of the host would run. */
+/** An open file whose code a kernel of the host would run. */
 interface IDocument {
   readonly path: string;
   readonly sessionContext: ISessionContext;

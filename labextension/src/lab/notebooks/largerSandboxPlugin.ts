@@ -13,7 +13,7 @@ import { parseEnding } from './kernelEnding';
 import { runsInSandbox } from './sandboxedKernels';
 import type { IFormerSize } from './sizeDialog';
 
-/** What the widget in front is to us, if it has a kernel. */
+/** The widget in front, which may have a kernel. */
 interface IWithKernel {
   readonly sessionContext?: ISessionContext;
 }

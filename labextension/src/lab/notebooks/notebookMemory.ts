@@ -1,4 +1,4 @@
-/** What a notebook remembers about its sandbox: read from messages and metadata, which may be forged. */
+/** The notebook's record of its sandbox: read from messages and metadata, which may be forged. */
 export interface INotebookMemory {
   readonly sandbox: string;
   readonly template: string;

@@ -17,7 +17,7 @@ import { ISandboxes } from '../tokens';
 /** Whether the magics are loaded in a kernel, which then knows its sandbox itself. */
 const IS_LOADED = "'sbx_jupyter.magics.extension' in __import__('sys').modules";
 
-/** What a notebook's model is to us. */
+/** The parts of a notebook's model that are used here. */
 interface IMetadata {
   getMetadata(key: string): unknown;
   setMetadata(key: string, value: unknown): void;

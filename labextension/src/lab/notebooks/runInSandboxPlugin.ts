@@ -15,7 +15,7 @@ import { ISandboxes } from '../tokens';
 import { findVariant, installVariant } from './kernelVariants';
 import { runsInSandbox } from './sandboxedKernels';
 
-/** What the widget in front is to us, if it has a kernel. */
+/** The widget in front, which may have a kernel. */
 interface IWithKernel {
   readonly sessionContext?: ISessionContext;
 }

@@ -14,7 +14,7 @@ const MOST_MB = 1 << 20;
 /** The times to choose from, in seconds; 0 leaves the time as it is. */
 const TIMES = [0, 3600, 4 * 3600, 12 * 3600, 24 * 3600] as const;
 
-/** What is known of the sandbox that was too small. */
+/** The known facts about the sandbox that was too small. */
 export interface IFormerSize {
   readonly memoryMB: number | undefined;
   /** Whether its time was over. */

@@ -2,7 +2,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 
 import { ISandboxCommands } from '../tokens';
 
-/** Where the browser remembers, for each Jupyter server, that the panel was shown once. */
+/** The key under which the browser remembers, for each Jupyter server, that the panel was shown once. */
 const KEY = 'sbx-jupyter:panel-was-shown';
 const PANEL = 'sbx-panel';
 

@@ -16,7 +16,7 @@ export function connectionLabel(name: string): string {
   return name === 'local' ? trans.__('This machine') : visible(name);
 }
 
-/** What is wrong with a connection and what helps; `null` if it works or starts. */
+/** The problem of a connection and its remedy; `null` if it works or starts. */
 export function connectionTrouble(connection: IConnection | undefined): IErrorDescription | null {
   if (connection === undefined || connection.message === null) {
     return null;

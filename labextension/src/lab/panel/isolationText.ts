@@ -119,7 +119,7 @@ export function limitLines(isolation: IIsolation): ILimitLine[] {
   }));
 }
 
-/** What a limit is worth, in words; what a server does not call limited or watched is neither. */
+/** Says how strictly a limit is enforced; any other word of a server than these two counts as not limited. */
 export function worthText(worth: ILimitLine['worth']): string {
   switch (worth) {
     case 'limited':

@@ -1,6 +1,6 @@
 import type { INewSandbox } from '../../protocol/sandboxes';
 
-/** What is remembered of the last sandbox that was made with options; no variables, which may be secret. */
+/** The remembered options of the last sandbox that was made with options; no variables, which may be secret. */
 export type LastChoices = Pick<INewSandbox, 'template' | 'timeout' | 'internet' | 'onTimeout'>;
 
 const KEY = 'sbx-jupyter:new-sandbox';

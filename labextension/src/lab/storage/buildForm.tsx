@@ -140,7 +140,7 @@ function BuildLog({ begun, requests, refresh, commands, isActive, back, close }:
     log.current?.focus();
   }, []);
   React.useLayoutEffect(() => {
-    // What is hidden has no place to which it is scrolled.
+    // A hidden element cannot be scrolled.
     if (box.current !== null && isActive) {
       box.current.scrollTop = box.current.scrollHeight;
     }

@@ -11,7 +11,7 @@ import type { StorageRequests } from './requests';
 interface IQuestion {
   readonly title: string;
   readonly name: string;
-  /** What follows from it, a sentence each. */
+  /** The consequences, a sentence each. */
   readonly consequences: readonly string[];
   readonly label: string;
 }

@@ -3,11 +3,11 @@ import type { CommandRegistry } from '@lumino/commands';
 import { trans } from '../../components/translation';
 import type { Sandboxes } from '../sandboxes';
 
-/** What outlives sandboxes. */
+/** The kinds of things that outlive sandboxes. */
 export const STORES = ['snapshots', 'templates', 'volumes', 'secrets'] as const;
 export type Store = (typeof STORES)[number];
 
-/** What a section needs to know. */
+/** The properties of every section. */
 export interface IStoreProps {
   readonly sandboxes: Sandboxes;
   readonly commands: CommandRegistry;

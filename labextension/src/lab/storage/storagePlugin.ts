@@ -12,7 +12,7 @@ import { ISandboxes } from '../tokens';
 import { storeLabel, storeOf, STORES } from './sections';
 import { StorageWidget } from './storageWidget';
 
-/** What outlives sandboxes: snapshots, templates, volumes and secrets, in a tab. */
+/** A tab for things that outlive sandboxes: snapshots, templates, volumes and secrets. */
 export const storagePlugin: JupyterFrontEndPlugin<void> = {
   id: 'sbx-jupyter:storage',
   description: 'Snapshots, templates, volumes and secrets.',

@@ -14,7 +14,7 @@ interface IStorageProps extends IStoreProps {
   readonly setStore: (store: Store) => void;
 }
 
-/** What outlives sandboxes, a tab for each kind; one that was seen stays as it is while another is shown. */
+/** Shows a tab for each kind of things that outlive sandboxes; a tab keeps its state while another is shown. */
 export function StorageView(props: IStorageProps): React.JSX.Element {
   const { store, setStore, sandboxes, isActive } = props;
   const seen = useSeen(store);

@@ -30,11 +30,11 @@ export interface IRowAction {
 interface IStoreTableProps<T> {
   readonly label: string;
   readonly polled: IPolled<readonly T[]>;
-  /** What to say where the deployment has no such things, there are none, and they cannot be read. */
+  /** Texts for a deployment without such things, for an empty list, and for a list that cannot be read. */
   readonly texts: { readonly missing: string; readonly none: string; readonly hint: string; readonly failed: string };
   readonly columns: readonly string[];
   readonly row: (item: T) => IStoreRow;
-  /** What stands above the rows. */
+  /** Shown above the rows. */
   readonly tools?: React.ReactNode;
 }
 

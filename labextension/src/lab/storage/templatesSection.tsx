@@ -137,7 +137,7 @@ function rowActions(template: IStoredTemplate, names: readonly string[], props: 
       }
     }
   };
-  // Where the deployment does not say whose it is, a template may be one that came with it.
+  // If the deployment does not tell the owner, a template may be one that came with the deployment.
   const isOurs = template.isOwn === true || (template.kind === 'snapshot' && template.isOwn !== false);
   return [
     ...(runningBuild(template) === null ? [] : [cancel]),
@@ -157,7 +157,7 @@ function runningBuild({ templateID, buildID, buildStatus, isOwn }: IStoredTempla
   return isUnderWay && isOwn === true && buildID !== undefined ? { templateID, buildID } : null;
 }
 
-/** What follows from the deletion of a template or snapshot. */
+/** The consequences of deleting a template or snapshot. */
 function removal(template: IStoredTemplate, names: readonly string[]) {
   const { ownBytes } = template;
   const isSnapshot = template.kind === 'snapshot';

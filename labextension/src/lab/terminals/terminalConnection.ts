@@ -19,7 +19,7 @@ export interface ITerminalOptions {
   readonly name: string;
   readonly sandboxId: string;
   readonly pid?: number;
-  /** How many bytes of output the restored page had shown. */
+  /** Bytes of output that the restored page had shown. */
   readonly since?: number;
   /** The directory in which a new shell starts. */
   readonly cwd?: string;
@@ -115,7 +115,7 @@ export class TerminalConnection implements Terminal.ITerminalConnection {
     return this.session.message;
   }
 
-  /** What can be done about the message. */
+  /** The remedy for what the message says. */
   get remedy(): TerminalRemedy {
     return this.session.remedy;
   }

@@ -1,4 +1,4 @@
-/** What the address of a linked terminal says: `<sandbox>:<pid>`, and whether it is to be watched only. */
+/** Parameters of a terminal's address: `<sandbox>:<pid>`, and whether the terminal is only to be watched. */
 const LINKED = 'sbx-terminal';
 const WATCH = 'sbx-watch';
 const TARGET = /^([a-z0-9]{1,64}):([1-9][0-9]{0,9})$/;

@@ -1,6 +1,6 @@
 import type { ITerminalInfo } from '../../protocol/sandboxes';
 
-/** How many sandboxes are asked at once. */
+/** Number of sandboxes that are asked at once. */
 const AT_ONCE = 6;
 
 /**

@@ -13,7 +13,7 @@ import { endIcon, splitIcon } from '../icons';
 import type { TerminalConnection } from './terminalConnection';
 import type { TerminalPreferences } from './terminalPreferences';
 
-/** What the buttons of a terminal do. */
+/** The actions of the buttons of a terminal. */
 export interface ITerminalActions {
   end(widget: TerminalWidget): void;
   /** Opens another terminal in the place of one whose shell has ended. */

@@ -150,7 +150,7 @@ export const terminalsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Where a tab is opened: to the right of another one, in the place of another one, or anywhere. */
+/** The place for a new tab: to the right of another one, in the place of another one, or anywhere. */
 function placeFor(beside: string | undefined, replaced: TerminalWidget | undefined): DocumentRegistry.IOpenOptions {
   if (replaced !== undefined) {
     return { ref: replaced.id, mode: 'tab-after' };

@@ -15,7 +15,7 @@ export function isOutput(message: KernelMessage.IMessage): boolean {
   return OUTPUT_TYPES.has(message.header.msg_type);
 }
 
-/** What an output widget has collected, as the notebook format has it. */
+/** The outputs that an output widget has collected, in the notebook format. */
 export class CapturedOutputs {
   constructor(outputs: unknown) {
     this.outputs = Array.isArray(outputs) ? [...(outputs as IJson[])] : [];

@@ -1,5 +1,5 @@
 /**
- * What frames may load: nothing but what is in them. Scripts may make scripts, as widgets do.
+ * The policy of frames: they load nothing but their own content. Scripts may make scripts, as widgets do.
  *
  * The inner frame inherits the policy of the outer one, so both have the same.
  */

@@ -12,7 +12,7 @@ const SIZE = [8 * 1024 * 1024, 64 * 1024 * 1024] as const;
 /** Messages that a frame may leave untaken before it counts as hanging. */
 const MAX_WAITING = 2000;
 
-/** What a frame may ask of the kernel's widgets. */
+/** The requests of a frame to the kernel's widgets. */
 export interface IFrameRequests {
   get(id: string): void;
   send(id: string, message: IJson, buffers: IBuffers, number: number): void;

@@ -4,7 +4,7 @@ import { Panel, Widget } from '@lumino/widgets';
 import { element } from '../../components/dom';
 import { trans } from '../../components/translation';
 
-/** What our widgets put into their output beside the view: the fields of `Still` in `widgets/still.py`. */
+/** The type our widgets add to their output beside the view: the fields of `Still` in `widgets/still.py`. */
 export const STILL_TYPE = 'application/vnd.sbx.still+json';
 /** The widgets of the `ipywidgets` package. */
 export const WIDGET_TYPE = 'application/vnd.jupyter.widget-view+json';

@@ -8,7 +8,7 @@ import { parseModelId, TUNNEL } from '../../protocol/widgetFrames';
 import { CapturedOutputs, isOutput } from './capturedOutputs';
 import { isJson, WidgetStates } from './widgetStates';
 
-/** How long outputs are gathered before the frames hear of them, in milliseconds. */
+/** Milliseconds for which outputs are gathered before they are sent to the frames. */
 const GATHER_MS = 50;
 
 /** Widgets that are asked for and that the kernel has not told of. */
@@ -27,7 +27,7 @@ interface ISent {
   readonly number: number;
 }
 
-/** Where messages of a notebook's kernel come from. */
+/** The session from which messages of a notebook's kernel come. */
 export type IWidgetSession = Pick<ISessionContext, 'iopubMessage' | 'kernelChanged' | 'statusChanged' | 'session'>;
 
 /**

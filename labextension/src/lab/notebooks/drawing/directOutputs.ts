@@ -52,7 +52,7 @@ export class DirectRenderer extends Panel implements IRenderMime.IRenderer {
   }
 }
 
-/** What a renderer draws; none of them changes it. */
+/** The model for a renderer to draw; none of them changes it. */
 function shownModel(
   data: ReadonlyPartialJSONObject,
   metadata: ReadonlyPartialJSONObject,

@@ -18,13 +18,13 @@ import { DrawingButton } from './drawingButton';
 import { PageDrawing } from './pageDrawing';
 import { runsInSandbox } from '../sandboxedKernels';
 
-/** What a notebook panel is to us. */
+/** The parts of a notebook panel that are used here. */
 interface INotebookPanel {
   readonly content: { readonly rendermime?: IRenderMimeRegistry };
   readonly toolbar?: { insertBefore(at: string, name: string, widget: Widget): boolean };
 }
 
-/** What the widget in front is to us, if it is a notebook. */
+/** The widget in front, which may be a notebook. */
 interface INotebookInFront {
   readonly context?: DocumentRegistry.Context;
   readonly content?: { readonly rendermime?: IRenderMimeRegistry };
@@ -146,7 +146,7 @@ class Choice {
     }
     const sandboxId = await this.drawing.keptFor(context.path).catch(() => undefined);
     if (sandboxId !== undefined && sandboxId === (await this.sandboxOf(kernel.id))) {
-      // What goes wrong leaves the kernel in its frames, as the toolbar says.
+      // After a failure the kernel stays in its frames, as the toolbar says.
       await this.drawing.start(kernel.id).catch(() => undefined);
     }
   }

@@ -4,13 +4,13 @@ import { Signal } from '@lumino/signaling';
 
 import type { Sandboxes } from '../../sandboxes';
 
-/** How long the server lets a kernel draw after each request, in seconds. */
+/** Seconds for which the server lets a kernel draw after each request. */
 const LEASE_S = 300;
 
 /** Milliseconds between two requests; browsers wake hidden pages once a minute. */
 const RENEWAL_MS = 90_000;
 
-/** Where choices are kept that outlive the page, such as JupyterLab's state database. */
+/** A store for choices that outlive the page, such as JupyterLab's state database. */
 export interface IKeptChoices {
   fetch(id: string): Promise<unknown>;
   save(id: string, value: string): Promise<unknown>;

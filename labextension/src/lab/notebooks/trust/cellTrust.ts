@@ -1,6 +1,6 @@
 import type { ISignal } from '@lumino/signaling';
 
-/** What the model of a cell is to us. */
+/** The parts of a cell's model that are used here. */
 export interface ICellModel {
   readonly type: string;
   trusted: boolean;
@@ -15,7 +15,7 @@ export interface ICells extends Iterable<ICellModel> {
   readonly changed: ISignal<unknown, { readonly type: string }>;
 }
 
-/** What the trust of a notebook's cells depends on. */
+/** The conditions on which the trust of a notebook's cells depends. */
 export interface ITrustRules {
   /** Whether the notebook's kernel runs in a sandbox and may not draw in the page. */
   isConfined(): boolean;

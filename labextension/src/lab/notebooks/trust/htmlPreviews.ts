@@ -1,6 +1,6 @@
 import type { ISignal } from '@lumino/signaling';
 
-/** What JupyterLab's HTML viewer is to us: a frame whose sandbox can be changed, and a button "Trust HTML". */
+/** The used parts of JupyterLab's HTML viewer: a frame whose sandbox can be changed, and a button "Trust HTML". */
 interface IHtmlViewer {
   readonly content: { sandbox: string[] };
   readonly trusted: boolean;

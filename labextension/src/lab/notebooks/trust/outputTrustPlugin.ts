@@ -13,7 +13,7 @@ import { framedHtmlFactory } from './outputFrames';
 import type { ISpecs } from '../sandboxedKernels';
 import { runsInSandbox } from '../sandboxedKernels';
 
-/** What a notebook panel is to us. */
+/** The parts of a notebook panel that are used here. */
 interface INotebookPanel {
   readonly content: { readonly rendermime?: IRenderMimeRegistry };
 }

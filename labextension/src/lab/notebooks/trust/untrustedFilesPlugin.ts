@@ -15,7 +15,7 @@ import { notifyError } from '../../notifications';
 import type { Sandboxes } from '../../sandboxes';
 import { ISandboxes } from '../../tokens';
 
-/** What an id of a sandbox looks like. Ordinary folder names are shorter, so a kernel for them starts without a request. */
+/** The form of sandbox ids. Ordinary folder names are shorter, so a kernel for them starts without a request. */
 const SANDBOX_ID = /^[a-z0-9]{20,40}$/;
 
 /** Keeps files of sandboxes from acting on the host: asks before a kernel runs them, and confines previews. */

@@ -3,7 +3,7 @@ import type { ISandbox } from '../../../protocol/sandboxes';
 import type { ActivityKind } from '../../activities';
 import type { Sandboxes } from '../../sandboxes';
 
-/** How many are remembered; they are only in memory. */
+/** Number of ended sandboxes that are remembered, in memory only. */
 const MAX_ENDED = 10;
 /** A sandbox that is gone within so many milliseconds of its end has used up its time. */
 const NEAR_END = 15_000;
@@ -39,7 +39,7 @@ export class EndedSandboxes {
     }
     const connection = info?.connection?.name;
     if (connection !== this.connection) {
-      // Those of another deployment have not ended: they are not in this list.
+      // Sandboxes of another deployment have not ended: they are just not in this list.
       this.connection = connection;
       this.last = new Map();
       this.ended = [];

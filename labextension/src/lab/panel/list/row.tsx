@@ -16,7 +16,7 @@ import type { SecondClock } from './secondClock';
 import type { IPick } from './selection';
 import type { Usage } from './usage';
 
-/** What rows can do; the same object for all of them and for ever. */
+/** The actions of rows; one object for all of them, which never changes. */
 export interface IRowActions {
   readonly run: (command: string, sandboxId: string) => void;
   readonly openMenu: (sandboxId: string, x: number, y: number) => void;

@@ -3,10 +3,10 @@ import type { IReading } from '../../../protocol/runtime';
 import type { ISandbox } from '../../../protocol/sandboxes';
 import { displayName, shortTemplate, templateName, visible } from '../../../protocol/sandboxes';
 
-/** What the list can be sorted by. */
+/** The keys by which the list can be sorted. */
 export type SortKey = 'newest' | 'name' | 'left' | 'cpu' | 'memory';
 
-/** What the list can be grouped by. */
+/** The keys by which the list can be grouped. */
 export type GroupKey = 'none' | 'template' | 'state' | 'owner' | 'notebook';
 
 /** The sandboxes below one heading. */
@@ -16,7 +16,7 @@ export interface IGroup {
   readonly items: readonly ISandbox[];
 }
 
-/** What groups need to know about the kernels of this server. */
+/** The facts about the kernels of this server that groups need. */
 export interface IKernels {
   /** The sandbox of the notebook in front. */
   readonly current: string | undefined;

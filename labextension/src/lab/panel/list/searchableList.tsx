@@ -70,7 +70,7 @@ export function SearchableList(props: ISearchableListProps): React.JSX.Element {
   );
 }
 
-/** How long rows keep their places after the pointer moved over them, in milliseconds. */
+/** Milliseconds for which rows keep their places after the pointer moved over them. */
 const HOLD = 3000;
 
 /** Keeps the rows in their places while somebody is about to click one, unless they chose another order. */
@@ -152,7 +152,7 @@ interface IBarProps {
   readonly clear: () => void;
 }
 
-/** What can be done with the sandboxes that are chosen together. */
+/** The actions on all selected sandboxes. */
 function SelectionBar({ sandboxes, ids, commands, clear }: IBarProps): React.JSX.Element {
   const canPause = ids.some(id => sandboxes.find(id)?.state === 'running');
   const run = (command: string) => () => void commands.execute(command, { sandboxes: [...ids] });

@@ -1,4 +1,4 @@
-/** What was clicked or pressed on a row. */
+/** A click or key on a row. */
 export interface IPick {
   readonly id: string;
   /** Ctrl or Cmd: adds or removes the row. */
