@@ -197,14 +197,19 @@ def _pack(payload: bytes) -> int:
     """A sealed memfd: the receiver can trust that its content no longer changes."""
     memfd = os.memfd_create("message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        view = memoryview(payload)
-        while view:
-            view = view[os.write(memfd, view) :]
+        write_all(memfd, payload)
         fcntl.fcntl(memfd, fcntl.F_ADD_SEALS, _SEALS)
     except OSError:
         os.close(memfd)
         raise
     return memfd
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write all of it; blocking. Raises ``OSError``."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _unpack(size: object, fds: list[int]) -> bytes:

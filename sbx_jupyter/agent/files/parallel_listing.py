@@ -6,6 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sbx_jupyter.agent.wire import write_all
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
@@ -53,9 +55,7 @@ def _read_and_exit(
         lines = read(items)
         remarks = {index: remark for index, (_, remark) in enumerate(lines) if remark}
         text = "\n".join([json.dumps(remarks), *(line for line, _ in lines)])
-        view = memoryview(text.encode())
-        while view:
-            view = view[os.write(result, view) :]
+        write_all(result, text.encode())
         os._exit(0)
     finally:
         os._exit(1)

@@ -11,6 +11,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.engine.live.descriptors import write_all
 from sbx_jupyter.engine.state import leftovers
 from sbx_jupyter.engine.state.datadir import translate
 from sbx_jupyter.engine.state.keys import load_or_make_key
@@ -129,9 +130,7 @@ class Upload:
         if self._file is None:
             raise InvalidArgumentError("the upload has ended")
         try:
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(self._file, view) :]
+            write_all(self._file, [chunk])
         except OSError as error:
             raise translate(error, "taking an upload") from error
 
