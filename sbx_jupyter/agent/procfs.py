@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sbx_jupyter.protocol.process_stat import parse_stat
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sbx_jupyter.protocol.process_stat import ProcessStat
 
 TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -53,7 +55,7 @@ def leader_of(thread: int) -> int | None:
 
 
 def start_time_of(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None when it has ended, waited for or not."""
+    """Start time of a process in ticks since boot; None if it has ended, waited for or not."""
     stat = read_stat(pid)
     return None if stat is None or stat.state in _ENDED else stat.start_time
 
@@ -67,6 +69,20 @@ def boot_id() -> str:
 def identity(pid: int) -> dict[str, Any]:
     """Identifies a process even after its id was given to another one; plain JSON."""
     return {"pid": pid, "start_time": start_time_of(pid), "boot_id": boot_id()}
+
+
+def open_identified(known: Mapping[str, Any]) -> int | None:
+    """A descriptor of the process that ``identity`` named; None when it has ended."""
+    if known["boot_id"] != boot_id():
+        return None
+    try:
+        pidfd = os.pidfd_open(known["pid"])
+    except OSError:
+        return None
+    if start_time_of(known["pid"]) != known["start_time"] or has_ended(pidfd):
+        os.close(pidfd)
+        return None
+    return pidfd
 
 
 def has_ended(pidfd: int) -> bool:

@@ -9,14 +9,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.agent.procfs import boot_id, has_ended, start_time_of
-from sbx_jupyter.errors import (
-    AbortedError,
-    InvalidArgumentError,
-    IsolationError,
-    SbxError,
-    UnavailableError,
-)
+from sbx_jupyter.agent.procfs import open_identified, start_time_of
+from sbx_jupyter.errors import AbortedError, IsolationError, SbxError, UnavailableError
 from sbx_jupyter.isolation.full_network.connections import TapConnections
 from sbx_jupyter.isolation.ids.blocks import CONTAINER_IDS
 from sbx_jupyter.isolation.kernel import users
@@ -35,11 +29,10 @@ from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.zygote.cage_records import CageRecords
 from sbx_jupyter.isolation.zygote.client import (
     ZygoteProcess,
+    check_outcome,
     end_former_zygote,
-    read_outcome,
     start_zygote,
 )
-from sbx_jupyter.isolation.zygote.namespaces import REFUSED
 
 from .cage import Cage
 from .tiers import Tier
@@ -250,17 +243,11 @@ class Fence:
     async def _finish(self, cage: Cage, outcome: int) -> None:
         """Wait until the sandbox is set up and in its groups; no code of it has run before."""
         try:
-            attached, said = await asyncio.gather(
-                asyncio.to_thread(cage.attach), read_outcome(outcome), return_exceptions=True
+            attached, failed = await asyncio.gather(
+                asyncio.to_thread(cage.attach), check_outcome(outcome), return_exceptions=True
             )
-            if isinstance(said, BaseException):
-                raise said
-            if said.startswith(REFUSED):
-                raise InvalidArgumentError(said.removeprefix(REFUSED))
-            if not said:
-                raise AbortedError("the sandbox was killed while it was made")
-            if said != "ok":
-                raise IsolationError(f"the sandbox could not be set up: {said}")
+            if failed is not None:
+                raise failed
             if isinstance(attached, BaseException):
                 raise IsolationError(f"the limits could not be set: {attached}") from attached
         except BaseException:
@@ -354,21 +341,14 @@ class Fence:
 
     def adopt(self, sandbox_id: str, state: dict[str, Any]) -> Cage | None:
         """The cage of a sandbox that an earlier engine made; None when it is gone."""
-        if state["boot_id"] != boot_id():
-            return None
-        pid, start_time = state["pid"], state["start_time"]
-        try:
-            pidfd = os.pidfd_open(pid)
-        except OSError:
-            return None
-        if start_time_of(pid) != start_time or has_ended(pidfd):
-            os.close(pidfd)
+        pidfd = open_identified(state)
+        if pidfd is None:
             return None
         cage = Cage(
             sandbox_id,
-            pid=pid,
+            pid=state["pid"],
             pidfd=pidfd,
-            start_time=start_time,
+            start_time=state["start_time"],
             writable=Path(state["writable"]),
             group=SandboxGroup.from_state(state["group"]),
             records=self._cages,

@@ -17,12 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbx_jupyter
 from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
-from sbx_jupyter.errors import IsolationError, SbxError, UnavailableError
+from sbx_jupyter.errors import (
+    AbortedError,
+    InvalidArgumentError,
+    IsolationError,
+    SbxError,
+    UnavailableError,
+)
 from sbx_jupyter.isolation.channel import Channel, Reply
 from sbx_jupyter.isolation.ids.local_ids import of_user_database
 from sbx_jupyter.isolation.kernel import users
 from sbx_jupyter.isolation.launching import in_thread, launch
 from sbx_jupyter.isolation.zygote.cage_records import IDENTITY, read_record
+from sbx_jupyter.isolation.zygote.namespaces import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,29 +150,9 @@ async def _start_once(
     landlock_abi: int,
 ) -> tuple[ZygoteProcess, Path]:
     """Raises ``IsolationError``, and ``UnavailableError`` when the zygote was killed."""
-    process, channel = await _execute(agent)
+    process, zygote = await _execute_recorded(data_dir, agent)
     try:
-        zygote = ZygoteProcess(process, channel)
-    except OSError:
-        channel.close()
-        await in_thread(_wait_or_kill, process)
-        raise
-    try:
-        record_identity(_record(data_dir), process.pid)
-    except OSError:
-        await zygote.stop()
-        raise
-    try:
-        await zygote.call(
-            "enter",
-            users=kind,
-            uid=os.getuid(),
-            gid=os.getgid(),
-            own_ids=own_ids is not None,
-            timeout=_BUILD_TIMEOUT,
-        )
-        if kind == users.SUBORDINATE:
-            await in_thread(users.map_subordinate, process.pid)
+        await _enter(zygote, kind, own_ids)
         reply = await zygote.call(
             "init",
             users=kind,
@@ -185,6 +172,42 @@ async def _start_once(
         await zygote.stop()
         raise
     return zygote, Path(reply.body["stock"])
+
+
+async def _execute_recorded(
+    data_dir: Path, agent: str
+) -> tuple[subprocess.Popen[bytes], ZygoteProcess]:
+    """Execute a zygote that ``end_former_zygote`` finds later. Raises ``OSError``."""
+    process, channel = await _execute(agent)
+    try:
+        zygote = ZygoteProcess(process, channel)
+    except OSError:
+        channel.close()
+        await in_thread(_wait_or_kill, process)
+        raise
+    try:
+        record_identity(_record(data_dir), process.pid)
+    except OSError:
+        await zygote.stop()
+        raise
+    return process, zygote
+
+
+async def _enter(zygote: ZygoteProcess, kind: str, own_ids: IdRange | None) -> None:
+    """Let it take the namespaces of its kind of users, which it may need us to map.
+
+    Raises ``SbxError``, ``OSError``, ``SubprocessError``.
+    """
+    await zygote.call(
+        "enter",
+        users=kind,
+        uid=os.getuid(),
+        gid=os.getgid(),
+        own_ids=own_ids is not None,
+        timeout=_BUILD_TIMEOUT,
+    )
+    if kind == users.SUBORDINATE:
+        await in_thread(users.map_subordinate, zygote.pid)
 
 
 async def _execute(agent: str) -> tuple[subprocess.Popen[bytes], Channel]:
@@ -277,7 +300,22 @@ def _record(data_dir: Path) -> Path:
     return data_dir / "helper" / "zygote.json"
 
 
-async def read_outcome(pipe: int) -> str:
+async def check_outcome(pipe: int) -> None:
+    """Wait until a sandbox is set up.
+
+    Raises ``InvalidArgumentError`` for what it was made of, ``AbortedError`` when it was killed
+    meanwhile, else ``IsolationError``.
+    """
+    said = await _read_outcome(pipe)
+    if said.startswith(REFUSED):
+        raise InvalidArgumentError(said.removeprefix(REFUSED))
+    if not said:
+        raise AbortedError("the sandbox was killed while it was made")
+    if said != "ok":
+        raise IsolationError(f"the sandbox could not be set up: {said}")
+
+
+async def _read_outcome(pipe: int) -> str:
     """Read the result of a sandbox's set-up: ``ok``, an error text, or ``""`` when it died."""
     loop = asyncio.get_running_loop()
     os.set_blocking(pipe, False)
