@@ -15,20 +15,15 @@ from tornado.routing import HostMatches
 from traitlets import Bool, Dict, Float, Integer, Set, TraitError, Unicode, default, validate
 
 from sbx_jupyter.client.connection.bundled import START_TIMEOUT
-from sbx_jupyter.client.connection.named_connections import (
-    NamedConnection,
-    collect_connections,
-    parse_connections,
-)
+from sbx_jupyter.client.connection.named_connections import collect_connections, parse_connections
 from sbx_jupyter.client.connection.tls import CA_FILE_VARIABLE, check_ca_file
-from sbx_jupyter.errors import InvalidArgumentError, PermissionDeniedError, SbxError, see
+from sbx_jupyter.errors import InvalidArgumentError, SbxError, see
 from sbx_jupyter.protocol.locations import DATA_DIR_VARIABLE
 from sbx_jupyter.protocol.platform import DEFAULT_TIMEOUT
 from sbx_jupyter.server.audit import AuditLog
-from sbx_jupyter.server.deployments.connection import Connection, SandboxDefaults
-from sbx_jupyter.server.deployments.connections import Connections
+from sbx_jupyter.server.deployments.connection import SandboxDefaults
 from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
-from sbx_jupyter.server.deployments.session_key import SessionKey
+from sbx_jupyter.server.deployments.opening import Opener
 from sbx_jupyter.server.files.snapshots import ListingSnapshots
 from sbx_jupyter.server.kernel_environment import KernelEnvironment, public_url_of
 from sbx_jupyter.server.ports.access import PortAccess
@@ -47,9 +42,9 @@ from sbx_jupyter.server.users import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from jupyter_server.auth import User
+
+    from sbx_jupyter.server.deployments.connections import Connections
 
 
 class SbxExtension(ExtensionApp):
@@ -200,8 +195,6 @@ class SbxExtension(ExtensionApp):
     listings: ListingSnapshots
     terminals: TerminalViews
 
-    _defaults: SandboxDefaults
-    _named: Mapping[str, NamedConnection]
     _engine: LocalEngine
     _environment: KernelEnvironment
     _guard: CullingGuard
@@ -266,11 +259,6 @@ class SbxExtension(ExtensionApp):
         """Create the connections; sends no request and starts no engine yet."""
         if self.data_dir and not self.api_url:
             os.environ[DATA_DIR_VARIABLE] = self.data_dir
-        defaults = SandboxDefaults(
-            template=self.default_template,
-            timeout=self.default_timeout,
-            metadata=dict(self.default_metadata),
-        )
         engine = self._engine = LocalEngine(
             EngineSettings(
                 data_dir=self.data_dir, auto_start=self.auto_start, timeout=self.engine_timeout
@@ -288,13 +276,11 @@ class SbxExtension(ExtensionApp):
         separate = self._has_separate_users()
         owner = (owner_of_server() or OWNER_OF_KERNELS) if separate else ""
         self._environment = KernelEnvironment(engine, log=self.log, owner=owner)
-        self.users = UserConnections(self._open_for, self.see_all_users) if separate else None
-        self._defaults, self._named = defaults, self._named_connections()
+        opener = self._opener()
+        self.users = UserConnections(opener.open_for, self.see_all_users) if separate else None
         try:
-            self.deployments = self._open(
-                self._named,
-                self.default_connection,
-                on_default=self._environment.apply if self.kernel_environment else None,
+            self.deployments = opener.open(
+                self._environment.apply if self.kernel_environment else None
             )
         except InvalidArgumentError as e:
             raise TraitError(
@@ -319,41 +305,8 @@ class SbxExtension(ExtensionApp):
         provider = getattr(self.serverapp, "identity_provider", None)
         return provider is not None and has_several_identities(provider)
 
-    def _open_for(self, name: str, sees_all: bool) -> Connections:
-        """The connections of one user; raises ``PermissionDeniedError`` if there are none."""
-        # A deployment sees one key whoever asks, so others would get what the owner has there.
-        offered = {key: each for key, each in self._named.items() if sees_all or each.is_local}
-        if not offered:
-            raise PermissionDeniedError(
-                "sandboxes of this server are for its owner and c.SbxExtension.see_all_users"
-                f"{see('several-users')}"
-            )
-        key = SessionKey(self._engine.data_dir, name, sees_all=sees_all)
-        default = self.default_connection if self.default_connection in offered else ""
-        return self._open(offered, default, key=key)
-
-    def _open(
-        self,
-        named: Mapping[str, NamedConnection],
-        default: str,
-        *,
-        key: SessionKey | None = None,
-        on_default: Callable[[Connection], None] | None = None,
-    ) -> Connections:
-        opened = {
-            name: Connection(
-                each,
-                self._defaults,
-                log=self.log,
-                engine=self._engine if each.is_local else None,
-                key=key if each.is_local else None,
-            )
-            for name, each in named.items()
-        }
-        return Connections(opened, default or next(iter(named)), on_default=on_default)
-
-    def _named_connections(self) -> dict[str, NamedConnection]:
-        """The connections to offer, with the default first unless it is named."""
+    def _opener(self) -> Opener:
+        """What opens the connections to offer, with the default first unless it is named."""
         legacy = {
             "api_url": self.api_url,
             "sandbox_url": self.sandbox_url,
@@ -361,7 +314,13 @@ class SbxExtension(ExtensionApp):
             "api_key": self.api_key,
             "ca_file": self.ca_file,
         }
-        return collect_connections(legacy, self.connections, offer_local=self.offer_local)
+        named = collect_connections(legacy, self.connections, offer_local=self.offer_local)
+        defaults = SandboxDefaults(
+            template=self.default_template,
+            timeout=self.default_timeout,
+            metadata=dict(self.default_metadata),
+        )
+        return Opener(named, self.default_connection, defaults, self._engine, log=self.log)
 
     @cached_property
     def description(self) -> dict[str, Any]:
