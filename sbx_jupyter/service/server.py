@@ -152,22 +152,17 @@ class Server:
         registry = self.service.counters.registry
         self._loop_delay = EventLoopDelay(registry)
         registry.register(EngineCollector(engine, self._loop_delay))
-        platform = SbxApplication(
-            PLATFORM_ROUTES,
-            self.service,
-            default_handler_class=UnknownRouteHandler,
-            log_function=_log_request,
-        )
-        runtime = SbxApplication(
-            RUNTIME_ROUTES,
-            self.service,
-            default_handler_class=UnknownRuntimeRouteHandler,
-            log_function=_log_request,
-        )
+        platform = self._application(PLATFORM_ROUTES, UnknownRouteHandler)
+        runtime = self._application(RUNTIME_ROUTES, UnknownRuntimeRouteHandler)
         self._head_timer = HeadTimer(_HEADER_TIMEOUT)
         self._dispatcher = Dispatcher(self.service, platform, runtime, self._head_timer)
         self._http = _CountingServer(self._dispatcher, max_body_size=_UNLIMITED, chunk_size=_CHUNK)
         self._http.conn_params.header_timeout = None  # the head timer does that
+
+    def _application(self, routes: Sequence[Any], unknown: type[RequestHandler]) -> SbxApplication:
+        return SbxApplication(
+            routes, self.service, default_handler_class=unknown, log_function=_log_request
+        )
 
     @property
     def open_connections(self) -> int:

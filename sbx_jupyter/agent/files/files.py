@@ -152,11 +152,8 @@ class Files:
             raise InvalidArgumentError(f"path is a directory: {path}")
         self._make_dirs(os.path.dirname(path), user)
         named: Body = {"path": path, "name": os.path.basename(path)}
-        fd = self._open_for_writing(path)
+        fd, status = self._open_for_writing(path)
         try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise InvalidArgumentError(f"path is not a regular file: {path}")
             if body.get("draft") and status.st_size:
                 draft = drafts.open_draft(os.path.realpath(path), self._root)
                 if draft is not None:
@@ -289,14 +286,17 @@ class Files:
             raise
         return fd, status
 
-    def _open_for_writing(self, path: str) -> int:
+    def _open_for_writing(self, path: str) -> tuple[int, os.stat_result]:
         fd = self._open_to_write(path)
         try:
             own_entries.refuse(fd, path)
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidArgumentError(f"path is not a regular file: {path}")
         except BaseException:
             os.close(fd)
             raise
-        return fd
+        return fd, status
 
     def _open_to_write(self, path: str) -> int:
         try:

@@ -60,15 +60,7 @@ def prepare(
     built here, since what it hides is found in the mounted trees: other mounts of the host may
     cover what they show. Raises ``OSError``.
     """
-    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    scratch = data / "zygote"
-    scratch.mkdir(exist_ok=True)
-    syscalls.mount(
-        "zygote", str(scratch), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m"
-    )
-    # A sandbox's ids may not pass the private data directory, but a clone keeps the working
-    # directory, translated to its own copy of the mounts: everything is found from there.
-    os.chdir(scratch)
+    _enter_scratch(data / "zygote")
     Path("root").mkdir()
     _make_dev(Path("dev"))
     owner = namespace_of_ids(id_base) if id_base else None
@@ -86,6 +78,20 @@ def prepare(
         stock = _build_stock(data, plan, trees)
     names = ("data", *(name for _, name in trees if name not in kept)) if own_ids else ()
     return HostMounts("root", "dev", "data", tuple(trees), stock, names)
+
+
+def _enter_scratch(scratch: Path) -> None:
+    """Mount a tmpfs that only this mount namespace has, and make it the working directory.
+
+    A sandbox's ids may not pass the private data directory, but a clone keeps the working
+    directory, translated to its own copy of the mounts: everything is found from there.
+    """
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    scratch.mkdir(exist_ok=True)
+    syscalls.mount(
+        "zygote", str(scratch), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m"
+    )
+    os.chdir(scratch)
 
 
 def _build_stock(
