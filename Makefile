@@ -18,7 +18,7 @@ TOOLS := $(BIN)/lint-imports
 QUIET = $(if $(wildcard $@),--quiet)
 
 # The tests that need no root, no system package and no engine.
-UNIT_TESTS := tests/docs tests/test_imports.py tests/protocol tests/client/test_public_face.py \
+UNIT_TESTS := tests/docs tests/test_imports.py tests/test_structure.py tests/protocol tests/client/test_public_face.py \
   tests/isolation/stored/test_changes.py tests/engine/egress/test_addresses.py \
   tests/engine/egress/test_intercept.py tests/engine/egress/test_policy.py \
   tests/engine/egress/test_proxy.py tests/engine/egress/test_ranges.py \
