@@ -8,6 +8,8 @@ from tests.browser.conftest import (  # noqa: F401 - fixtures
     lab,
     no_sandboxes,
     notebook,
+    pytest_collection_modifyitems,
+    pytest_runtest_makereport,
     sandbox,
     server,
     shots,

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
-pytestmark = pytest.mark.timeout(180)
 
 TAB_STOPS = 40
 """What is tried at most on the way to a control."""
@@ -42,7 +41,6 @@ def tab_to(lab: Lab, wanted: Locator) -> None:
 def run_in_terminal(lab: Lab, server: JupyterServer, sandbox_id: str) -> None:
     lab.wait_until(
         "() => jupyterapp.shell.currentWidget?.connection?.connectionStatus === 'connected'",
-        timeout=30_000,
     )
     expect(lab.page.locator(".xterm-helper-textarea:visible")).to_be_focused()
     lab.page.keyboard.type("echo typed > typed.txt")
@@ -63,7 +61,7 @@ def confirm_kill(lab: Lab) -> None:
 @pytest.mark.usefixtures("no_sandboxes")
 def test_from_the_command_palette(lab: Lab, server: JupyterServer):
     run_from_palette(lab, "New Sandbox")
-    expect(lab.rows).to_have_count(1, timeout=30_000)
+    expect(lab.rows).to_have_count(1)
     [sandbox_id] = server.sandboxes()
 
     run_from_palette(lab, "Open Sandbox Terminal")
@@ -91,7 +89,7 @@ def test_in_the_panel(lab: Lab, server: JupyterServer):
     keyboard.press("ControlOrMeta+A")
     keyboard.type("by keys")
     keyboard.press("Enter")
-    expect(lab.row("by keys")).to_be_visible(timeout=30_000)
+    expect(lab.row("by keys")).to_be_visible()
     [sandbox_id] = server.sandboxes()
 
     lab.panel.get_by_label("Refresh the list").focus()

@@ -10,21 +10,43 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.browser.chromium import chromium
+from tests.browser.chromium import PATIENCE_MS, Profile, chromium_profile
 from tests.browser.lab import Lab
 from tests.browser.notebooks import open_notebook
 from tests.browser.server import JupyterServer, jupyter_server
 from tests.engine_process import engine_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
-    from playwright.sync_api import Browser, Playwright
+    from playwright.sync_api import Playwright
 
 # Longer than the panel's interval, so that what was made elsewhere has come by itself.
-expect.set_options(timeout=10_000)
+expect.set_options(timeout=PATIENCE_MS)
+
+TIMEOUT = 400
+"""Seconds, for several waits of ``PATIENCE_MS`` each."""
 
 SHOTS = Path(__file__).parent / "shots"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests in a browser more time than others have."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell with a failure what the page said at that moment."""
+    report = yield
+    lab = getattr(item, "funcargs", {}).get("lab")
+    if report.when == "call" and report.failed and lab is not None:
+        report.sections.append(("what the page said", lab.messages()))
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +66,8 @@ def driver() -> Iterator[Playwright]:
 
 
 @pytest.fixture(scope="session")
-def browser(driver: Playwright) -> Iterator[Browser]:
-    with chromium(driver) as browser:
+def browser(driver: Playwright) -> Iterator[Profile]:
+    with chromium_profile(driver) as browser:
         yield browser
 
 
@@ -63,9 +85,9 @@ def sandbox(server: JupyterServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def lab(browser: Browser, server: JupyterServer) -> Iterator[Lab]:
+def lab(browser: Profile, server: JupyterServer) -> Iterator[Lab]:
     """A fresh JupyterLab page; at the end no script error and no request elsewhere."""
-    with browser.new_page(viewport={"width": 1300, "height": 800}) as page:
+    with browser.new_page() as page:
         lab = Lab(page, server)
         lab.open()
         yield lab

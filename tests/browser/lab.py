@@ -16,11 +16,9 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Locator, Page, Request
 
     from tests.browser.server import JupyterServer
-
-LAB_START = 40_000
 
 
 class Lab:
@@ -35,7 +33,10 @@ class Lab:
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.on("pageerror", lambda error: self._note_error(str(error)))
-        page.on("request", lambda request: self._note(request.url))
+        self._unanswered: list[Request] = []
+        page.on("request", self._note)
+        page.on("requestfinished", self._note_answer)
+        page.on("requestfailed", self._note_answer)
 
     def _note_error(self, error: str) -> None:
         # JupyterLab does not handle the requests of its own that it cancels when a kernel ends.
@@ -118,8 +119,13 @@ class Lab:
             expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
             self.page.screenshot(path=shots / f"{name}-{theme.lower()}.png")
 
-    def wait_until(self, expression: str, argument: object = None, timeout: int = 15_000) -> None:
-        self.page.wait_for_function(expression, arg=argument, timeout=timeout)
+    def wait_until(self, expression: str, argument: object = None) -> None:
+        self.page.wait_for_function(expression, arg=argument)
+
+    def messages(self) -> str:
+        """The texts of open questions and notifications, and the errors of scripts."""
+        shown = self.page.locator(".jp-Dialog-content, .Toastify__toast").all_inner_texts()
+        return "\n".join([*shown, *self.errors])
 
     def type_in_terminal(self, text: str) -> None:
         """Type into the terminal in front; its screen is a canvas, so only effects can be read."""
@@ -127,10 +133,29 @@ class Lab:
         self.page.keyboard.type(text)
         self.page.keyboard.press("Enter")
 
-    def _note(self, url: str) -> None:
-        if urlsplit(url).scheme in ("http", "https", "ws", "wss"):
-            self.requests.append(url)
+    def _note(self, request: Request) -> None:
+        if urlsplit(request.url).scheme in ("http", "https", "ws", "wss"):
+            self.requests.append(request.url)
+            self._unanswered.append(request)
+
+    def _note_answer(self, request: Request) -> None:
+        if request in self._unanswered:
+            self._unanswered.remove(request)
+
+    def wait_answered(self, part: str) -> None:
+        """Wait until no request waits for an answer whose address has ``part``.
+
+        Several looks must find none: the page may ask on when it has an answer.
+        """
+        looks: list[bool] = []
+
+        def is_answered() -> bool:
+            self.page.wait_for_timeout(100)  # only then it tells of requests
+            looks.append(not any(part in request.url for request in self._unanswered))
+            return len(looks) >= 5 and all(looks[-5:])
+
+        until(is_answered, message=f"requests of {part} are not answered", step=0)
 
     def _wait_started(self) -> None:
-        self.page.wait_for_selector("#sbx-panel", state="attached", timeout=LAB_START)
+        self.page.wait_for_selector("#sbx-panel", state="attached")
         self.page.evaluate("jupyterapp.restored.then(() => null)")

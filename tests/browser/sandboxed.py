@@ -31,7 +31,6 @@ class SandboxedNotebook:
         self.lab.wait_until(
             "() => jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status"
             " === 'idle'",
-            timeout=50_000,
         )
 
     def run(self, cell: int = 0) -> None:

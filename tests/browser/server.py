@@ -29,6 +29,7 @@ BASE_URL = "/user/a%40b/"
 """What a hub gives: it catches every path that is built by hand."""
 TOKEN = "t0k"
 START_PATIENCE = 90.0
+STOP_PATIENCE = 60.0
 
 
 @dataclass
@@ -57,8 +58,18 @@ class JupyterServer:
         return ConnectionConfig.from_connection_file(engine)
 
     def stop(self) -> None:
+        """Let the server end; no page may use it meanwhile.
+
+        A listing of files that is under way leaves Jupyter's server a thread that it never ends,
+        and its process waits for that thread for ever.
+        """
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(STOP_PATIENCE)
+
+    def crash(self) -> None:
+        """Take the server away, as a crash does."""
+        self.process.kill()
+        self.process.wait()
 
     def end_kernels(self) -> None:
         """End all kernels: a server that stops while one of them is being ended never stops."""

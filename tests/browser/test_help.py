@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def heading(lab: Lab, text: str):
@@ -49,7 +46,7 @@ def test_a_failure_opens_its_page(lab: Lab):
     lab.page.route("**/sbx/api/events?*", lambda route: route.fulfill(status=503, body=answer))
     lab.page.route("**/sbx/api/sandboxes?*", lambda route: route.fulfill(status=503, body=answer))
     lab.page.goto(f"{lab.address}?reset")
-    lab.page.wait_for_selector("#sbx-panel", state="attached", timeout=40_000)
+    lab.page.wait_for_selector("#sbx-panel", state="attached")
     lab.page.evaluate("jupyterapp.restored.then(() => null)")
     lab.show_panel()
 

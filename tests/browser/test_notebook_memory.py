@@ -36,7 +36,6 @@ def open_notebook(lab: Lab, server: JupyterServer, name: str, sources: list[str]
     lab.wait_until("name => jupyterapp.shell.currentWidget?.context?.path === name", name)
     lab.wait_until(
         "() => jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'",
-        timeout=40_000,
     )
 
 
@@ -53,13 +52,13 @@ def test_a_notebook_gets_its_sandbox_back(
     open_notebook(lab, server, "remembers.ipynb", [HOSTILE, "1"], memory)
 
     offer = lab.page.locator(".Toastify__toast", has_text="This notebook used the sandbox")
-    expect(offer).to_be_visible(timeout=20_000)
+    expect(offer).to_be_visible()
     lab.page.screenshot(path=shots / "notebook-memory.png")
     offer.get_by_role("button", name="Reconnect").click()
-    expect(lab.page.get_by_text("The sandbox is in use.")).to_be_visible(timeout=30_000)
+    expect(lab.page.get_by_text("The sandbox is in use.")).to_be_visible()
     lab.execute("notebook:run-cell")
     frame = lab.page.locator("iframe.sbx-Frame").first
-    expect(frame).to_be_visible(timeout=40_000)
+    expect(frame).to_be_visible()
     drawn = lab.page.frame_locator("iframe.sbx-Frame").first.get_by_role("heading")
     expect(drawn).to_have_text("drawn by the sandbox")
     lab.page.screenshot(path=shots / "notebook-memory-output.png")
@@ -79,7 +78,6 @@ def test_a_notebook_notes_the_sandbox_that_it_uses_and_forgets_it(
     lab.wait_until(
         "() => jupyterapp.shell.currentWidget.content.model.getMetadata('sbx_jupyter')?.name"
         " === 'noted'",
-        timeout=40_000,
     )
 
     assert set(remembered(lab)) == {"sandbox", "template", "snapshot", "name"}
@@ -99,18 +97,18 @@ def test_an_ended_sandbox_is_restored_made_anew_or_forgotten_and_a_forged_one_no
     }
     open_notebook(lab, server, "ended.ipynb", ["%%sbx bash\ncat /home/user/kept.txt"], ended)
     offer = lab.page.locator(".Toastify__toast", has_text="which has ended")
-    expect(offer).to_be_visible(timeout=20_000)
+    expect(offer).to_be_visible()
     for label, count in {"Reconnect": 0, "Create anew": 1, "Forget": 1}.items():
         expect(offer.get_by_role("button", name=label)).to_have_count(count)
     lab.shoot(shots, "recovery")
     offer.get_by_role("button", name="Restore snapshot").click()
-    expect(lab.page.get_by_text("The sandbox is in use.")).to_be_visible(timeout=30_000)
+    expect(lab.page.get_by_text("The sandbox is in use.")).to_be_visible()
     lab.wait_until(f"{MEMORY}.sandbox !== 'i0000000000'")
     assert remembered(lab)["snapshot"] == ended["snapshot"]
 
     open_notebook(lab, server, "anew.ipynb", ["1"], ended)
     offer.get_by_role("button", name="Create anew").click()
-    lab.wait_until(f"{MEMORY}.sandbox !== 'i0000000000'", timeout=30_000)
+    lab.wait_until(f"{MEMORY}.sandbox !== 'i0000000000'")
     assert remembered(lab)["snapshot"] is None
 
     open_notebook(lab, server, "forgotten.ipynb", ["1"], ended)

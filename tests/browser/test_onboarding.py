@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.lab import LAB_START
 from tests.browser.server import CHECKOUT, TOKEN
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
+    from tests.browser.chromium import Profile
     from tests.browser.server import JupyterServer
 
 IS_CHANGED = """async () => {
@@ -30,22 +28,21 @@ IS_CHANGED = """async () => {
 
 @pytest.mark.usefixtures("no_sandboxes")
 def test_the_panel_is_open_and_empty_and_the_demo_unchanged(
-    browser: Browser, server: JupyterServer
+    browser: Profile, server: JupyterServer
 ):
     script = CHECKOUT / "binder" / "match_kernel.py"
     target = server.root / "demo"
     subprocess.run([sys.executable, script, script.parent, target], check=True)
 
-    with browser.new_page(viewport={"width": 1300, "height": 800}) as page:
+    with browser.new_page() as page:
         workspace = f"{server.url}lab/workspaces/{uuid.uuid4().hex}"
         page.goto(f"{workspace}/tree/demo/demo.ipynb?token={TOKEN}")
         panel = page.locator("#sbx-panel")
-        expect(panel).to_be_visible(timeout=LAB_START)
+        expect(panel).to_be_visible()
         expect(panel).to_contain_text("No sandboxes yet")
 
         page.wait_for_function(
             "() => jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
             " === 'idle'",
-            timeout=LAB_START,
         )
         assert not page.evaluate(IS_CHANGED)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
-pytestmark = pytest.mark.timeout(180)
 
 NAMES = [
     "data-cleaning",
@@ -61,7 +60,7 @@ def test_screenshot_of_a_failure(lab: Lab, theme: str, shots: Path):
     lab.page.route("**/sbx/api/events?*", lambda route: route.fulfill(status=503, body=answer))
     lab.page.route("**/sbx/api/sandboxes?*", lambda route: route.fulfill(status=503, body=answer))
     lab.page.goto(f"{lab.address}?reset")
-    lab.page.wait_for_selector("#sbx-panel", state="attached", timeout=40_000)
+    lab.page.wait_for_selector("#sbx-panel", state="attached")
     lab.page.evaluate("jupyterapp.restored.then(() => null)")
     lab.show_panel()
     expect(lab.panel.get_by_role("alert")).to_be_visible()
@@ -157,17 +156,17 @@ def test_screenshot_of_the_panel_with_choices_and_ended(
     lab.execute("sbx:refresh")
     expect(lab.rows).to_have_count(7)
     server.kill(made.pop())
-    expect(lab.panel).to_contain_text("ended elsewhere", timeout=30_000)
+    expect(lab.panel).to_contain_text("ended elsewhere")
     # The charts come with the second answer of the readings, and move no row any more then.
-    expect(lab.rows.locator(".sbx-Row-chart")).to_have_count(6, timeout=60_000)
+    expect(lab.rows.locator(".sbx-Row-chart")).to_have_count(6)
     for name in ("experiment-1", "experiment-3"):
         lab.row(name).click(modifiers=["ControlOrMeta"])
     expect(lab.panel).to_contain_text("2 chosen")
     shoot(lab, shots, f"chosen-{theme}")
     lab.execute("sbx:compare-metrics", sandboxes=made[:4])
-    lab.page.locator(".sbx-MetricsChart-legend").wait_for(timeout=30_000)
+    lab.page.locator(".sbx-MetricsChart-legend").wait_for()
     value = lab.page.locator(".sbx-MetricsChart-value").first
-    expect(value).to_have_text(re.compile(r"(experiment-\d [\d.]+ %(, )?){4}"), timeout=60_000)
+    expect(value).to_have_text(re.compile(r"(experiment-\d [\d.]+ %(, )?){4}"))
     lab.page.wait_for_timeout(6000)
     shoot(lab, shots, f"compared-{theme}")
     for sandbox_id in made:
@@ -230,7 +229,7 @@ def answer_instead(lab: Lab, route: str, change: Callable[[dict[str, Any]], None
 
     lab.page.route(f"**/sbx/api/{route}?*", changed)
     lab.page.goto(f"{lab.address}?reset")
-    lab.page.wait_for_selector("#sbx-panel", state="attached", timeout=40_000)
+    lab.page.wait_for_selector("#sbx-panel", state="attached")
     lab.page.evaluate("jupyterapp.restored.then(() => null)")
     lab.show_panel()
 
@@ -298,13 +297,13 @@ def test_screenshot_of_views_that_ended(
         "() => jupyterapp.shell.currentWidget?.connection?.connectionStatus === 'connected'"
     )
     lab.execute("sbx:open-details", sandbox=sandbox, section="processes")
-    expect(lab.page.locator(".sbx-Details-body")).to_contain_text("Limits", timeout=20_000)
+    expect(lab.page.locator(".sbx-Details-body")).to_contain_text("Limits")
     server.http.post(f"sandboxes/{sandbox}/pause", json={}).raise_for_status()
-    expect(lab.page.locator(".sbx-Details-head")).to_contain_text("paused", timeout=20_000)
+    expect(lab.page.locator(".sbx-Details-head")).to_contain_text("paused")
     expect(lab.page.get_by_role("button", name="Resume")).to_be_visible()
     shoot(lab, shots, f"paused-{theme}")
     server.kill(sandbox)
-    expect(lab.page.locator(".sbx-Details-head")).to_contain_text("has ended", timeout=20_000)
+    expect(lab.page.locator(".sbx-Details-head")).to_contain_text("has ended")
     lab.page.get_by_role("tab", name="Changes").click()
     shoot(lab, shots, f"ended-details-{theme}")
     lab.page.locator(".lm-TabBar-tab", has_text="Metrics: workbench").click()
@@ -322,13 +321,13 @@ def test_screenshot_of_high_contrast(
     else:
         lab.page.emulate_media(forced_colors="active", color_scheme="dark")
     server.write(sandbox, "/home/user/.bashrc", b"alias ll='ls -l'\n# mine\n")
-    expect(lab.rows.locator(".sbx-Row-chart").first).to_be_visible(timeout=60_000)
+    expect(lab.rows.locator(".sbx-Row-chart").first).to_be_visible()
     lab.row("workbench").hover()
     lab.execute("sbx:open-metrics", sandbox=sandbox)
     lab.page.wait_for_timeout(8000)
     shoot(lab, shots, f"contrast-metrics-{contrast}")
     lab.execute("sbx:open-details", sandbox=sandbox, section="changes")
-    lab.page.get_by_role("treeitem", name=".bashrc").click(timeout=20_000)
+    lab.page.get_by_role("treeitem", name=".bashrc").click()
     expect(lab.page.get_by_role("region", name="Changed lines")).to_be_visible()
     shoot(lab, shots, f"contrast-details-{contrast}")
     lab.page.emulate_media(forced_colors="none", color_scheme="light")
@@ -349,7 +348,7 @@ def test_screenshot_of_what_the_documentation_shows(
     names = ("workbench", "data-cleaning", "nightly-build", "base-1")
     made = {name: server.create(name) for name in names}
     lab.execute("sbx:refresh")
-    expect(lab.rows.locator(".sbx-Row-chart")).to_have_count(4, timeout=60_000)
+    expect(lab.rows.locator(".sbx-Row-chart")).to_have_count(4)
     server.http.post(f"sandboxes/{made['nightly-build']}/pause", json={}).raise_for_status()
     expect(lab.row("nightly-build")).to_contain_text("paused")
     lab.row("data-cleaning").hover()
@@ -366,7 +365,6 @@ def test_screenshot_of_what_the_documentation_shows(
     lab.execute("docmanager:open", path=f"analysis-{theme}.ipynb")
     lab.wait_until(
         "() => jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
-        timeout=60_000,
     )
     run_first_cell(lab)
     lab.page.get_by_role("treeitem", name="analysis.py", exact=True).click()
@@ -378,7 +376,7 @@ def test_screenshot_of_what_the_documentation_shows(
     server.end_kernels()
     lab.reload()
     lab.execute("docmanager:open", path=f"analysis-{theme}.ipynb")
-    expect(lab.page.locator(".sbx-Still")).to_contain_text("workbench", timeout=30_000)
+    expect(lab.page.locator(".sbx-Still")).to_contain_text("workbench")
     shoot(lab, shots, f"still-{theme}")
     for sandbox_id in made.values():
         server.kill(sandbox_id)

@@ -116,7 +116,7 @@ def test_open_views_leave_a_paused_sandbox_asleep(lab: Lab, server: JupyterServe
     lab.execute("sbx:refresh")
     for command in ("sbx:open-terminal", "sbx:browse-files", "sbx:open-metrics"):
         lab.execute(command, sandbox=box.sandbox_id)
-    expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%", timeout=10_000)
+    expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
 
     lab.execute("sbx:pause", sandbox=box.sandbox_id)
     expect(lab.page.locator(".sbx-MetricsView-message")).to_contain_text("is paused")

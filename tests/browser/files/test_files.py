@@ -49,7 +49,7 @@ def test_a_file_is_opened_edited_and_saved(
     expect(editor.locator(".cm-line").last).to_have_text("second")
     lab.page.keyboard.press("Control+s")
 
-    server.wait_for(sandbox, "/home/user/notes.txt", b"first\nsecond", seconds=60)
+    server.wait_for(sandbox, "/home/user/notes.txt", b"first\nsecond")
     expect(lab.page.locator(".jp-Dialog")).to_have_count(0)
 
 
@@ -62,7 +62,7 @@ def test_files_made_inside_appear(
     lab: Lab, sandbox: str, server: JupyterServer, browser_of_files: Locator
 ):
     server.write(sandbox, "/home/user/appeared.txt", b"")
-    expect(item(browser_of_files, "appeared.txt")).to_be_visible(timeout=4000)
+    expect(item(browser_of_files, "appeared.txt")).to_be_visible()
 
 
 def test_a_file_is_uploaded_with_its_bytes(
@@ -143,7 +143,7 @@ def test_the_files_are_shown_again_after_a_reload(
 
     lab.reload()
 
-    lab.page.locator("#sbx-files").wait_for(state="attached", timeout=15_000)
+    lab.page.locator("#sbx-files").wait_for(state="attached")
     lab.page.evaluate("jupyterapp.shell.activateById('sbx-files')")
     expect(item(lab.page.locator("#sbx-files"), "notes.txt")).to_be_visible()
     expect(lab.page.locator(".sbx-FileBrowser-name")).to_have_text("workbench")
@@ -156,7 +156,7 @@ def test_the_files_of_an_ended_sandbox_are_greyed_out(
     server.kill(sandbox)
 
     notice = browser_of_files.locator(".sbx-FileBrowser-ended")
-    expect(notice).to_contain_text("workbench has ended", timeout=15_000)
+    expect(notice).to_contain_text("workbench has ended")
     listing = browser_of_files.locator(".jp-FileBrowser-listing")
     assert float(listing.evaluate("node => getComputedStyle(node).opacity")) < 1
     notice.get_by_role("button", name="Close").click()

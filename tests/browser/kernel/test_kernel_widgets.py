@@ -31,18 +31,17 @@ w.VBox([button, label, text, w.FloatProgress(value=4, max=10), w.Dropdown(option
 """
 
 
-@pytest.mark.timeout(150)
 def test_widgets_of_a_sandboxed_kernel_work(lab: Lab, server: JupyterServer, shots: Path) -> None:
     notebook = SandboxedNotebook(lab, server, "interact.ipynb", INTERACT, BUTTON)
     notebook.run(0)
     frame = notebook.frame(0)
-    expect(frame.locator(".sbx-Output")).to_have_text("the square is 9\n", timeout=30_000)
+    expect(frame.locator(".sbx-Output")).to_have_text("the square is 9\n")
     frame.get_by_role("slider").press("ArrowRight")
-    expect(frame.locator(".sbx-Output")).to_have_text("the square is 16\n", timeout=15_000)
+    expect(frame.locator(".sbx-Output")).to_have_text("the square is 16\n")
 
     notebook.run(1)
     frame = notebook.frame(1)
-    frame.get_by_role("button", name="Press").click(timeout=30_000)
+    frame.get_by_role("button", name="Press").click()
     expect(frame.locator(".widget-label").first).to_have_text("pressed")
     lab.shoot(shots, "kernel-widgets")
     notebook.close()
@@ -64,7 +63,6 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.timeout(150)
 def test_widgets_of_libraries_are_drawn(lab: Lab, server: JupyterServer, shots: Path) -> None:
     found = {n: v for n, v in LIBRARIES.items() if importlib.util.find_spec(n) is not None}
     if not found:
@@ -74,6 +72,6 @@ def test_widgets_of_libraries_are_drawn(lab: Lab, server: JupyterServer, shots: 
     )
     for at, (_, drawn) in enumerate(found.values()):
         notebook.run(at)
-        expect(notebook.frame(at).locator(drawn).first).to_be_visible(timeout=40_000)
+        expect(notebook.frame(at).locator(drawn).first).to_be_visible()
     lab.shoot(shots, "kernel-widgets-libraries")
     notebook.close()

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import nbformat
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 WHERE = "import os; print('in', os.environ.get('E2B_SANDBOX_ID'))"
 
 
-@pytest.mark.timeout(120)
 def test_a_kernel_moves_into_a_sandbox_and_what_it_shows_is_named(
     lab: Lab, server: JupyterServer, shots: Path
 ):
@@ -50,11 +48,9 @@ def test_a_kernel_moves_into_a_sandbox_and_what_it_shows_is_named(
     expect(dialog.locator("code")).to_have_count(0)
     lab.shoot(shots, "run-in-sandbox")
     dialog.get_by_role("button", name="Run in a Sandbox").click()
-    lab.wait_until(
-        f"() => {session}?.name === 'sbx-python3' && {session}.status === 'idle'", timeout=40_000
-    )
+    lab.wait_until(f"() => {session}?.name === 'sbx-python3' && {session}.status === 'idle'")
     lab.execute("notebook:run-cell")
     output = lab.page.locator(".jp-Notebook:visible .jp-CodeCell").first
-    expect(output).to_contain_text("in i", timeout=30_000)
+    expect(output).to_contain_text("in i")
     lab.execute("notebook:shutdown-kernel")
     lab.wait_until(f"() => !{session}")

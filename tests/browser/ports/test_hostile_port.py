@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from sbx_jupyter.client import Sandbox
-from tests.browser.chromium import chromium
+from tests.browser.chromium import PATIENCE_MS, chromium
 from tests.browser.ports.hostile_page import PROGRAM, hostile_page
 from tests.browser.server import BASE_URL, TOKEN
 from tests.waiting import PATIENCE
@@ -70,6 +70,7 @@ def own_browser(driver: Playwright) -> Iterator[Browser]:
 def signed_in(own_browser: Browser, server: JupyterServer) -> Page:
     """A tab of a person who is signed in, on a page of Jupyter."""
     page = own_browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(f"{server.url}login?token={TOKEN}&next={BASE_URL}api/status")
     return page
 
@@ -89,7 +90,7 @@ def test_a_page_from_a_sandbox_gets_nothing_of_jupyter(
     with signed_in.expect_popup() as opened:
         signed_in.evaluate("url => { window.open(url) }", address)
     page = opened.value
-    page.wait_for_function("window.done", timeout=60_000)
+    page.wait_for_function("window.done")
 
     results: dict[str, Any] = page.evaluate("results")
     print("\n".join(f"{name:28} {result or 'refused'}" for name, result in results.items()))

@@ -98,7 +98,7 @@ def test_a_reload_comes_back_to_the_same_shell(lab: Lab, sandbox: str, server: J
 
     lab.reload()
 
-    lab.page.locator(".sbx-TerminalWidget:visible").wait_for(timeout=15_000)
+    lab.page.locator(".sbx-TerminalWidget:visible").wait_for()
     wait_connected(lab)
     lab.type_in_terminal("printf %s $kept > /tmp/kept")
     server.wait_for(sandbox, "/tmp/kept", b"42")
@@ -183,9 +183,9 @@ def test_a_hostile_title_is_text(lab: Lab, sandbox: str, server: JupyterServer):
 def test_a_flood_of_output_leaves_the_page_alive(lab: Lab, sandbox: str, server: JupyterServer):
     open_terminal(lab)
     lab.type_in_terminal("timeout 3 yes; printf done > /tmp/flood.done")
-    server.wait_for(sandbox, "/tmp/flood.done", b"done", seconds=30)
+    server.wait_for(sandbox, "/tmp/flood.done", b"done")
     lab.type_in_terminal("printf alive > /tmp/alive")
-    server.wait_for(sandbox, "/tmp/alive", b"alive", seconds=20)
+    server.wait_for(sandbox, "/tmp/alive", b"alive")
 
 
 def test_ending_a_terminal_asks_when_something_runs_in_it(
@@ -240,5 +240,5 @@ def test_terminals_are_among_the_running_sessions(lab: Lab, sandbox: str):
     open_terminal(lab)
     lab.page.evaluate("jupyterapp.shell.activateById('jp-running-sessions')")
     running = lab.page.locator("#jp-running-sessions")
-    expect(running.get_by_text("in workbench")).to_be_visible(timeout=15_000)
+    expect(running.get_by_text("in workbench")).to_be_visible()
     lab.show_panel()
