@@ -215,7 +215,7 @@ class Agent:
                     self._send_exit(process.pid, process.status)
 
     def _answer_apart(self, body: Body, received: list[int]) -> None:
-        """Let a worker finish what takes long; its answer comes when it comes."""
+        """Give a long operation to a worker; its answer is sent later, whenever it is ready."""
         try:
             self._workers.submit(body, received)
         except SbxError as error:

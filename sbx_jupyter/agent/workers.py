@@ -47,7 +47,7 @@ class TimeBudget:
         self._deadline: float | None = None
         self._steps = 0
         self.is_lifted = False
-        """Nobody waits: this is a worker."""
+        """Whether there is no limit: in a worker, for which nobody waits."""
 
     def begin(self) -> None:
         """Start the clock for one operation."""

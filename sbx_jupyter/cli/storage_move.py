@@ -115,7 +115,7 @@ def move(plan: storage.Plan, tell: Callable[[str], None]) -> Path | None:
 
 
 def _sign(lock: int, status: os.stat_result) -> None:
-    """Say who has the lock, which stays one that its owner's engine can take."""
+    """Write this process into the lock file, which keeps the owner whose engine uses it."""
     if os.fstat(lock).st_uid != status.st_uid:
         os.fchown(lock, status.st_uid, status.st_gid)
     os.ftruncate(lock, 0)

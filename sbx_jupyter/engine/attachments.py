@@ -114,7 +114,7 @@ def _open_egress(context: Context, fence: AnyFence, secrets: Secrets) -> EgressC
 
 
 def _connect(context: Context, egress: EgressControl) -> None:
-    """Give each sandbox its proxy, and keep that in step with it."""
+    """Give each sandbox its proxy, and change the proxy when the sandbox changes."""
 
     async def begin(row: SandboxRow, sandbox: Sandbox) -> None:
         # A build has network access through the proxy only, because its files become part of the
@@ -133,7 +133,7 @@ def _connect(context: Context, egress: EgressControl) -> None:
 
 
 def _log_missing_network(context: Context, network: str) -> None:
-    """Let the log of each sandbox say that it has no network of its own to filter."""
+    """Log for each started sandbox that it has no network of its own to filter."""
 
     async def say_without(row: SandboxRow, sandbox: Sandbox) -> None:
         level, message = _without_network(network, row)

@@ -68,7 +68,7 @@ class EngineConfig:
     max_timeout: int = 86400
     default_limits: Limits = DEFAULT_LIMITS
     cpu_weight: int = 100
-    """Of all sandboxes together against other control groups, in the unit of version 2."""
+    """Weight of all sandboxes together against other control groups, in the unit of version 2."""
     volume_size_mb: int = 10240
     """Size limit of a volume; 0 means no limit."""
     warm_interpreter: bool = True

@@ -64,7 +64,7 @@ class Helped:
     data_dir: DataDir
     """Open and locked already."""
     supervisor: Supervisor
-    """Of the helper."""
+    """The supervisor of the helper."""
 
 
 class Engine:

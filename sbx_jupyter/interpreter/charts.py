@@ -153,7 +153,7 @@ def _number(value: Any) -> float | None:
 
 
 def _rounded(number: float) -> float:
-    """Without the last digits, which are noise; the larger the number, the fewer are kept."""
+    """Round off the last digits, which are noise; the larger the number, the fewer are kept."""
     exact = Decimal(str(number))
     if not exact.is_finite():
         return number

@@ -29,7 +29,7 @@ SETTLE_TIMEOUT: Final = 10.0
 """Seconds in which interrupted code must stop before its kernel is replaced."""
 
 MAX_CONTEXTS: Final = 32
-"""Besides the defaults. Everybody who knows the sandbox's id may create them (interface 5.1)."""
+"""Contexts besides the defaults, which anybody with the sandbox's id may create (interface 5.1)."""
 
 _ALIASES: Final = {"js": "javascript", "ts": "typescript", "": "python"}
 LANGUAGES: Final = frozenset({"python", "javascript", "typescript", "r", "java", "bash"})

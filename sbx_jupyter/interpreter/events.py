@@ -179,7 +179,7 @@ def printed(text: str) -> dict[str, Any]:
 
 
 def _unquoted(text: str) -> str:
-    """Without one matching pair of quotes, which is how Python shows a string."""
+    """Remove one matching pair of quotes, with which Python shows a string."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     return text

@@ -53,7 +53,7 @@ _OF_OLDER: Final = (
     (6, "the keeper sends the signals of programs, which takes longer and shows its own id as the "
      "sender's", "6.12"),
 )  # fmt: skip
-"""From which version of Landlock something is no longer missing, and the Linux that has it."""
+"""The first version of Landlock with a feature, what is missing without it, and its Linux."""
 
 
 def of_older_landlock(abi: int, uid: int) -> list[Missing]:

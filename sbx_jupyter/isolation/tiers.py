@@ -43,7 +43,7 @@ _PROBE: Final = (
     "from sbx_jupyter.isolation.probe import main; main(*sys.argv[2:])"
 )
 _PROBE_TIMEOUT: Final = 60.0
-"""Of a machine that does nothing else, it takes a fifth of a second."""
+"""Seconds; on an idle machine, a probe takes a fifth of a second."""
 _PRETENDED_ABI: Final = "SBX_LANDLOCK_ABI"
 """For tests: the version of Landlock to use, if the kernel's is not older."""
 

@@ -257,4 +257,4 @@ KEPT: Final = {
     "control": _CONTROL,
     "stdin": {"input_request": _question},
 }
-"""By channel and type: what is kept of the content. Unknown types are not passed on."""
+"""The filter of the content by channel and type. Unknown types are not passed on."""

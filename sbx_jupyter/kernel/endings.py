@@ -38,7 +38,7 @@ class Ending:
 
 
 async def explain(sandbox: AsyncSandbox, status: int, *, is_lost: bool) -> Ending:
-    """Say why a kernel ended with a status; ``is_lost`` if what starts kernels ended as well."""
+    """Say why a kernel ended with a status; ``is_lost`` if its zygote ended as well."""
     if is_lost:
         return await _loss(sandbox)
     if status == _KILLED:

@@ -8,7 +8,7 @@ import zipfile
 from importlib.resources import files
 
 _PACKAGE = "sbx_guest"
-"""Not the name that it has here: a sandbox may have this package as well, of another version."""
+"""Differs from the name here: a sandbox may have this package as well, of another version."""
 _MAIN = f"from {_PACKAGE}.program import main\n\nmain()\n"
 
 

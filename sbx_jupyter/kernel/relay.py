@@ -142,7 +142,7 @@ class Relay:
         self._context.destroy(linger=0)
 
     async def _end_requests(self) -> None:
-        """Say that the kernel is idle where it replied and that news was lost, for ever."""
+        """Report the kernel as idle for requests whose reply came but whose idle status is lost."""
         while True:
             for request in await self._unfinished.overdue():
                 await self._publish("stream", {"name": "stderr", "text": _LOST}, request)

@@ -34,7 +34,7 @@ _JOIN_TIMEOUT: Final = 30.0
 _END_TIMEOUT: Final = 3.0
 _WITHOUT_PORTS: Final = "landlock"
 _SIGKILL: Final = 9
-"""Of the sandbox's Linux; where the server runs, there may be no such signal."""
+"""The number on the sandbox's Linux; where the server runs, there may be no such signal."""
 _LONGEST_FOLDER: Final = 96
 """Bytes; in a longer one, sockets have no room for their names."""
 

@@ -28,7 +28,7 @@ LOST: Final = 1
 """The exit status of a kernel whose end nobody saw."""
 
 _TAG: Final = "_kernel"
-"""Of its process: a tag that begins so is not of a command that a person started."""
+"""Tag of its process; the prefix shows that no person started it as a command."""
 
 _START_TIMEOUT: Final = 120.0
 _PATIENCE: Final = 60.0

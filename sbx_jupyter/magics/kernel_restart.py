@@ -22,9 +22,9 @@ _SUFFIX: Final = ".sbx-default"
 
 
 def keep(shell: Any, line: str, sandbox_id: str) -> bool:
-    """Let a restarted kernel go on with the setting; false where that cannot be.
+    """Keep the setting for the restarted kernel; false where that is not possible.
 
-    It can be in a kernel, and if the startup file of this package is installed for it.
+    It needs a kernel for which the startup file of this package is installed.
     """
     path = _path()
     if path is None or not getattr(shell, _RESUMES, False):

@@ -23,7 +23,7 @@ class TemplateDetail(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     last_spawned_at: dt.datetime | None = None
     spawn_count: int
     build_id: str = field(name="buildID")
-    """Of the newest build."""
+    """The id of the newest build."""
 
     build_status: Literal["waiting", "building", "ready", "error"]
     build_count: int

@@ -33,10 +33,10 @@ class StackUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     """The disk space of layers."""
 
     own_bytes: int
-    """Of layers that nothing else uses: what its removal frees."""
+    """Bytes of layers that nothing else uses: freed by its removal."""
 
     shared_bytes: int
-    """Of layers that others use too."""
+    """Bytes of layers that others use too."""
 
     layers: int
 
@@ -78,7 +78,7 @@ class CacheUse(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
 
     own_bytes: int
     shared_bytes: int
-    """Of layers that templates or sandboxes use too."""
+    """Bytes of layers that templates or sandboxes use too."""
 
     count: int
 

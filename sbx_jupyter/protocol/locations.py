@@ -13,7 +13,7 @@ DATA_DIR_VARIABLE: Final = "SBX_DATA_DIR"
 API_KEY_VARIABLE: Final = "SBX_API_KEY"
 """The API key that an engine accepts; without this variable it generates one and stores it."""
 KERNEL_SANDBOX_VARIABLE: Final = "SBX_KERNEL_SANDBOX"
-"""In the environment that a kernel is started with: the id of the sandbox that it shall run in."""
+"""Variable in the environment of a kernel's start: the id of the sandbox for the kernel."""
 
 
 class ConnectionFile(msgspec.Struct, kw_only=True, frozen=True):

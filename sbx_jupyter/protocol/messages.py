@@ -38,7 +38,7 @@ def decode(kind: type[T], raw: bytes) -> T:
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any]]:
-    """By both spellings of each field: its name on the wire and its type."""
+    """The wire name and the type of each field, by both of its spellings."""
     found: dict[str, tuple[str, Any]] = {}
     for field in msgspec.structs.fields(kind):
         found[field.name] = found[field.encode_name] = (field.encode_name, field.type)

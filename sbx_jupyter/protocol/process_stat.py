@@ -32,7 +32,7 @@ class ProcessStat(NamedTuple):
     """Processor time of its children that have ended and were waited for."""
     threads: int
     start_time: int
-    """Since boot."""
+    """Ticks since boot."""
     resident_bytes: int
 
 

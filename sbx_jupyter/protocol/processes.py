@@ -25,7 +25,7 @@ class SandboxProcess(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     """Processor time since it started."""
 
     cpu_pct: float = 0.0
-    """Of one processor, over the last fifth of a second; more than 100 with several threads."""
+    """Percent of one processor in the last fifth of a second; several threads may exceed 100."""
 
     memory_bytes: int
     threads: int

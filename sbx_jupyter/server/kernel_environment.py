@@ -69,7 +69,7 @@ class KernelEnvironment:
         os.environ[name] = value
 
     def restore(self) -> None:
-        """Give the environment back as it was."""
+        """Restore the former environment."""
         for name, value in self._former.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -152,7 +152,7 @@ class BodyHandler(RequestHandler):
         self.finish(payload)
 
     def _failure(self, error: SbxError) -> bytes:
-        """As ``write_failure``, and name the methods that are allowed where it is about them."""
+        """Like ``write_failure``; a failure about the method also names the allowed methods."""
         if isinstance(error, HttpError) and error.status == 405:
             self.set_header("Allow", ", ".join(self._verbs()))
         return self.write_failure(error)

@@ -33,7 +33,7 @@ MAX_STREAMS: Final = 1024
 MAX_STREAMS_PER_OWNER: Final = 64
 
 MAX_IDS: Final = 1000
-"""Of each kind that one client is told of at once; of more, the newest."""
+"""Ids of each kind that one client is told at once; of more, the newest."""
 
 
 class ChangeStream:

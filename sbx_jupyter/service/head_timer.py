@@ -18,7 +18,7 @@ class HeadTimer:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._waiting: dict[object, tuple[float, HTTP1Connection]] = {}
-        """By connection of the server, in the order in which they began to wait."""
+        """Waits by connection of the server, in the order in which they began."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:

@@ -104,7 +104,7 @@ def _program() -> list[Path]:
 
 
 def _samples() -> list[Path]:
-    """Some modules of each kind: what others can read of them they can read of the rest."""
+    """Some modules of each kind: if other users can read them, they can read the rest too."""
     modules = (os, logging, msgspec, tornado, sbx_jupyter)
     files = [Path(module.__file__) for module in modules if module.__file__ is not None]
     return [path for file in files for path in (file.parent, file)]

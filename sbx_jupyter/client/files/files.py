@@ -270,7 +270,7 @@ class FileStream:
         stated = response.headers.get("Content-Length")
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
         self.size = int(stated) if stated is not None and not encoded else None
-        """In bytes; ``None`` where the sandbox does not state it."""
+        """Size in bytes; ``None`` where the sandbox does not state it."""
 
     def __aiter__(self) -> FileStream:
         return self

@@ -55,4 +55,4 @@ EMBEDDING: Final = tuple(
         "64:ff9b::/96",  # an IPv4 address behind a translator
     )
 )
-"""Their last 32 bits are the IPv4 address that is reached."""
+"""Networks of addresses whose last 32 bits are the IPv4 address that is reached."""

@@ -72,7 +72,7 @@ class ProcessSettings:
     start_hold: float = 2
     """The first output waits this long for the first subscriber."""
     adoption_hold: float = 10
-    """As ``start_hold``, after a restart of the engine: clients need time to reconnect."""
+    """Like ``start_hold``, after a restart of the engine: clients need time to reconnect."""
     scrollback_size: int = SCROLLBACK_SIZE
 
 

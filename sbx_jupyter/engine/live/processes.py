@@ -161,7 +161,7 @@ class Processes:
             self._time_left[process] = max(0.0, timer.when() - now)
 
     def resume(self) -> None:
-        """Let time limits run again from where they stopped, and processes be subscribed to."""
+        """Continue time limits where they stopped, and allow subscriptions to processes again."""
         self._disconnected_by = None
         left, self._time_left = self._time_left, {}
         for process, seconds in left.items():

@@ -79,7 +79,7 @@ class Sandbox:
         self.envs: dict[str, str] = {}
         self.default_user = ""
         self.unnamed_disk_bytes = 0
-        """Of files that have no name any more, as last counted by the watchdog."""
+        """Bytes of files without a name, as last counted by the watchdog."""
         self.unseen_memory_bytes = 0
         """Memory that no address space shows, as last counted by the watchdog."""
         self.closed = asyncio.Event()

@@ -56,15 +56,15 @@ class SharedInotify:
             self._fd = -1
 
     def add(self, receiver: Receiver) -> None:
-        """Give events to a receiver, too."""
+        """Add a receiver of events."""
         self._receivers.add(receiver)
 
     def discard(self, receiver: Receiver) -> None:
-        """Give events to a receiver no longer."""
+        """Remove a receiver of events."""
         self._receivers.discard(receiver)
 
     def read(self) -> None:
-        """Give out the events that the kernel has by now."""
+        """Read the events that the kernel has by now, and pass them to all receivers."""
         try:
             while self._fd >= 0 and (events := inotify.read(self._fd)):
                 for receiver in list(self._receivers):
@@ -76,7 +76,7 @@ class SharedInotify:
 
     @contextlib.asynccontextmanager
     async def adding(self) -> AsyncGenerator[None]:
-        """While the agent adds watches: several may, but none while watches are ended."""
+        """A turn to add watches in the agent: several at once, but none while watches are ended."""
         async with self._turns:
             await self._turns.wait_for(lambda: not self._is_ending)
             self._adding += 1
@@ -89,7 +89,7 @@ class SharedInotify:
 
     @contextlib.asynccontextmanager
     async def ending(self) -> AsyncGenerator[None]:
-        """While the agent ends watches; those that are being added come first."""
+        """A turn to end watches in the agent, after those that are being added."""
         async with self._turns:
             await self._turns.wait_for(lambda: not self._is_ending)
             self._is_ending = True

@@ -102,7 +102,7 @@ class Watchers:
         self._streams.clear()
 
     def resume(self) -> None:
-        """Let streams watch again."""
+        """Allow new streams again."""
         self._disconnected_by = None
 
     async def _drop_orphans(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST: Final = 4
 _MIN_PARTS: Final = 3
-"""With the root: ``/opt/environment`` has as many."""
+"""Parts of the path, with the root: ``/opt/environment`` has as many."""
 _OPEN_TO_ALL: Final = 0o005
 
 

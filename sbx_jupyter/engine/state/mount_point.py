@@ -31,7 +31,7 @@ class MountPoint(msgspec.Struct, kw_only=True, frozen=True):
     command: str
     """Mounts the image, run by root."""
     inode: int = 0
-    """Of the image; 0 while that was not made."""
+    """Inode of the image; 0 as long as the image is not made."""
     is_whole: bool = False
     """Whether everything is in the image."""
 

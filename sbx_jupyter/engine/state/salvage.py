@@ -35,7 +35,7 @@ class Salvage:
     rows: dict[tuple[str, str], tuple[int, Row]] = field(
         default_factory=dict[tuple[str, str], tuple[int, Row]]
     )
-    """By table and key, with the number of the transaction that wrote it."""
+    """Rows by table and key, each with the number of the transaction that wrote it."""
 
     logs: list[LogRow] = field(default_factory=list[LogRow])
 

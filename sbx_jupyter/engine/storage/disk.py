@@ -75,7 +75,7 @@ class _OtherUse(NamedTuple):
     other: int
 
     def total_bytes(self) -> int:
-        """All of it together."""
+        """The sum of all uses."""
         trees = sum(self.written.values()) + sum(self.volumes.values())
         set_aside = sum(each.own_bytes for each in self.quarantine)
         return trees + self.stock + self.blobs[0] + self.uploads[0] + set_aside + self.other

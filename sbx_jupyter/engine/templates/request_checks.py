@@ -34,7 +34,7 @@ class BuildParameters(NamedTuple):
     """A checked build request."""
 
     reference: Reference | None
-    """Without a tag; ``None`` for a template without a name."""
+    """The name without a tag; ``None`` for a template without a name."""
 
     tags: tuple[str, ...]
     cpu_count: int

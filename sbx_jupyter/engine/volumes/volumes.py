@@ -142,7 +142,7 @@ class Volumes:
         return [Volume(volume_id=row.volume_id, name=row.name) for row in rows]
 
     def details(self, sizes: Mapping[str, int]) -> Sequence[VolumeDetail]:
-        """As ``list``, with where each is mounted; ``sizes`` by id, as far as measured."""
+        """Like ``list``, with the sandboxes that mount each; ``sizes`` by id, where measured."""
         usable = (row for row in self._store.volumes if may_use(row.owner))
         return [
             VolumeDetail(

@@ -20,7 +20,7 @@ class Gauges:
     """The counts of one moment."""
 
     sandboxes: dict[str, int]
-    """By state; paused ones are split by whether their memory is kept."""
+    """Sandboxes by state; paused ones are split by whether their memory is kept."""
     ready: int
     """Sandboxes that are ready in the pool."""
     processes: int

@@ -78,6 +78,6 @@ def read_free_bytes(cage: Cage) -> int:
 
 
 async def log_kill(context: Context, slot: Slot, text: str, **fields: str) -> None:
-    """Say in the log of a sandbox what was done for a limit."""
+    """Write to the log of a sandbox what was done to enforce a limit."""
     entry = logs.entry(slot.sandbox_id, "warn", text, **fields)
     await context.commit(Batch().log(entry))

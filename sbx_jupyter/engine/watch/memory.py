@@ -101,7 +101,7 @@ class MemoryEnforcer:
         return bool(limit) and tcp_bytes > limit * _TCP_SHARE / _LITTLE_TCP
 
     def _limit(self) -> int:
-        """In bytes; 0 for none."""
+        """The memory limit in bytes; 0 for none."""
         limits = limits_for(self._slot.row, self._context.config.default_limits)
         return limits.memory_mb * MIB
 

@@ -46,7 +46,7 @@ class _Rest(NamedTuple):
     work_ns: int | None
     """The sandbox's processor time before the last check."""
     until: float
-    """By the monotonic clock."""
+    """End of the rest, by the monotonic clock."""
 
 
 class RepeatedCheck:

@@ -150,7 +150,7 @@ class Keeper:
             asked.answer(self._attributes.perform(asked))
 
     def close(self) -> None:
-        """Let calls that wait end, so that their programs can be stopped: they fail with ENOSYS."""
+        """End the calls that wait, so that their programs can be stopped: they fail with ENOSYS."""
         for listener in self._listeners:
             os.close(listener)
 

@@ -48,7 +48,7 @@ _OF_FILE_SYSTEMS: Final = (0x6600, 0x7600, 0x5800, 0x9400, 0xF500, 0x7200)
 """The families f, v and X of all file systems, and those of btrfs, F2FS and FAT: flags, project
 ids, seals, subvolumes. They ask for the owner of a file, not for a descriptor that may write."""
 _OF_NETWORKS: Final = (0x8900,)
-"""On any socket, they tell the interfaces and addresses of the machine."""
+"""The family of requests that tell the machine's interfaces and addresses, on any socket."""
 _HARMLESS: Final = (
     0x80086601,  # FS_IOC_GETFLAGS
     0xC020660B,  # FS_IOC_FIEMAP
@@ -125,7 +125,7 @@ def _rules_about_signals() -> dict[str, bpf.Rule]:
 
 
 def _rules_about_truncation() -> dict[str, bpf.Rule]:
-    """Before version 3, a file that can only be read can be emptied by opening it."""
+    """Rules against emptying a read-only file by opening it, which works before version 3."""
     refused = [os.O_TRUNC | access for access in range(_ACCESS + 1) if access not in _WRITING]
     mask, code = os.O_TRUNC | _ACCESS, bpf.ERRNO | errno.EACCES
     found: dict[str, bpf.Rule] = {}

@@ -39,7 +39,7 @@ class TapRules:
         return tap_filter.build(self.ranges, int(RESOLVER) if self.resolves else None)
 
     def digest(self) -> str:
-        """Equal for equal rules, also those of another engine."""
+        """A digest that is the same for equal rules, also in another engine."""
         return hashlib.sha256(repr((self.ranges, self.resolves)).encode()).hexdigest()
 
 

@@ -209,7 +209,7 @@ class SandboxGroup:
         return freezer is not None and read_text(freezer / "freezer.state").strip() == "FROZEN"
 
     async def release_frozen(self) -> None:
-        """Let a frozen group take a signal: version 1 keeps even SIGKILL waiting."""
+        """Thaw a frozen group so that signals arrive: version 1 keeps even SIGKILL waiting."""
         if self._v2 is None and "freezer" in self._directories:
             await self.thaw()
 

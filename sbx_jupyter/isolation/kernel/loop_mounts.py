@@ -22,7 +22,7 @@ _CONFIG: Final = struct.Struct("<II40x4I64s96x16x64x")
 _AUTOCLEAR: Final = 4
 _NAME: Final = 63
 _ATTEMPTS: Final = 20
-"""Others may take the free device first."""
+"""Attempts to take a free device, since another process may take it first."""
 
 _FSOPEN_CLOEXEC: Final = 1
 _FSMOUNT_CLOEXEC: Final = 1

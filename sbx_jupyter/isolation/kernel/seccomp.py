@@ -40,10 +40,10 @@ _NEW_NAMESPACES: Final = 0x7E020000  # every CLONE_NEW* flag that clone(2) knows
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _TIOCSETD: Final = 0x5423
-"""Another line discipline, for which the kernel would load a module."""
+"""Sets another line discipline, for which the kernel would load a module."""
 _RLIMIT_CORE: Final = 4
 _NEW_SUBVOLUMES: Final = (0x50009401, 0x5000940E, 0x50009417, 0x50009418)
-"""Of btrfs: what is made so in a volume would not count against the volume's limit."""
+"""Requests of btrfs: subvolumes made in a volume would not count against the volume's limit."""
 
 ARCHITECTURES: Final = {call_numbers.X86_64: 0xC000003E, call_numbers.AARCH64: 0xC00000B7}
 """The kernel's number for each machine, as the filter sees it."""

@@ -63,7 +63,7 @@ class SocketCall:
         self.asked = asked
         self.arguments = asked.arguments
         self.flags = 0
-        """Of the descriptor that an accept returns."""
+        """Flags of the descriptor that an accept returns."""
         self.deadline: float | None = None
         """Time at which an accept gives up, by the clock of ``time.monotonic``."""
 

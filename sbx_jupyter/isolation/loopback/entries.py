@@ -59,7 +59,7 @@ class Entry:
 
 
 def ephemeral_port() -> int:
-    """Some port for a client."""
+    """A random port for a client."""
     return random.choice(_EPHEMERAL)
 
 

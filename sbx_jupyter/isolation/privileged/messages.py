@@ -59,7 +59,7 @@ class Message(msgspec.Struct, tag_field="op", forbid_unknown_fields=True):
 
 
 class Describe(Message, tag="describe"):
-    """Say how sandboxes are isolated; answered once the fence stands."""
+    """Asks how sandboxes are isolated; answered once the fence is ready."""
 
 
 class Create(Message, tag="create"):

@@ -24,10 +24,10 @@ _MAX_LOOKS: Final = 250_000
 """Descriptors that are looked at in one count, about: a second or two of work."""
 
 _MIN_LOOKS: Final = 256
-"""Of each process."""
+"""Minimum of descriptors that are looked at in each process."""
 
 _MAX_SECONDS: Final = 15.0
-"""On a machine that is busy with others."""
+"""Time limit of a count, for machines that are busy with other work."""
 
 _MOST_NAMED: Final = 100
 """Processes that an answer names."""
@@ -42,10 +42,10 @@ class OpenFiles:
     """The files that the processes of a sandbox hold open; sizes in bytes."""
 
     unnamed_bytes: int
-    """Of files on a disk that have no name any more, which no walk finds."""
+    """Bytes of files on a disk that have no name any more, so that no walk finds them."""
 
     memory_file_bytes: int = 0
-    """Of files in memory without a name, mapped or not."""
+    """Bytes of files in memory without a name, mapped or not."""
 
     unseen: int = 0
     """Descriptors in flight that could not be looked at."""
@@ -60,10 +60,10 @@ class OpenFiles:
     """Processes and the bytes of memory files and sockets that they hold, the largest first."""
 
     socket_bytes: int = 0
-    """Of the buffers of all sockets in the sandbox's network."""
+    """Bytes in the buffers of all sockets in the sandbox's network."""
 
     shared_bytes: int = 0
-    """Of System V segments and of the files in ``/dev/shm``."""
+    """Bytes of System V segments and of the files in ``/dev/shm``."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, from which ``from_json`` makes the same again."""

@@ -28,7 +28,7 @@ _MARKS_OF_HOMES: Final = frozenset({".bash_history", ".bashrc", ".config", ".pro
 _SHOWN_OF_HOMES: Final = frozenset({
     "bin", "include", "lib", "lib32", "lib64", "libexec", "pyvenv.cfg", "sbin", "share",
 })  # fmt: skip
-"""Of a home directory that is the prefix of the engine's Python."""
+"""Entries shown of a home directory that is the prefix of the engine's Python."""
 
 _KEYS: Final = (".key", ".pem")
 _MAX_KEY: Final = 64 << 10
@@ -39,7 +39,7 @@ class _Folder:
     path: str
     """Below the root of the tree; ``""`` is the root."""
     shows_nothing: bool
-    """Only what leads to the engine's own Python is seen of it."""
+    """Whether only its entries on the way to the engine's own Python are shown."""
 
 
 def private_entries(root: str, shown_at: str, needed: Iterable[str]) -> list[str]:

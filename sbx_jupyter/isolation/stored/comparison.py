@@ -61,7 +61,7 @@ class Comparison:
     """The sandbox whose writable layer is the topmost of ``ours``."""
 
     def first_changes(self) -> tuple[list[Difference], bool]:
-        """At most ``MAX_CHANGES``, with paths of ``MOST_PATHS``; and whether there are more."""
+        """At most ``MAX_CHANGES``, with paths of ``MOST_PATHS``, and whether there are more."""
         cuts: list[None] = []
         changes: list[Difference] = []
         room = MOST_PATHS

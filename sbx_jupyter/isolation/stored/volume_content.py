@@ -52,7 +52,7 @@ class Draft(NamedTuple):
 
     descriptor: int
     name: str
-    """Its name until then, in the same directory."""
+    """The name of the draft, in the same directory."""
 
 
 @dataclass(frozen=True, slots=True)

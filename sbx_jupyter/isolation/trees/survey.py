@@ -35,7 +35,7 @@ class Survey:
 
     @property
     def entries(self) -> int:
-        """All names."""
+        """Number of all names."""
         return self.folders + self.files + self.others
 
     def differences(self, copy: Survey) -> list[str]:

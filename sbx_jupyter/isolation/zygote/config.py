@@ -22,4 +22,4 @@ class ZygoteConfig:
     plan: stock_plan.StockPlan
     host: host_mounts.HostMounts
     readable: int
-    """Without namespaces: the ruleset of what sandboxes may read of the host; else -1."""
+    """Without namespaces: the ruleset for the host files that sandboxes may read; else -1."""

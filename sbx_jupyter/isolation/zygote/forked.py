@@ -72,7 +72,7 @@ class Fork:
         os._exit(1)
 
     def become_keeper(self) -> NoReturn:
-        """Without namespaces: stay outside and watch over the process that becomes the sandbox."""
+        """Stay outside as the keeper of the process that becomes a sandbox without namespaces."""
         try:
             self.control.close()
             confine = self.order.confine

@@ -26,7 +26,7 @@ class Order:
     open_files: int
     disk_mb: int
     limit_memory: bool
-    """By a resource limit, where there is no control group."""
+    """Whether to use a resource limit, where there is no control group."""
     limit_processes: bool
     processors: tuple[int, ...]
     """The processors that it is bound to without a control group; empty with one."""

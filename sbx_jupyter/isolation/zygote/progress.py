@@ -55,5 +55,5 @@ class Progress:
         os.pwrite(self.descriptor, b"\1", _CANCEL_AT)
 
     def close(self) -> None:
-        """Let go of it; the other's end stays."""
+        """Close this end; the other process keeps its own."""
         os.close(self.descriptor)

@@ -25,7 +25,7 @@ class Heredoc:
     name: str
     content: str
     is_literal: bool
-    """Its name was quoted, so that its variables are not replaced."""
+    """Whether its name was quoted, so that its variables are not replaced."""
 
     raw: str
     """The unchanged lines, including the last one, which ends the here-document."""

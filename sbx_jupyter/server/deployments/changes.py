@@ -171,7 +171,7 @@ class Changes:
         return _event("state", whole, f"{self._run}-{self._last}")
 
     async def aclose(self) -> None:
-        """Let all pages go and stop."""
+        """End the streams of all pages, and stop."""
         for page in self._pages:
             page.close()
         tasks = self._tasks
@@ -187,7 +187,7 @@ class Changes:
         self._tasks = []
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
-        """After a bug, let all pages connect again, which starts afresh."""
+        """After an unexpected error, let all pages connect again, which starts afresh."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("following the changes failed", exc_info=error)
             for page in self._pages:

@@ -46,7 +46,7 @@ class LocalEngine:
         self._found: ConnectionFile | None = None
         self._failed_at = 0.0
         self.state: Literal["stopped", "starting", "running", "failed"] = "stopped"
-        """As it was when last looked for."""
+        """The state when the engine was last looked for."""
         self.failure: SbxError | None = None
         """Why the last start failed, or why none can succeed on this system."""
         try:

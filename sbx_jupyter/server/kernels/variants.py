@@ -40,7 +40,7 @@ class Variant:
     """The variant of a kernel specification whose kernels run in sandboxes."""
 
     name: str
-    """Of the specification with which they do."""
+    """Name of the specification with which kernels run in sandboxes."""
     is_there: bool
     """Whether it is installed, with the same directories to show."""
     argv: tuple[str, ...] = ()

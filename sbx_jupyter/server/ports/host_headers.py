@@ -19,7 +19,7 @@ COOKIE: Final = "sbx-port"
 """The cookie that stands for a grant; the program neither sees nor sets it."""
 
 _ALSO_TO_SANDBOX: Final = frozenset({"authorization", "x-xsrftoken"})
-"""Are the program's own here: browsers send it none of Jupyter's."""
+"""Headers of the program's own at such a name: browsers send none of Jupyter's there."""
 
 _NOT_TO_BROWSER: Final = HOP_BY_HOP | {
     # reach beyond the name: cookies and connections of its parents and neighbours

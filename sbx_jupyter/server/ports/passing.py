@@ -157,7 +157,7 @@ class PassingHandler(JupyterHandler):
     def _announce_close(self) -> None:
         """Say that the connection closes, as tornado does after an answer before the body was read.
 
-        A proxy that does not know would send the next request on it, and get no answer.
+        A proxy that is not told would send the next request on it, and get no answer.
         """
         self.set_header("Connection", "close")
 

@@ -30,7 +30,7 @@ class Operation:
 
     summary: str
     answers: dict[int, Any]
-    """By status: the type of the JSON body, a content type as text, or ``None`` for no body."""
+    """Body by status: the type of the JSON, a content type as text, or ``None`` for no body."""
 
     errors: tuple[int, ...] = ()
     body: Any = None

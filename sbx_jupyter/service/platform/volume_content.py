@@ -36,7 +36,7 @@ _MAX_ID: Final = 2**31 - 1
 _BEARER: Final = "bearer "
 
 _threads: Final = ThreadPoolExecutor(max_workers=8, thread_name_prefix="sbx-volume")
-"""Not those of all: sandboxes write to volumes, and may make a look at one take long."""
+"""Threads apart from the others: sandboxes write to volumes, and may make calls on them slow."""
 
 _PATH: Final = Parameter("path", {"type": "string", "minLength": 1}, "The entry.", required=True)
 _DEPTH: Final = Parameter("depth", {"type": "integer", "minimum": 0, "maximum": MAX_DEPTH})

@@ -57,7 +57,7 @@ class ServerStream:
     request: type[Any]
     run: Callable[[StreamCall, Any], Awaitable[None]]
     audit: Callable[[Any], tuple[str, str]] | None = None
-    """As that of ``Unary``."""
+    """Like ``audit`` of ``Unary``."""
 
 
 @dataclass(frozen=True, slots=True)

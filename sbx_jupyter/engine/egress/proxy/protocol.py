@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.dialer import Dialer
 
 _LONGEST_NAME: Final = 253
-"""Of the domain name system."""
+"""The longest name in the domain name system."""
 
 
 class Proxy(Protocol):

@@ -244,7 +244,7 @@ class BuildRun:
         return StepRow(key=key, layers=layers, below=self._root.layers, used_at=now())
 
     def _put_on(self, layer: str) -> None:
-        """Let what follows stand on a layer of a step, which stood on those below."""
+        """Use the layer of a step, which was made on those below, for the next steps."""
         layers = self.services.context.layers
         if layers.are_whole:
             self._root = RootFilesystem(self._root.base, (layer,))

@@ -41,7 +41,7 @@ _PULL_LIMIT: Final = 3600
 _SPARE: Final = 256 * 1024 * 1024
 _PULLED: Final = "pulled "
 _BY: Final = " by "
-"""After the reference in the name of a pulled image, before its owner; the operator has none."""
+"""Separates the reference and the owner in the name of a pulled image; the operator's has none."""
 
 _STOCK: Final = {
     "e2bdev/base": "base",
