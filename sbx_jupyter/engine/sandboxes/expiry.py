@@ -38,7 +38,8 @@ class Expiry:
 
         The delay is computed now: setting the clock later changes nothing.
         """
-        at = _boot_time() + at - time.time()
+        delay = at - time.time()
+        at = _boot_time() + delay  # read second: a pause in between makes it late, never early
         self._due[sandbox_id] = at
         heapq.heappush(self._heap, (at, sandbox_id))
         if self._heap[0] == (at, sandbox_id):

@@ -247,7 +247,9 @@ async def test_a_kill_during_a_snapshot_waits(engine: Engine):
     row = await create(engine)
     await run(engine, row.sandbox_id, "head -c 50M /dev/urandom > ~/big")
     making = asyncio.create_task(engine.snapshots.create(row.sandbox_id))
-    await async_until(lambda: engine.sandboxes.get(row.sandbox_id).state is State.SNAPSHOTTING)
+    await async_until(
+        lambda: engine.sandboxes.get(row.sandbox_id).state is State.SNAPSHOTTING, step=0
+    )
 
     await engine.sandboxes.kill(row.sandbox_id)
 
