@@ -72,7 +72,7 @@ class TimeBudget:
             raise BudgetExceeded
 
     def demand(self, size: int, limit: int) -> None:
-        """Raise ``BudgetExceeded`` for what is known beforehand to be long."""
+        """Raise ``BudgetExceeded`` for an operation that is known beforehand to be long."""
         if self._deadline is not None and size > limit:
             raise BudgetExceeded
 

@@ -19,7 +19,7 @@ _OWNER: Final = re.compile(rf"[^\x00-\x1f\x7f]{{1,{MAX_OWNER}}}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The owner of what a request makes, and whether it may use what others own too.
+    """The owner of things a request makes, and whether it may also use those of other owners.
 
     The empty owner is the engine's operator, who has the engine's own key.
     """

@@ -52,7 +52,7 @@ class UnfinishedRemovals:
             self._task = asyncio.create_task(self._remove_all(), name="sbx-removals")
 
     async def aclose(self) -> None:
-        """Cancel what is left."""
+        """Cancel the removals that are left."""
         self._is_closed = True
         self._waiting.clear()
         if self._task is not None:

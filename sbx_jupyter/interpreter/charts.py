@@ -73,7 +73,7 @@ def _is_straight(line: Any) -> bool:
 
 
 def _chart(axes: Any, kind: str, elements: list[Any], *, is_turned: bool = False) -> Chart:
-    """A chart; in a turned one, what belongs to x is drawn along y, and the labels say so."""
+    """A chart; in a turned one, the values for x are drawn along y, and the labels say so."""
     chart: Chart = {"type": kind, "title": axes.get_title() or None}
     if kind not in ("pie", "unknown"):
         sides = (("x", axes.yaxis), ("y", axes.xaxis)) if is_turned else ()
@@ -102,7 +102,7 @@ def _unit(label: str) -> str | None:
 
 
 def _converter(axis: Any) -> str:
-    """The name of what turns the values that were given into places on the axis."""
+    """The name of the converter from the given values to places on the axis."""
     return type(axis.get_converter()).__name__ if axis.have_units() else ""
 
 
@@ -117,7 +117,7 @@ def _scale(axis: Any) -> str:
 
 
 def _value(axis: Any, number: Any) -> Any:
-    """A place on an axis as what it stands for: a number, a date in ISO 8601, or a category."""
+    """The value at a place on an axis: a number, a date in ISO 8601, or a category."""
     converter = _converter(axis)
     if "Category" in converter:
         names = {int(place): name for name, place in axis.units._mapping.items()}

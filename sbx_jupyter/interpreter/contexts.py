@@ -125,7 +125,7 @@ class Context:
         yield events.END
 
     async def restart(self) -> None:
-        """Replace the kernel; what runs ends with an error."""
+        """Replace the kernel; running code ends with an error."""
         async with self._starting:
             await self._drop()
         await self.ready()

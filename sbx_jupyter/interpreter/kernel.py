@@ -114,7 +114,7 @@ class Kernel:
         await self._reply(self._sent(message_id), timeout)
 
     def interrupt(self) -> None:
-        """Interrupt what runs, and what it started."""
+        """Interrupt the running code, and the programs it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGINT)
 

@@ -25,7 +25,7 @@ def start_error_path(connection_file: str) -> Path:
 
 
 def read_start_error(connection_file: str) -> str:
-    """The last line of what a kernel that ended had to say, after a colon; nothing if nothing."""
+    """The last line of the error of a kernel that ended, after a colon; empty if there is none."""
     try:
         said = start_error_path(connection_file).read_text(errors="replace").strip()
     except OSError:

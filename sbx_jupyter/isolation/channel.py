@@ -254,6 +254,6 @@ _NO_SPACE: Final = (28, 122)  # ENOSPC, EDQUOT
 
 
 def _drop(future: asyncio.Future[Reply]) -> None:
-    """Close what an answer carried when its caller was cancelled or timed out meanwhile."""
+    """Close the descriptors of an answer whose caller was cancelled or timed out meanwhile."""
     if future.done() and not future.cancelled() and future.exception() is None:
         wire.close_all(future.result().fds)

@@ -26,7 +26,7 @@ EACH: Final = 8 * 1024
 MAX_TAIL: Final = 8 * 1024
 """Characters of the end of a text that was cut."""
 REPLACING: Final = 16 * 1024 * 1024
-"""Bytes a second of what replaces something shown: updates of results, messages of widgets.
+"""Bytes a second for replacing shown output: updates of results, messages of widgets.
 
 Replies have as much besides.
 """
@@ -58,7 +58,7 @@ class _Shown:
 
 @dataclass(slots=True)
 class _Bucket:
-    """Lets through ``REPLACING`` bytes a second, and at once what was not used before."""
+    """Lets through ``REPLACING`` bytes a second; unused ones may be used later, at once."""
 
     left: float = _BURST
     filled: float = field(default_factory=time.monotonic)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 IDLE_TIME: Final = 1800.0
-"""Seconds after the last start of a kernel until what is ready is ended."""
+"""Seconds after the last start of a kernel until the ready sandboxes are ended."""
 
 _DELAY: Final = 2.0
 """Seconds from a start until the next is made ready, so that the two do not compete."""
@@ -84,7 +84,7 @@ class ReadySandboxes:
         return len(self._ready)
 
     async def _keep(self) -> None:
-        """End what is ready when the loop ends with its process."""
+        """End the ready sandboxes when the loop ends with its process."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:

@@ -75,7 +75,7 @@ def _path() -> Path | None:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove what kernels left that are shut down."""
+    """Remove the files that kernels left which are shut down."""
     for left in folder.glob(f"*{_SUFFIX}"):
         if not left.with_name(left.name.removesuffix(_SUFFIX)).exists():
             left.unlink(missing_ok=True)

@@ -93,7 +93,7 @@ class Audit:
         self._budgets: dict[str, _Budget] = {}
 
     def close(self) -> None:
-        """Write what is buffered and close the files."""
+        """Write the buffered lines and close the files."""
         self._clients.close()
         self._egress.close()
 

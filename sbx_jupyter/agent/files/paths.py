@@ -58,7 +58,7 @@ def resolve(path: str, user: User, default_cwd: str = "") -> str:
 
 
 def check(path: object) -> None:
-    """Raise ``InvalidArgumentError`` for what no system call would take as a path."""
+    """Raise ``InvalidArgumentError`` for a value that no system call would take as a path."""
     if not isinstance(path, str):
         raise InvalidArgumentError("a path must be text")
     try:

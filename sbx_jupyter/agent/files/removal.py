@@ -79,7 +79,7 @@ class _Emptying:
             pass
 
     def _pass_through(self) -> bool:
-        """Remove what is not too deep; whether something was moved up for another pass."""
+        """Remove entries that are not too deep; whether any were moved up for another pass."""
         again = False
         levels = [_Level(self._top, "", self._names(self._top))]
         try:

@@ -256,7 +256,7 @@ def encode_arguments(arguments: list[str]) -> list[bytes]:
 
 
 def encode_environment(envs: dict[str, str]) -> dict[bytes, bytes]:
-    """Variables as bytes. Raises ``InvalidArgumentError`` for what cannot be a variable."""
+    """Variables as bytes. Raises ``InvalidArgumentError`` for an invalid name or value."""
     names, values = encode_arguments(list(envs)), encode_arguments(list(envs.values()))
     for name in names:
         if not name or b"=" in name:

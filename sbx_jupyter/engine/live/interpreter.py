@@ -124,7 +124,7 @@ class Interpreter:
             self._listens_since = asyncio.get_running_loop().time()
 
     def abandon(self) -> None:
-        """End what was begun here; the sandbox is gone."""
+        """End the tasks that were begun here; the sandbox is gone."""
         self._tasks.cancel()
 
     def _ended(self) -> None:

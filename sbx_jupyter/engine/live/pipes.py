@@ -206,7 +206,7 @@ class PipeOutput:
         self._thread.wait_again(self._fd)
 
     def read(self) -> None:
-        """Deliver what is there, up to a few chunks; close the pipe at its end.
+        """Deliver the output that is there, up to a few chunks; close the pipe at its end.
 
         Output that nobody wants any more stays in the pipe, where the next engine finds it.
         """
@@ -216,7 +216,7 @@ class PipeOutput:
             self._thread.tell(self._on_read)
 
     def drain(self) -> None:
-        """Deliver what is there now, and close.
+        """Deliver the output that is there now, and close.
 
         Reads at most what a pipe can hold, so that a process that never stops writing does not
         keep the thread busy.

@@ -41,7 +41,7 @@ class OutputReader(Protocol):
         ...
 
     def drain(self) -> None:
-        """Deliver what is there now, even to full subscribers, then end."""
+        """Deliver the output that is there now, even to full subscribers, then end."""
         ...
 
     def close(self) -> None:

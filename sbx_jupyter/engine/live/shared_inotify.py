@@ -22,7 +22,7 @@ class Receiver(Protocol):
     """Receives the events of an inotify instance."""
 
     def receive(self, events: list[inotify.KernelEvent]) -> None:
-        """Take what it needs of the latest events."""
+        """Take the events it needs from the latest ones."""
         ...
 
     def fail(self, error: InternalError) -> None:

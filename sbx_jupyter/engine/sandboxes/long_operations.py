@@ -61,7 +61,7 @@ class Operations:
         self._is_closed = False
 
     def close(self) -> None:
-        """Cancel what can be cancelled, and refuse what would begin later: the engine stops."""
+        """Cancel operations where possible, and refuse new ones: the engine stops."""
         self._is_closed = True
         for work in self._works.values():
             if work.is_cancellable:

@@ -92,7 +92,7 @@ class Quotas:
         return self.volume_size_mb * sum(row.owner == owner for row in volumes)
 
     def _check(self, owner: str, **uses: tuple[int, int]) -> None:
-        """Compare what is in use and what is wanted, by the names of ``Quota``."""
+        """Check the amounts in use and the wanted ones, by the names of ``Quota``."""
         quota = self.of(owner)
         for name, (used, wanted) in uses.items():
             limit: int = getattr(quota, name)

@@ -239,7 +239,7 @@ class Database:
         return True
 
     def _was_never_made(self, *, is_alone: bool) -> bool:
-        """Remove what an engine left that was killed while it made the file.
+        """Remove the remains of an engine that was killed while it made the file.
 
         Only then there is a rollback journal, which SQLite cannot apply without writing. Raises
         ``DataLossError`` when the file is not alone, as in the middle of a recovery.

@@ -167,11 +167,11 @@ class DataDir:
         self._known = {name.partition(_HIDDEN)[0]: name for name in self.sandbox_directories()}
 
     def _prepare(self, *, keeps_owners: bool) -> None:
-        """Make what is missing; the lock is held."""
+        """Make missing files and directories; the lock is held."""
         if not keeps_owners:
             account.take_back(self.path)
             self.path.chmod(0o700)
-        # What a killed engine had not finished. The lock is held, so nobody writes them now.
+        # Unfinished drafts of a killed engine. The lock is held, so nobody writes them now.
         for name in os.listdir(self.path):
             if _DRAFT.fullmatch(name) and (self.path / name).is_file():
                 (self.path / name).unlink()

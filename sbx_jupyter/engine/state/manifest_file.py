@@ -113,6 +113,6 @@ def _write(path: str, flag: int, content: bytes) -> None:
 
 
 def _discard(path: str) -> None:
-    """Remove what is not whole; where that fails too, the next start finds it damaged."""
+    """Remove an incomplete file; where that fails too, the next start finds it damaged."""
     with contextlib.suppress(OSError):
         os.unlink(path)

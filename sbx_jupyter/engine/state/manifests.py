@@ -252,7 +252,7 @@ class Manifests:
         self._remove(f"{self._folder}/{directory}/{_IN_SANDBOX}", directory)
 
     def remove_drafts(self) -> None:
-        """Remove what a killed engine had not finished; the manifests themselves are whole."""
+        """Remove unfinished drafts of a killed engine; the manifests themselves are whole."""
         for folder in ("manifests", "volumes", LAYERS):
             for draft in (self._folder / folder).glob(f"*{DRAFT}"):
                 if draft.is_file() and _IS_DRAFT.fullmatch(draft.name):

@@ -76,7 +76,7 @@ POINTS: Final[dict[str, str]] = {
     "stop.drained": "the engine stops, the sandboxes run",
     "stop.ended": "the sandboxes are ended, the engine is not",
 }
-"""Every point, and what is done and not done when it is reached."""
+"""Every point, with the steps that are done and not done when it is reached."""
 
 _MAX_PAUSE: Final = 30.0
 _folder: Final = os.environ.get("SBX_FAULT")

@@ -76,7 +76,7 @@ class RepeatedCheck:
         self._task = asyncio.create_task(self._keep_checking(), name=name)
 
     def cancel(self) -> asyncio.Task[None] | None:
-        """Stop; gives what is to be waited for."""
+        """Stop; returns the task to wait for."""
         if self._task is not None:
             self._task.cancel()
         return self._task

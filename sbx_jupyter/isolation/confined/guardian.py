@@ -66,7 +66,7 @@ def _fork_below(tell: int) -> int:
 
 
 def _guard(keeper: int) -> NoReturn:
-    """Wait for the end of the keeper, then end what it left."""
+    """Wait for the end of the keeper, then end the processes that it left."""
     try:
         syscalls.close_range(3, 0xFFFFFFFF)
         os.waitpid(keeper, 0)

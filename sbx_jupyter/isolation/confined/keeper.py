@@ -114,7 +114,7 @@ class Keeper:
                 os.close(fd)
 
     def _admit(self, kind: bytes, port: int, fds: list[int]) -> None:
-        """Do what is asked with the first descriptor, and answer on the second.
+        """Carry out a request on the first descriptor, and answer on the second.
 
         Takes the descriptors that it keeps out of ``fds``. Raises ``OSError``.
         """

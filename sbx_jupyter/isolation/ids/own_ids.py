@@ -93,4 +93,4 @@ class OwnIds:
 
 
 def _ignore(_: str) -> None:
-    """The engine logs what is no record."""
+    """Do nothing: the engine logs files that are no records."""

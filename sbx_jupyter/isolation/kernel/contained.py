@@ -53,7 +53,7 @@ def find_folder(directory: int, path: str) -> int | None:
 
 
 def make_folder(directory: int, path: str) -> int:
-    """Like ``open_folder``, making what is missing.
+    """Like ``open_folder``, but make missing folders.
 
     Raises ``LinkInTheWayError`` for what is no directory, and ``OSError``; then it has made nothing
     past that point.

@@ -49,7 +49,7 @@ def abi() -> int:
 
 
 def restrict(*, writable: Iterable[str], readable: Iterable[str], version: int) -> None:
-    """Confine this process and all that it starts; what is not named is out of reach.
+    """Confine this process and all that it starts; only the named paths are in reach.
 
     ``version`` is that of Landlock to use. Needs no_new_privs. Raises ``OSError``.
     """

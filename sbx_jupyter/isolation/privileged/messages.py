@@ -204,7 +204,7 @@ class RemoveRetired(Message, tag="remove_retired"):
 
 
 class OfVolume(Message):
-    """Base of what is asked of one entry of a volume."""
+    """Base of the requests about one entry of a volume."""
 
     volume_id: Uuid
     path: InnerPath
@@ -286,7 +286,7 @@ class Archive(Message, tag="archive"):
 
 
 class OfNetwork(Message):
-    """Base of what is asked of the network of one sandbox, with a socket of it beside."""
+    """Base of the requests about the network of one sandbox, each with a socket of it."""
 
     sandbox_id: SandboxId
 

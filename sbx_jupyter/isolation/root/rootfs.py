@@ -161,7 +161,7 @@ class _Builder:
             self._hide(path)
 
     def mask(self, hidden: Sequence[str]) -> None:
-        """Write nothing but what hides entries of the chosen directories."""
+        """Write only files and folders that hide entries of the chosen directories."""
         for tree in self._plan.trees:
             if tree.chosen:
                 self._directory(tree.path.lstrip("/"), 0o755)

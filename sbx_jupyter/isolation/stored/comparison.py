@@ -130,7 +130,7 @@ class _Descent:
             self._levels[-_MOST_OPEN - 1].close()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open folders."""
         for level in self._levels:
             level.close()
 

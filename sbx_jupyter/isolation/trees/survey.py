@@ -27,7 +27,7 @@ class Survey:
     others: int = 0
     """Links, FIFOs, sockets and devices."""
     again: int = 0
-    """Names beyond the first one of what has several in this tree."""
+    """Further names of files that have several in this tree."""
     content: int = 0
     """The lengths of all files together, in bytes, by names."""
     disk: int = 0

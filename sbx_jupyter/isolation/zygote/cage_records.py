@@ -49,7 +49,7 @@ class CageRecords:
         (self._directory / sandbox_id).unlink(missing_ok=True)
 
     def remove_drafts(self) -> None:
-        """Remove what a zygote that died had not finished writing; no other may be writing."""
+        """Remove unfinished records of a zygote that died; no other may be writing."""
         for draft in self._directory.glob(".*"):
             is_file = draft.is_file() and not draft.is_symlink()
             if is_file or (_DRAFT.fullmatch(draft.name) and not draft.is_dir()):

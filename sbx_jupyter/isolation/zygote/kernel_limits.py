@@ -1,4 +1,4 @@
-"""Limits of what the kernel counts per user, per namespace or for the whole machine.
+"""Limits of resources that the kernel counts per user, per namespace or for the whole machine.
 
 They are set in the namespaces of a sandbox before its code runs; inside, ``/proc/sys`` can only be
 read.

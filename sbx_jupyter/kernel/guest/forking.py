@@ -54,7 +54,7 @@ class Zygote:
             signal_group(pid, signal.SIGKILL)
 
     def _read(self) -> bool:
-        """Do what is requested; false at the end of the input."""
+        """Carry out a request; false at the end of the input."""
         chunk = os.read(0, 65536)
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:

@@ -55,7 +55,7 @@ class Progress:
     failure_count: int = 0
 
     def fail(self, name: str, error: SbxError) -> None:
-        """Note what was not copied."""
+        """Note an entry that was not copied, and the reason."""
         self.failure_count += 1
         if len(self.failures) < MAX_FAILURES:
             self.failures.append((name, error.message))

@@ -182,7 +182,7 @@ class PassingHandler(JupyterHandler):
         self.finish(body)  # pyright: ignore[reportUnknownMemberType] - tornado's dict
 
     def _clear_headers(self) -> None:
-        """Remove what Jupyter sets on its own pages."""
+        """Remove the headers that Jupyter sets on its own pages."""
         for name in list(self._headers):
             self.clear_header(name)
 

@@ -18,7 +18,7 @@ class ClosedPortError(UnavailableError):
 
 
 class BrokenAnswerError(UnavailableError):
-    """The program answers with what is not HTTP, with half an answer, or with none."""
+    """The program gives no answer, half an answer, or one that is not HTTP."""
 
 
 class TunnelRefusedError(UnavailableError):
@@ -53,7 +53,7 @@ class Tunnel:
     closing: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """Close it at once; what was not sent is dropped."""
+        """Close it at once; unsent bytes are dropped."""
         self.writer.transport.abort()
 
     def rest(self) -> None:

@@ -51,7 +51,7 @@ class CompressedBody:
                 yield content
 
     async def aclose(self) -> None:
-        """Drop what is kept; may be called more than once."""
+        """Drop the kept bytes; may be called more than once."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:

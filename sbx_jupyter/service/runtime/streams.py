@@ -96,7 +96,7 @@ class StreamWriter:
         return stream
 
     def _send_now(self, stream: IOStream, parts: tuple[bytes, ...]) -> bytes | None:
-        """Send an envelope as one chunk; gives what is still to be written.
+        """Send an envelope as one chunk; returns the bytes that are still to be written.
 
         ``None`` when nothing was sent and all of it has to go the usual way.
         """
