@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from tests.waiting import async_until, until, until_equal, until_steady
+from tests.waiting import Busyness, async_until, busyness, until, until_equal, until_steady
 
 
 def test_it_gives_back_the_first_true_answer() -> None:
@@ -45,3 +47,33 @@ async def test_an_asynchronous_condition_is_awaited() -> None:
 async def test_a_condition_on_the_loop_fails_alike() -> None:
     with pytest.raises(AssertionError, match="the last answer was None"):
         await async_until(lambda: None, timeout=0.01)
+
+
+def look(patch: pytest.MonkeyPatch, *, load: float, running: int | None) -> None:
+    """Make the machine look like one with two processors."""
+    told = "cpu  1 2 3\nctxt 7\n" + ("" if running is None else f"procs_running {running}\n")
+    patch.setattr(os, "cpu_count", lambda: 2)
+    patch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    patch.setattr("tests.waiting.Path.read_text", lambda _: told)
+
+
+@pytest.mark.parametrize(
+    ("load", "running", "busy"), [(0.1, 1, 1), (0.1, 8, 4), (8.0, 1, 4), (6.0, None, 3)]
+)
+def test_a_machine_is_as_busy_as_it_is_or_lately_was(
+    monkeypatch: pytest.MonkeyPatch, load: float, running: int | None, busy: float
+) -> None:
+    look(monkeypatch, load=load, running=running)
+
+    assert busyness() == busy
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 10), (10, 2)])
+def test_what_runs_before_or_after_counts_for_the_time_between(
+    monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    look(monkeypatch, load=0.0, running=before)
+    busy = Busyness()
+    look(monkeypatch, load=0.0, running=after)
+
+    assert busy.most() == 5

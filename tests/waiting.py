@@ -1,11 +1,17 @@
-"""Waits until a condition is true; tests use this instead of waiting for a time."""
+"""Waits until a condition is true, and tells how busy the machine is.
+
+Tests wait for conditions instead of waiting for a time. Where the time itself is what is tested,
+its limit grows with what the machine does besides.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar, cast
 
 PATIENCE = 60.0
@@ -82,6 +88,40 @@ async def async_until(
             raise AssertionError(_failure(message, found, timeout))
         await asyncio.sleep(step)
     return found
+
+
+class Busyness:
+    """How many programs want each processor, from when this was made until it is asked.
+
+    Make it before what is timed: the load average alone lags behind what began just now, and what
+    ends meanwhile is gone from a look at the end.
+    """
+
+    def __init__(self) -> None:
+        self._before = busyness()
+
+    def most(self) -> float:
+        """The larger of what it was before and what it is now, at least 1."""
+        return max(self._before, busyness())
+
+
+def busyness() -> float:
+    """How many programs want each processor now or wanted it lately, at least 1."""
+    return max(waiting_programs(), os.getloadavg()[0] / _processors())
+
+
+def waiting_programs() -> float:
+    """How many programs want each processor at this moment, at least 1.
+
+    Unlike the load average, it knows nothing of what has ended, such as the load of a test itself.
+    """
+    fields = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    running = next((int(words[1]) for words in fields if words[0] == "procs_running"), 0)
+    return max(1.0, running / _processors())
+
+
+def _processors() -> int:
+    return os.cpu_count() or 1
 
 
 async def _answer(condition: Callable[[], T | Awaitable[T | None] | None]) -> T | None:

@@ -31,7 +31,7 @@ from tests.faults.world import (
     parent_of,
 )
 from tests.isolation.privileged.conftest import helper_of
-from tests.waiting import until, until_equal
+from tests.waiting import Busyness, until, until_equal
 
 ROUNDS = int(os.environ.get("SBX_KILL_ROUNDS", "15"))
 """Kills of each engine."""
@@ -114,6 +114,7 @@ class Load:
 @pytest.mark.timeout(120 + 2 * ROUNDS)
 def test_no_kill_of_a_helper_leaks_or_hangs(world: World, witnesses: Witnesses):
     chance = random.Random(SEED)
+    busy = Busyness()
     load = Load(world)
     descriptors = len(os.listdir(f"/proc/{world.engine.pid}/fd"))
     threads = [threading.Thread(target=load.run, daemon=True) for _ in range(3)]
@@ -135,7 +136,7 @@ def test_no_kill_of_a_helper_leaks_or_hangs(world: World, witnesses: Witnesses):
     print(f"{ROUNDS} kills ({said}), {load.calls} calls, the slowest took {slowest}")
     assert not any(thread.is_alive() for thread in threads)
     assert load.failures == [], log_of(world)
-    assert load.slowest[0] < LONGEST * busyness(), load.slowest
+    assert load.slowest[0] < LONGEST * busy.most(), load.slowest
     log = world.engine.log.read_text()
     assert "Traceback" not in log, log
     remove_snapshots(world, witnesses)
@@ -212,6 +213,7 @@ def test_an_engine_goes_on_without_a_supervisor_and_ends_well_without_a_helper(
     if not world.engine.is_separate:
         pytest.skip("only an engine with a helper has a supervisor")
     chance = random.Random(SEED)
+    busy = Busyness()
     slowest = (0.0, "")
     for number in range(max(1, ROUNDS // 10)):
         load = Load(world)
@@ -242,12 +244,7 @@ def test_an_engine_goes_on_without_a_supervisor_and_ends_well_without_a_helper(
         remove_snapshots(world, witnesses)
         world.assert_no_leak()
     print("the slowest call took {:.2f} s for {}".format(*slowest))
-    assert slowest[0] < LONGEST * busyness(), slowest
-
-
-def busyness() -> float:
-    """How many programs want a processor at once, at least 1: other work on it costs time."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert slowest[0] < LONGEST * busy.most(), slowest
 
 
 def remove_snapshots(world: World, witnesses: Witnesses) -> None:

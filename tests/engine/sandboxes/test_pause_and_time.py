@@ -28,7 +28,7 @@ from sbx_jupyter.protocol.runtime import WatchDirRequest
 from tests.engine.conftest import MakeEngine
 from tests.engine.live.running import bash
 from tests.engine.living import create, is_known, messages, run, start
-from tests.waiting import async_until
+from tests.waiting import Busyness, async_until
 
 COUNTER = "i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.02; done"
 
@@ -286,39 +286,49 @@ async def test_paused_memory_that_is_lost_leaves_the_files(engine: Engine):
 
 
 async def test_a_sandbox_is_killed_at_its_end_time(engine: Engine):
+    busy = Busyness()
     row = await create(engine, timeout=1)
 
     await async_until(lambda: not is_known(engine, row.sandbox_id))
 
     late = dt.datetime.now(dt.UTC) - row.end_at
-    assert dt.timedelta(0) <= late < dt.timedelta(seconds=2.5)
+    assert dt.timedelta(0) <= late < dt.timedelta(seconds=2.5) * busy.most()
     with pytest.raises(NotFoundError):
         await engine.sandboxes.live(row.sandbox_id)
     assert messages(engine, row.sandbox_id)[-1] == "Sandbox timed out and was killed"
 
 
 async def test_a_sandbox_is_out_of_sight_within_a_fifth_of_a_second(engine: Engine):
-    rows = [await create(engine, timeout=2) for _ in range(3)]
+    made = [await create(engine, timeout=100) for _ in range(3)]
+    busy = Busyness()
+    await asyncio.gather(*(engine.sandboxes.set_timeout(row.sandbox_id, 3) for row in made))
+    ends = {row.sandbox_id: engine.sandboxes.get(row.sandbox_id).end_at.timestamp() for row in made}
+    seen: dict[str, float] = {}
     gone: dict[str, float] = {}
 
     def are_gone() -> bool:
+        looked_at = time.time()
         shown = {row.sandbox_id for row in engine.sandboxes.list(SandboxFilter()).sandboxes}
-        for row in rows:
-            if row.sandbox_id not in shown:
-                gone.setdefault(row.sandbox_id, time.time())
-        return len(gone) == len(rows)
+        for sandbox_id in ends:
+            if sandbox_id in shown:
+                seen[sandbox_id] = looked_at
+            else:
+                gone.setdefault(sandbox_id, time.time())
+        return len(gone) == len(ends)
 
     await async_until(are_gone, step=0.005)
 
-    late = [gone[row.sandbox_id] - row.end_at.timestamp() for row in rows]
-    assert min(late) >= 0
-    assert max(late) < 1  # five times as long, on a machine that is busy with others
+    assert min(gone[sandbox_id] - end for sandbox_id, end in ends.items()) >= 0
+    # By when each was last seen: how long this test itself did not get to look is no delay of it.
+    late = max(seen.get(sandbox_id, end) - end for sandbox_id, end in ends.items())
+    assert late < 0.2 * busy.most()
 
 
 @pytest.mark.parametrize(("memory", "mode"), [(True, "full"), (False, "filesystem")])
 async def test_a_sandbox_is_paused_at_its_end_time(engine: Engine, memory: bool, mode: str):
-    row = await create(engine, timeout=1, autoPause=True, autoPauseMemory=memory)
+    row = await create(engine, timeout=100, autoPause=True, autoPauseMemory=memory)
     await run(engine, row.sandbox_id, "echo kept > ~/file")
+    await engine.sandboxes.set_timeout(row.sandbox_id, 1)
 
     await async_until(lambda: engine.sandboxes.get(row.sandbox_id).state is State.PAUSED)
 
