@@ -13,7 +13,10 @@ from sbx_jupyter.agent import wire
 from sbx_jupyter.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from sbx_jupyter.isolation.channel import Channel
 from sbx_jupyter.protocol.agent import INLINE_LIMIT, MAX_DESCRIPTORS
-from tests.waiting import async_until
+from tests.waiting import PATIENCE, async_until
+
+NEVER = 1000.0
+"""Seconds until a call ends by itself: later than any test waits, so that it was ended before."""
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -165,12 +168,12 @@ async def test_a_memfd_must_be_sealed_and_of_its_size(peer: Peer) -> None:
 
 
 async def test_a_pipe_instead_of_a_memfd_does_not_block_the_loop(peer: Peer) -> None:
-    call = asyncio.create_task(peer.channel.call("x"))
+    call = asyncio.create_task(peer.channel.call("x", timeout=NEVER))
     await peer.take()
     reading, writing = os.pipe()
     peer.sock.sendmsg([b'{"memfd":16}'], wire.rights([reading]))
     os.close(reading)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(UnavailableError):
             await call
     os.close(writing)
@@ -190,8 +193,8 @@ async def test_too_many_descriptors_are_refused(peer: Peer) -> None:
 
 
 async def test_a_peer_that_does_not_read_cannot_fill_the_memory(peer: Peer) -> None:
-    calls = [asyncio.create_task(peer.channel.call("x", n=n, timeout=5)) for n in range(3000)]
-    await async_until(lambda: sum(call.done() for call in calls) >= 1500, timeout=4)
+    calls = [asyncio.create_task(peer.channel.call("x", n=n, timeout=NEVER)) for n in range(3000)]
+    await async_until(lambda: sum(call.done() for call in calls) >= 1500)
     refused = [call for call in calls if call.done()]
     assert all(isinstance(call.exception(), UnavailableError) for call in refused)
     for call in calls:

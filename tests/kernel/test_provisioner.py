@@ -174,7 +174,7 @@ async def test_an_interrupt_reaches_the_code(kernel: Running):
     begun = time.monotonic()
     await kernel.manager.interrupt_kernel()
     assert (await reply_to(kernel, request))["ename"] == "KeyboardInterrupt"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30, "it slept to its end"
 
 
 async def test_code_can_ask_for_input(kernel: Running):

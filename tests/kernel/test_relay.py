@@ -106,7 +106,7 @@ async def test_a_kernel_waits_as_long_as_its_messages_took_to_check(
     relay: Relay, monkeypatch: pytest.MonkeyPatch
 ):
     def slow(*_: object) -> None:
-        time.sleep(0.2)
+        time.sleep(1)  # long enough for the others to have their turns on a busy machine too
 
     monkeypatch.setattr("sbx_jupyter.kernel.relay.from_guest", slow)
     turns = 0
@@ -122,7 +122,7 @@ async def test_a_kernel_waits_as_long_as_its_messages_took_to_check(
     await relay._receive(pack(CHANNELS.index("shell"), message("execute_reply", {"a": "x" * 5000})))
     going_on.cancel()
 
-    assert time.monotonic() - begun >= 0.4
+    assert time.monotonic() - begun >= 2
     assert turns > 10
 
 

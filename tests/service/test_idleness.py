@@ -13,13 +13,17 @@ from sbx_jupyter.service.settings import DEFAULT_IDLE_TIMEOUT
 from tests.engine_process import engine_process
 from tests.waiting import until
 
-SANDBOX_SECONDS = 5
-IDLE = "--SbxEngine.idle_timeout=1.5"
+IDLE_SECONDS = 6
+"""Long enough for a test to connect before, on a machine that is busy with others."""
+SANDBOX_SECONDS = 15
+"""Longer than that, so that only the sandbox can be what keeps the engine."""
+PATIENCE = 60
+"""Seconds in which a request must be answered; how fast it is does not matter here."""
 
 
 @pytest.fixture
 def engine():
-    with engine_process("idle", IDLE) as running:
+    with engine_process("idle", f"--SbxEngine.idle_timeout={IDLE_SECONDS}") as running:
         yield running
 
 
@@ -39,25 +43,26 @@ def test_an_engine_without_sandbox_and_client_ends_and_says_why(engine):
 
 def test_a_sandbox_keeps_the_engine_and_its_end_lets_it_go(engine):
     headers = {API_KEY_HEADER: engine.key}
-    with httpx.Client(base_url=engine.url, headers=headers) as client:
+    asked_at = time.monotonic()
+    with httpx.Client(base_url=engine.url, headers=headers, timeout=PATIENCE) as client:
         made = client.post(
             "/v2/sandboxes", json={"templateID": "base", "timeout": SANDBOX_SECONDS}
         ).json()
-    made_at = time.monotonic()
 
     until(lambda: has_ended(engine))
 
     assert made["sandboxID"]
-    assert time.monotonic() - made_at > SANDBOX_SECONDS - 1
+    assert time.monotonic() - asked_at > SANDBOX_SECONDS
 
 
 def test_an_open_connection_keeps_the_engine_unless_it_only_follows_changes(engine):
-    with httpx.Client(base_url=engine.url) as client:
+    with httpx.Client(base_url=engine.url, timeout=PATIENCE) as client:
         assert client.get("/health").status_code == 204
         with pytest.raises(AssertionError, match="did not come about"):
-            until(lambda: has_ended(engine), timeout=4)
+            until(lambda: has_ended(engine), timeout=IDLE_SECONDS + 2)
     headers = {API_KEY_HEADER: engine.key}
-    with httpx.stream("GET", f"{engine.url}/engine/events", headers=headers) as stream:
+    url = f"{engine.url}/engine/events"
+    with httpx.stream("GET", url, headers=headers, timeout=PATIENCE) as stream:
         assert next(stream.iter_lines()) == "event: changed"
         until(lambda: has_ended(engine))
 

@@ -11,6 +11,7 @@ import pytest
 
 from sbx_jupyter.service.log_file import LogFile
 from sbx_jupyter.service.log_format import JsonLines
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,11 +120,7 @@ def test_a_request_is_written_soon_without_another_line(
     logger.name = DEFERRED
     logger.info("7")
 
-    waiting = threading.Event()
-    for _ in range(600):
-        if (tmp_path / "log.jsonl").read_text():
-            break
-        waiting.wait(0.05)
+    until((tmp_path / "log.jsonl").read_text)
     assert numbers(tmp_path) == [7]
 
 

@@ -140,7 +140,7 @@ async def test_a_late_subscriber_hears_only_what_comes_after(sandbox):
 
 
 async def test_an_ended_process_can_be_asked_for_its_end_for_a_while(make_sandbox):
-    sandbox = await make_sandbox(retention=3)
+    sandbox = await make_sandbox(retention=10)
     process = await sandbox.processes.start(bash("echo gone; exit 7", tag="job"))
     await listen(process.subscribe())
     by_pid, by_tag = ProcessSelector(pid=process.pid), ProcessSelector(tag="job")

@@ -130,7 +130,7 @@ async def test_replay_begins_at_the_oldest_byte_that_is_kept(make_sandbox):
 async def test_the_scrollback_of_an_ended_terminal_is_kept_as_long_as_its_end(
     make_sandbox, run_dir
 ):
-    sandbox = await make_sandbox(retention=3)
+    sandbox = await make_sandbox(retention=10)
     process = await sandbox.processes.start(terminal("echo last words"))
     await listen(process.subscribe())
     path = run_dir / "scrollback" / str(process.pid)
