@@ -40,7 +40,7 @@ ATTACKS = [
         import os; os._exit(0)
         """,
         holds=(printed("True"),),
-        seconds=30,
+        seconds=60,
     ),
     Exhaustion(
         "processes",
@@ -58,7 +58,7 @@ ATTACKS = [
         print('made', made)
         """,
         holds=(outside.forks_are_limited,),
-        seconds=12,
+        seconds=60,
         outside=outside.another_sandbox_forks,
     ),
     Exhaustion(
@@ -97,7 +97,7 @@ ATTACKS = [
         print('every' + 'thing')
         """,
         holds=(stopped,),
-        seconds=15,
+        seconds=60,
     ),
     Exhaustion(
         "memory",
@@ -114,7 +114,7 @@ ATTACKS = [
         print('left', len(left))
         """,
         holds=(outside.not_every_child_is_left, logged("out of memory")),
-        seconds=20,
+        seconds=60,
     ),
     Exhaustion(
         "memory",
@@ -129,7 +129,7 @@ ATTACKS = [
         print('left', [os.wait()[1] for _ in range(12)].count(0))
         """,
         holds=(outside.not_every_child_is_left,),
-        seconds=30,
+        seconds=90,
         outside=outside.memory_stays_below_twice_the_limit,
     ),
     Exhaustion(
@@ -165,7 +165,7 @@ ATTACKS = [
         used = os.times(); print((used[2] + used[3]) / (time.monotonic() - began))
         """,
         holds=(outside.one_processor_is_used,),
-        seconds=20,
+        seconds=60,
     ),
     Exhaustion(
         "the keeper's time",
@@ -186,7 +186,7 @@ ATTACKS = [
         print(sum(n), time.monotonic() - began)
         """,
         holds=(printed("5000 "),),
-        seconds=40,
+        seconds=120,
         outside=outside.programs_start_in_it,
         tiers=LANDLOCK,
     ),
@@ -200,7 +200,7 @@ ATTACKS = [
         print('every' + 'thing')
         """,
         holds=(stopped,),
-        seconds=15,
+        seconds=60,
     ),
     Exhaustion(
         "disk",
@@ -213,7 +213,7 @@ ATTACKS = [
         print('every' + 'thing')
         """,
         holds=(stopped, logged("disk"), outside.no_more_can_be_written),
-        seconds=25,
+        seconds=90,
     ),
     Exhaustion(
         "disk",
@@ -225,10 +225,10 @@ ATTACKS = [
             p = os.path.expanduser(f'~/f{i}'); f = open(p, 'wb', buffering=0)
             os.unlink(p); fs.append(f)
             for _ in range(40): f.write(b'x' * (1 << 20))
-        time.sleep(6); print('every' + 'thing')
+        time.sleep(60); print('every' + 'thing')
         """,
         holds=(stopped,),
-        seconds=20,
+        seconds=120,
     ),
     Exhaustion(
         "disk",
@@ -242,7 +242,7 @@ ATTACKS = [
         print('every' + 'thing')
         """,
         holds=(stopped,),
-        seconds=25,
+        seconds=120,
     ),
     Exhaustion(
         "disk",
@@ -252,6 +252,7 @@ ATTACKS = [
         for _ in range(200): f.write(b'x' * (1 << 20))
         """,
         holds=(outside.memory_of_files_is_limited,),
+        seconds=60,
         tiers=NAMESPACES,
     ),
     Exhaustion(
@@ -265,7 +266,7 @@ ATTACKS = [
         except OSError as e: print(n <= 1024, e)
         """,
         holds=(printed("True"),),
-        seconds=30,
+        seconds=60,
     ),
     Exhaustion(
         "buffers",
@@ -291,7 +292,7 @@ ATTACKS = [
             except OSError: pass
         """,
         holds=(log_is_short(1000),),
-        seconds=8,
+        seconds=60,
         tiers=NAMESPACES,
     ),
     Exhaustion(
@@ -339,7 +340,7 @@ ATTACKS = [
         print('made')
         """,
         holds=(printed("made"), outside.calls_are_answered_beside_long_ones),
-        seconds=30,
+        seconds=90,
     ),
     Exhaustion(
         "descriptors in flight",
@@ -403,7 +404,7 @@ _HELD = (
 
 ATTACKS += [
     Exhaustion(
-        resource, name, holding.program(programs[name], 12), (stopped,), seconds=25, tiers=tiers
+        resource, name, holding.program(programs[name], 60), (stopped,), seconds=120, tiers=tiers
     )
     for resource, programs, name, tiers in _HELD
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sbx_jupyter.errors import SbxError
 from tests.security.attacks import NAMESPACES, TIERS
 from tests.security.surroundings import MARK
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, async_until
 
 if TYPE_CHECKING:
     from sbx_jupyter.client import AsyncSandbox
@@ -336,19 +336,14 @@ async def _(siege: Siege, box: AsyncSandbox) -> str:
         f'python3 -c "import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n'
         f"  os.execvp('sleep', ['sleep', '{mark}'])\" & sleep 1; echo up"
     )
-    await victim.commands.run(script, background=True, timeout=30)
-    for _ in range(100):
-        if len(sleeping(mark)) >= 4:
-            break
-        await asyncio.sleep(0.05)
-    assert len(sleeping(mark)) >= 4, "the processes did not start"
+    await victim.commands.run(script, background=True, timeout=300)
+    await async_until(
+        lambda: len(sleeping(mark)) >= 4, message="the processes did not start", step=0.05
+    )
     await victim.kill()
     await victim.aclose()
-    for _ in range(100):
-        if not sleeping(mark):
-            return "all are gone"
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"still there: {sleeping(mark)}")
+    await async_until(lambda: not sleeping(mark), message="processes are still there", step=0.05)
+    return "all are gone"
 
 
 def sleeping(mark: str) -> list[str]:
