@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -15,7 +16,10 @@ from sbx_jupyter.client.connection.config import ConnectionConfig
 from tests.engine.storage.disk.conftest import FAST_DISK, run
 from tests.engine.storage.disk.test_operations import FILL, wait_for_one
 from tests.engine_process import EngineProcess, engine_process
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, Busyness, until
+
+LONGEST = 10.0
+"""Seconds that a stop may take, besides what the machine's other work costs."""
 
 
 @pytest.fixture
@@ -77,6 +81,7 @@ def test_a_copy_ends_with_its_engine_and_nothing_of_it_stays(
 
 
 def test_a_stop_does_not_wait_for_queued_copies(mortal: EngineProcess) -> None:
+    busy = Busyness()  # before this test keeps the machine busy itself
     config = ConnectionConfig.from_connection_file(mortal.connection)
     sandbox = Sandbox.create(timeout=3000, config=config)
     run(sandbox, FILL)
@@ -84,13 +89,17 @@ def test_a_stop_does_not_wait_for_queued_copies(mortal: EngineProcess) -> None:
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         asked = [pool.submit(post, mortal, f"{path}/{kind}") for kind in ("snapshots", "fork") * 8]
         wait_for_one(sandbox)
+        process = mortal.process
+        assert process is not None
         began = time.monotonic()
 
-        assert mortal.stop() == 0
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(120)
 
         took = time.monotonic() - began
         answers = [each.result() for each in asked]
-    assert took < 10
+    assert status == 0
+    assert took < LONGEST * busy.most()
     assert all(answer is None or answer.status_code in (409, 503) for answer in answers)
     log = "".join(path.read_text() for path in mortal.data_dir.glob("log/*"))
     assert "Traceback" not in log + mortal.log.read_text()
