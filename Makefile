@@ -29,10 +29,13 @@ UNIT_TESTS := tests/docs tests/test_imports.py tests/test_structure.py tests/pro
   tests/engine/volumes/test_secrets.py tests/engine/volumes/test_volumes.py \
   tests/widgets/test_ordering.py tests/widgets/test_rate_limit.py
 
-# Without those that look at pages and imports, not at what runs.
-LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py,$(UNIT_TESTS))
+# Without those that look at pages, imports and sizes, not at what runs.
+LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py tests/test_structure.py,$(UNIT_TESTS))
 
-.PHONY: lab test test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check test-units lint lint-python lint-front-end format api bench screenshots moving-picture docs docs-links build clean
+# What make test-long runs under another Python version: all that stands on the system calls of Python.
+SECOND_TESTS := tests/isolation tests/agent tests/client tests/protocol tests/widgets
+
+.PHONY: lab test test-long test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check test-units lint lint-python lint-front-end format api bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -40,9 +43,15 @@ lab: $(VENV)/.lab
 	$(BIN)/python binder/match_kernel.py binder demo
 	$(BIN)/jupyter lab $(AS_ROOT) $(ARGS) demo/demo.ipynb
 
-## Install what the tests need and run all of them.
+## Install what the tests need and run all but the long ones.
 test: $(VENV)/.test
 	$(BIN)/python -m tests.run $(PYTEST_ARGS)
+
+## Run the long tests: a crash at each named step, every attack in each tier, those marked long, and sandboxes
+## under another Python version. Before a release, and after a change of what they are about.
+test-long: $(VENV)/.test
+	$(BIN)/python -m tests.run long $(PYTEST_ARGS)
+	sh tests/second_python.sh $(SECOND_TESTS) $(PYTEST_ARGS)
 
 test-python: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -54,9 +63,9 @@ test-python: $(VENV)/.test
 test-integrations: $(VENV)/.test
 	$(BIN)/python -m tests.integrations $(ARGS)
 
-## The unit tests that need no browser, under another Python version, where the machine has one.
+## The unit tests under another Python version, where the machine has one: about two minutes the first time.
 test-second-python: $(BUILT)
-	sh tests/second_python.sh $(PYTEST_ARGS)
+	sh tests/second_python.sh $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 ## The unit tests under each Python from 3.12 to 3.14 that the machine has.
 test-pythons: $(BUILT)

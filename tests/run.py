@@ -1,4 +1,7 @@
-"""Run all tests, as separate runs of pytest, three at a time and some alone.
+"""Run tests as separate runs of pytest, three at a time and some alone.
+
+``python -m tests.run`` runs all but the long tests, ``python -m tests.run long`` these: a crash at
+each named step, every attack in each tier, and the tests marked ``long``.
 
 Playwright keeps an event loop that other fixtures cannot share, and the tests of faults count all
 their child processes; the remaining runs divide the time. Tests that fail are run once more, alone,
@@ -20,7 +23,7 @@ from typing import IO
 
 FAILED = 1
 AT_ONCE = 3  # on two processors: many tests wait, for ends of time or answers
-RUNS = {
+_SUITES = {
     "others": ["--ignore=tests/engine", "--ignore=tests/security"],
     "browser": [
         "tests/browser",
@@ -29,21 +32,18 @@ RUNS = {
         "--deselect=tests/browser/test_crowd.py",
     ],
     "engine": ["tests/engine"],
+}
+RUNS = {name: [*found, "-m", "not long"] for name, found in _SUITES.items()}
+"""Begun in this order: when one is over, the next begins. The longest are the first."""
+
+LONG_RUNS = {
     "faults": ["tests/faults", "--confcutdir=tests/faults"],
+    **{name: [*found, "-m", "long"] for name, found in _SUITES.items()},
     "security": ["tests/security"],
 }
-"""Begun in this order: when one is over, the next begins. The longest are the first."""
 ALONE = frozenset({"security"})
 """Begun when all others are over: they measure how long neighbours wait beside an attack."""
 
-_BESIDE_ISOLATION = [f"tests/isolation/{name}" for name in ("ids", "privileged", "stored")]
-UNITS = {
-    "isolation": ["tests/isolation", *(f"--ignore={name}" for name in _BESIDE_ISOLATION)],
-    "other unit tests": [
-        *("tests/agent", "tests/client", "tests/protocol", "tests/widgets"),
-        *_BESIDE_ISOLATION,
-    ],
-}
 ANNOUNCEMENT = """\
 Running {what}: {runs}.
 The first prints as it goes; the others run beside and after it, and print at the end.
@@ -94,8 +94,8 @@ class Runs:
 def main(
     options: list[str],
     arguments: Mapping[str, Sequence[str]] = RUNS,
-    what: str = "all tests",
-    minutes: str = "20 to 45",
+    what: str = "all tests but the long ones",
+    minutes: str = "10 to 20",
 ) -> int:
     announcement = ANNOUNCEMENT.format(what=what, runs=", ".join(arguments), minutes=minutes)
     print(announcement, flush=True)
@@ -124,6 +124,8 @@ def main(
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["units"]:
-        sys.exit(main(sys.argv[2:], UNITS, "the unit tests", "3"))
-    sys.exit(main(sys.argv[1:]))
+    match sys.argv[1:]:
+        case ["long", *options]:
+            sys.exit(main(options, LONG_RUNS, "the long tests", "30 to 60"))
+        case options:
+            sys.exit(main(options))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the unit tests under Python 3.13, else 3.12, in an environment of its own: about three minutes.
+# Run tests under Python 3.13, else 3.12, in an environment of its own. Arguments: the tests.
 # On a machine with neither it does nothing, but fails where CI is set.
 set -eu
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ find_python() {
 
 python=$(find_python)
 if [ -z "$python" ]; then
-  echo "No Python 3.13 or 3.12 was found: the unit tests run under one version only." >&2
+  echo "No Python 3.13 or 3.12 was found: tests run under one version only." >&2
   [ -z "${CI:-}" ] || exit 1
   exit 0
 fi
@@ -26,5 +26,5 @@ fi
 venv=.venv-second
 [ -x $venv/bin/python ] || "$python" -m venv $venv
 $venv/bin/python -m pip install --quiet ".[test]"
-echo "The unit tests under $($venv/bin/python --version):"
-$venv/bin/python -m tests.run units -q "$@"
+echo "Under $($venv/bin/python --version):"
+exec $venv/bin/python -m pytest -q "$@"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import collect_ignore
-from tests.run import FAILED, RUNS, main
+from tests.run import FAILED, LONG_RUNS, RUNS, main
 
 ROOT = Path(__file__).parents[1]
 
@@ -88,7 +88,7 @@ def test_each_run_takes_the_place_of_one_that_is_over_and_prints_in_order(run_al
     code, lines = run_all(waits.format("later"), SOUND, later=begins, last=SOUND + FLAKY)
 
     assert code == 0
-    assert lines[0] == "Running all tests: first, beside, later, last."
+    assert lines[0] == "Running all tests but the long ones: first, beside, later, last."
     assert sum("passed" in line and " in " in line for line in lines) == 5
     assert lines[-5:] == [
         "first: Nothing needed a second try.",
@@ -114,19 +114,29 @@ def test_every_test_belongs_to_one_run() -> None:
         "tests/siege",
         "tests/tiers",
     }
-    apart = {folder for name, (folder, *_) in RUNS.items() if name != "others"}
-    ignored = {option.removeprefix("--ignore=") for option in RUNS["others"]}
+    all_runs = [*RUNS.items(), *LONG_RUNS.items()]
+    apart = {folder for name, (folder, *_) in all_runs if name != "others"}
+    options = [option.partition("=") for option in RUNS["others"]]
+    ignored = {folder for name, _, folder in options if name == "--ignore"}
     ignored |= {f"tests/{name}" for name in collect_ignore}
 
     assert apart | targets == ignored
     assert all((ROOT / folder).is_dir() for folder in ignored)
 
 
+def test_a_test_is_run_by_one_of_the_two_commands() -> None:
+    in_both = RUNS.keys() & LONG_RUNS.keys()
+    chosen = {name: (RUNS[name][-1], LONG_RUNS[name][-1]) for name in in_both}
+
+    assert chosen == dict.fromkeys(RUNS, ("not long", "long"))
+    assert all(RUNS[name][:-1] == LONG_RUNS[name][:-1] for name in in_both)
+
+
 def test_it_begins_with_what_it_runs_and_how_long_that_takes(run_all) -> None:
     _, lines = run_all(SOUND, SOUND)
 
-    assert lines[0] == "Running all tests: first, beside."
-    assert "20 to 45 minutes on 2 cores" in lines[2]
+    assert lines[0] == "Running all tests but the long ones: first, beside."
+    assert "10 to 20 minutes on 2 cores" in lines[2]
 
 
 def test_what_measures_how_long_others_wait_runs_when_they_are_over(run_all, tmp_path: Path):

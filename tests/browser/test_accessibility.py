@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 AXE = CHECKOUT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 
-pytestmark = pytest.mark.skipif(
-    not AXE.exists(),
-    reason="needs axe-core, which jlpm installs in labextension when the front end is built",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not AXE.exists(),
+        reason="needs axe-core, which jlpm installs in labextension when the front end is built",
+    ),
+]
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
+pytestmark = pytest.mark.long
+
 
 def toast(lab: Lab, text: str):
     return lab.page.locator(".Toastify__toast", has_text=text)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from tests.browser.chromium import Profile
 
+pytestmark = pytest.mark.long
+
 
 UID = 1004
 AS_USER = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")

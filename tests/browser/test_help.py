@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
+
+pytestmark = pytest.mark.long
 
 
 def heading(lab: Lab, text: str):

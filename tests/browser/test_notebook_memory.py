@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import nbformat
+import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
+
+pytestmark = pytest.mark.long
 
 HOSTILE = """%%sbx
 from IPython.display import HTML, Javascript, display

@@ -215,6 +215,7 @@ async def test_a_pause_that_cannot_be_stored_is_a_pause_or_none(
         assert await run(engine, row.sandbox_id, "cat ~/file") == "kept"
 
 
+@pytest.mark.long
 async def test_a_resume_that_fails_leaves_the_sandbox_paused(engine: Engine):
     on_disk, frozen = await create(engine), await create(engine)
     await run(engine, on_disk.sandbox_id, "echo kept > ~/file")

@@ -35,6 +35,7 @@ CANNOT_CONNECT = 7
 """How curl ends."""
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(
         os.getuid() != 0
         or shutil.which("setpriv") is None

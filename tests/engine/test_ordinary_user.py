@@ -19,10 +19,13 @@ SCRIPT = Path(__file__).with_name("as_ordinary_user.py")
 PYTHON = "/usr/bin/python3"
 UID = 1003
 
-pytestmark = pytest.mark.skipif(
-    os.getuid() != 0 or shutil.which("setpriv") is None or not Path(PYTHON).exists(),
-    reason="needs root, setpriv and a Python that every user may execute, to become another user",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        os.getuid() != 0 or shutil.which("setpriv") is None or not Path(PYTHON).exists(),
+        reason="needs root, setpriv and a Python that every user may execute, to become a user",
+    ),
+]
 
 
 @pytest.fixture

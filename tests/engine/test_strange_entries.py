@@ -12,6 +12,8 @@ import pytest
 from tests.engine.conftest import MakeEngine
 from tests.engine.living import create, run
 
+pytestmark = pytest.mark.long
+
 FOLDERS = ("cages", "run", "sandboxes", "layers", "volumes", "volumes-removed", "metrics",
            "uploads", "blobs")  # fmt: skip
 JSON = ("", "{", "[]", "17", '"text"', "null", '{"pid": 1}', "[" * 100_000, "\0\udc80",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def folder(server: JupyterServer) -> Iterator[str]:

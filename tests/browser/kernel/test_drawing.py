@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.sandboxed import SandboxedNotebook
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
+
+pytestmark = pytest.mark.long
 
 DRAWS = """
 from IPython.display import HTML, Javascript, display

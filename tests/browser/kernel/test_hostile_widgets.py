@@ -8,6 +8,7 @@ import socketserver
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.sandboxed import SandboxedNotebook
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
+
+pytestmark = pytest.mark.long
 
 WIDGET = """
 import anywidget, traitlets

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
+pytestmark = pytest.mark.long
+
 INTERACT = """
 from ipywidgets import interact
 @interact(x=(0, 10))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.browser.server import JupyterServer
 
+pytestmark = pytest.mark.long
+
 PORT = 8000
 
 ATTEMPTS = {

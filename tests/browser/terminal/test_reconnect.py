@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.browser.chromium import Profile
 
+pytestmark = pytest.mark.long
+
 
 COUNT = 400
 """Fewer lines than a terminal of JupyterLab keeps."""

@@ -32,7 +32,10 @@ from tests.engine.egress.world import (
 from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(NO_FULL_NETWORK is not None, reason=str(NO_FULL_NETWORK))
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(NO_FULL_NETWORK is not None, reason=str(NO_FULL_NETWORK)),
+]
 
 INSIDE = Path(__file__).with_name("inside_network.py").read_text()
 PATIENCE = 30.0

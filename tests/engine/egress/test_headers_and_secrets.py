@@ -15,7 +15,7 @@ from tests.engine.egress.world import MISSING, World
 from tests.engine_process import EngineProcess, engine_process
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+pytestmark = [pytest.mark.long, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 VALUE = "v4lue-0f-the-secret-7731"
 PATIENCE = 30.0

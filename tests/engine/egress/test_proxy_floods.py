@@ -12,7 +12,7 @@ from tests.engine.egress.world import MISSING, World
 from tests.engine_process import EngineProcess, engine_process
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+pytestmark = [pytest.mark.long, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 PATIENCE = 60.0
 TUNNELS = 400

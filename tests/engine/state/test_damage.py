@@ -42,6 +42,7 @@ async def test_an_undamaged_directory_has_everything(
     assert await contents_of(tmp_path / "data") == contents
 
 
+@pytest.mark.long
 @pytest.mark.timeout(ROUNDS)
 def test_damage_to_any_file_of_the_engine_loses_nothing(
     world: tuple[Path, dict[str, Any]], tmp_path: Path

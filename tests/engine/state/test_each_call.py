@@ -17,6 +17,8 @@ from tests.engine.state.each_call import OPERATIONS
 from tests.engine_process import CHECKOUT
 from tests.failing_calls import FailingCalls, Failure, build_library
 
+pytestmark = pytest.mark.long
+
 EVERY = int(os.environ.get("SBX_EACH_CALL", "23"))
 
 

@@ -17,6 +17,8 @@ from tests.engine.conftest import MakeEngine
 from tests.engine.living import create, run
 from tests.waiting import async_until
 
+pytestmark = pytest.mark.long
+
 GENERATIONS = 45
 
 

@@ -152,6 +152,7 @@ async def test_a_build_on_a_disk_of_its_own_is_sealed_and_carried(disk: storage.
         await engine.stop(kill_sandboxes=True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     shutil.which("setpriv") is None or not Path(PYTHON).exists(),
     reason="needs setpriv and a Python that every user may execute, to become another user",

@@ -110,6 +110,7 @@ def test_an_imported_image_keeps_its_name_and_tag(
     assert api.client.get("/templates/aliases/tiny:22.04").status_code == 200
 
 
+@pytest.mark.long
 def test_a_dockerfile_with_a_server_is_ready_when_it_listens(
     engine: EngineProcess, api: Api, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_dockerfile_with_a_server_is_ready_when_it_listens(
         assert api.client.delete(f"/sandboxes/{made['sandboxID']}").status_code == 204
 
 
+@pytest.mark.long
 def test_a_ready_command_may_be_given_with_a_dockerfile(
     engine: EngineProcess, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ def owned(api: Api, owner: str) -> Iterator[Api]:
         yield Api(client)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs the Debian package busybox-static")
 @pytest.mark.parametrize("named", ["layers", "image"])
 def test_the_digest_of_what_another_owner_pulled_gives_nothing(api: Api, named: str) -> None:

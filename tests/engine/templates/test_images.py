@@ -110,6 +110,7 @@ def test_a_hostile_frame_of_zstd_is_refused(api: Api, layer: bytes, text: str) -
     assert api.used_memory() - before < 64 << 20
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to make a small disk")
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
 def test_a_layer_that_grows_beyond_the_disk_is_refused(

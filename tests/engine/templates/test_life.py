@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.engine_process import EngineProcess
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def own_engine() -> Iterator[EngineProcess]:

@@ -50,6 +50,7 @@ def context(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
     template = (
         Template(file_context_path=str(context))
@@ -88,6 +89,7 @@ def test_every_step_of_the_builder_does_what_it_says(context: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_second_build_comes_from_the_cache(context: Path) -> None:
     def template() -> Any:
         return (
@@ -134,6 +136,7 @@ def test_a_changed_file_builds_anew_from_there(context: Path) -> None:
     assert any("[stdout]: changed" in line for line in lines)
 
 
+@pytest.mark.long
 def test_a_start_command_runs_in_every_sandbox_before_it_is_given_out() -> None:
     template = (
         Template()
@@ -231,6 +234,7 @@ def test_steps_after_a_mark_are_not_taken_from_the_cache() -> None:
     assert Template.alias_exists("sdk-half")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ready", "name"),
     [
@@ -249,6 +253,7 @@ def test_each_way_to_be_ready_is_awaited(ready: ReadyCmd, name: str) -> None:
         assert sandbox.commands.run("test -e /tmp/ready; pgrep -f http.server").stdout
 
 
+@pytest.mark.long
 def test_a_wait_for_time_ends_in_a_sandbox_once_its_server_listens(engine: EngineProcess) -> None:
     """The wait is for the moment that hosted sandboxes begin with; ours need not sit it out."""
     template = Template().from_template("base")

@@ -33,6 +33,7 @@ PATIENCE = 60.0
 KINDS = ("one id", "many ids", "landlock")
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(
         os.getuid() != 0 or shutil.which("setpriv") is None or not Path(PYTHON).exists(),
         reason="needs root, setpriv and a Python that every user may execute, to become a user",

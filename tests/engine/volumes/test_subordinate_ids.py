@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.engine_process import EngineProcess
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(
         os.getuid() != 0 or shutil.which("setpriv") is None or not Path(PYTHON).exists(),
         reason="needs root, setpriv and a Python that every user may execute, to become a user",

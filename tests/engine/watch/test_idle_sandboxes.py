@@ -506,6 +506,7 @@ async def test_while_nothing_runs_no_sandbox_is_looked_at(
     assert world.measured == 1
 
 
+@pytest.mark.long
 async def test_what_runs_after_a_long_sleep_is_noticed(world: World, dog: Watchdog) -> None:
     reads = world.group.reads
     await async_until(lambda: world.group.reads >= reads + 5)
@@ -515,6 +516,7 @@ async def test_what_runs_after_a_long_sleep_is_noticed(world: World, dog: Watchd
     await async_until(lambda: world.measured == 2 and _is_asleep(dog))
 
 
+@pytest.mark.long
 async def test_a_rest_ends_although_nothing_runs(
     world: World, dog: Watchdog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

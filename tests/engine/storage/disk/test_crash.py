@@ -18,6 +18,8 @@ from tests.engine.storage.disk.test_operations import FILL, wait_for_one
 from tests.engine_process import EngineProcess, engine_process
 from tests.waiting import PATIENCE, Busyness, until
 
+pytestmark = pytest.mark.long
+
 LONGEST = 10.0
 """Seconds that a stop may take, besides what the machine's other work costs."""
 

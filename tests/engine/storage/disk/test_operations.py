@@ -56,6 +56,7 @@ def wait_for_one(sandbox: Sandbox) -> SandboxOperation:
     return found[0]
 
 
+@pytest.mark.long
 def test_a_snapshot_tells_how_far_it_is_and_how_long_the_sandbox_stood_still(
     large: Sandbox, api: httpx.Client
 ) -> None:

@@ -186,6 +186,7 @@ def command(
     )
 
 
+@pytest.mark.long
 def test_the_command_line_tells_and_prunes(
     api: httpx.Client, engine: EngineProcess, sandboxes: Sandboxes
 ) -> None:

@@ -19,6 +19,8 @@ from tests.engine.storage.moving.conftest import (
 )
 from tests.engine_process import CHECKOUT
 
+pytestmark = pytest.mark.long
+
 POINTS = [
     ("sbx_jupyter.cli.storage_move", "write_mark", "before", 1),
     ("sbx_jupyter.engine.state.mount_point", "os.rename", "before", 1),

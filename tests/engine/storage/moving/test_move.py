@@ -134,6 +134,7 @@ def test_sandboxes_that_outlive_their_engine_are_not_moved(
     assert world.run() == 0, capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_too_little_space_is_told_before_anything_is_made(
     world: World, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):

@@ -22,6 +22,8 @@ from tests.engine.storage.test_snapshots import FILES, LOOK
 from tests.engine.storage.test_storage import missing
 from tests.helped import engine_of
 
+pytestmark = pytest.mark.long
+
 MOUNTED = {"volumeMounts": [{"name": "data", "path": "/volume"}]}
 
 
