@@ -173,6 +173,7 @@ def test_an_engine_that_does_not_read_is_dropped(sandbox: Sandbox) -> None:
     assert sandbox.connect().call("resolve", path="x") == {"path": "/home/user/x"}
 
 
+@pytest.mark.long
 def test_a_slow_engine_gets_every_answer_and_descriptor_in_order(sandbox: Sandbox) -> None:
     count = 60
     for number in range(count):

@@ -91,7 +91,7 @@ def lab(browser: Profile, server: JupyterServer) -> Iterator[Lab]:
         lab = Lab(page, server)
         lab.open()
         yield lab
-    assert lab.errors == []
+    assert lab.errors == [], lab.stacks
     assert [url for url in lab.requests if not url.startswith(server.url)] == []
 
 

@@ -16,7 +16,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Locator, Page, Request
+    from playwright.sync_api import Error, Locator, Page, Request
 
     from tests.browser.server import JupyterServer
 
@@ -31,17 +31,20 @@ class Lab:
         self._workspace = uuid.uuid4().hex
         self.address = f"{server.url}lab/workspaces/{self._workspace}"
         self.errors: list[str] = []
+        self.stacks: list[str] = []
+        # JupyterLab does not handle the requests of its own that it cancels when a kernel ends.
+        self.expected_errors = ["Canceled future for"]
         self.requests: list[str] = []
-        page.on("pageerror", lambda error: self._note_error(str(error)))
+        page.on("pageerror", self._note_error)
         self._unanswered: list[Request] = []
         page.on("request", self._note)
         page.on("requestfinished", self._note_answer)
         page.on("requestfailed", self._note_answer)
 
-    def _note_error(self, error: str) -> None:
-        # JupyterLab does not handle the requests of its own that it cancels when a kernel ends.
-        if "Canceled future for" not in error:
-            self.errors.append(error)
+    def _note_error(self, error: Error) -> None:
+        if not any(text in str(error) for text in self.expected_errors):
+            self.errors.append(str(error))
+            self.stacks.append(str(error.stack))
 
     def open(self) -> None:
         """Start with an empty layout: a restored one would make checks pass on old widgets."""
@@ -125,7 +128,7 @@ class Lab:
     def messages(self) -> str:
         """The texts of open questions and notifications, and the errors of scripts."""
         shown = self.page.locator(".jp-Dialog-content, .Toastify__toast").all_inner_texts()
-        return "\n".join([*shown, *self.errors])
+        return "\n".join([*shown, *self.stacks])
 
     def type_in_terminal(self, text: str) -> None:
         """Type into the terminal in front; its screen is a canvas, so only effects can be read."""

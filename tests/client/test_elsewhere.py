@@ -15,7 +15,7 @@ from tests.engine_process import CHECKOUT, EngineProcess, engine_process
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.timeout(180)  # the program imports most of Jupyter
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]  # the program imports most of Jupyter
 PROGRAM = Path(__file__).with_name("elsewhere.py")
 
 

@@ -14,6 +14,8 @@ import pytest
 from tests.engine.templates.images import BUSYBOX, TinyImage
 from tests.engine.templates.registries import REGISTRY, htpasswd, push, serve_registry
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parent / "node"
 
 

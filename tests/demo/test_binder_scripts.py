@@ -16,6 +16,8 @@ import pytest
 from tests.engine_process import CHECKOUT
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.long
+
 TOUR = "/lab/tree/binder/tour.ipynb"
 OF_NONE = 'c.SbxEngine.isolation = "none"\n'
 

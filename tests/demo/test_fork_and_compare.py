@@ -13,6 +13,7 @@ def cells(run_notebook):
     return run_notebook("fork-and-compare")
 
 
+@pytest.mark.long
 def test_no_cell_prints_an_error(cells):
     for name, cell in cells.items():
         assert all(output.get("name") != "stderr" for output in cell.outputs), (name, cell.outputs)

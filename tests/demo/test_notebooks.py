@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.demo.notebooks import Cells
 
+pytestmark = pytest.mark.long
+
 NOTEBOOKS = sorted(path.stem for path in (CHECKOUT / "binder").glob("*.ipynb"))
 TESTED_ALONE = {"demo", "fork-and-compare"}
 

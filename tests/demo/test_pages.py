@@ -32,6 +32,7 @@ RUN = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_blocks_of_the_pages_run(shared_engine: EngineProcess, tmp_path: Path) -> None:
     with environment_of_kernels(shared_engine, tmp_path):

@@ -24,6 +24,7 @@ def small_wheel() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.long
 def test_a_template_with_packages_gives_them_to_run_code(shared_engine, monkeypatch, tmp_path):
     connection = shared_engine.connection
     for name in ("E2B_API_URL", "E2B_SANDBOX_URL"):

@@ -13,6 +13,7 @@ HEALTH = "python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0
 OLD_ENOUGH = "while [ $(ps -o etimes= -p $(pgrep -of interpreter.pyz)) -lt 3 ]; do sleep 0.1; done"
 
 
+@pytest.mark.long
 def test_a_killed_interpreter_comes_back_for_callers_inside(http, sandbox):
     assert http.get("/health").status_code == 200
 

@@ -49,6 +49,7 @@ def test_an_execution_begins_with_its_number_and_ends_with_its_end(http):
     assert execute(http, "1")[0]["execution_count"] == 2
 
 
+@pytest.mark.long
 def test_silence_is_broken_by_keepalives(http):
     events = execute_in_full(http, "import time; time.sleep(6)")
 
@@ -147,6 +148,7 @@ def test_a_kernel_killed_from_outside_is_reported(http, sandbox):
     assert "4" in [event.get("text") for event in again], again
 
 
+@pytest.mark.long
 def test_an_interpreter_that_was_killed_is_started_again(http, sandbox):
     execute(http, "x = 1")
     sandbox.commands.run("pkill -9 -f sbx-interpreter.pyz", user="root")
@@ -199,6 +201,7 @@ def test_code_with_a_nul_character_is_refused_and_the_next_runs(http, language):
     assert said[1]["text"].strip() == "3"
 
 
+@pytest.mark.long
 def test_long_code_reaches_bash_whole(http):
     code = f"echo {'x' * 300_000} | wc -c"
 
@@ -256,6 +259,7 @@ def test_all_that_bash_prints_belongs_to_the_execution_that_printed_it(http):
         assert text == str(number % 10) * 200_000
 
 
+@pytest.mark.long
 def test_an_execution_that_waits_for_its_turn_gives_signs_of_life(http):
     body = {"code": "import time; print(1, flush=True); time.sleep(7)"}
     with http.stream("POST", "/execute", json=body) as first:

@@ -11,6 +11,8 @@ from tests.engine_process import engine_process
 from tests.interpreter.conftest import client_of
 from tests.waiting import until
 
+pytestmark = pytest.mark.long
+
 TAG = "_interpreter"
 
 

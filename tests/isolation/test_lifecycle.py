@@ -228,6 +228,7 @@ async def test_many_sandboxes_are_made_at_once(fence: Fence, data_dir: Path) -> 
         await fence.tree_operations.remove(inside.cage.writable)
 
 
+@pytest.mark.long
 async def test_a_very_deep_tree_is_removed(fence: Fence, data_dir: Path) -> None:
     async with sandbox(fence, data_dir, "deep") as inside:
         ran = await inside.run(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 HOLD = (
     "import os\nos.chdir(os.path.expanduser('~'))\n"

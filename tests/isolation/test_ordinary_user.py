@@ -19,6 +19,8 @@ from .kernel.test_system_calls import assert_refused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
 SCRIPT = Path(__file__).with_name("as_ordinary_user.py")
 LANDLOCK_SCRIPT = Path(__file__).with_name("in_landlock.py")
 PYTHON = "/usr/bin/python3"

@@ -57,6 +57,7 @@ async def test_work_is_given_up_when_it_is_killed_each_time(
     assert zygote.requests == requests
 
 
+@pytest.mark.long
 async def test_a_copy_is_whole_although_its_helper_was_killed(fence: Fence, data_dir: Path) -> None:
     source, target = data_dir / "layers" / "source", data_dir / "layers" / "target"
     for number in range(200):
@@ -93,6 +94,7 @@ async def test_threads_that_wait_for_the_zygote_do_not_keep_it_from_starting(
         assert await asyncio.to_thread(measure) == [None]
 
 
+@pytest.mark.long
 async def test_a_helper_ends_when_its_caller_has_given_up(
     fence: Fence, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

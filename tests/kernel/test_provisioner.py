@@ -133,6 +133,7 @@ print(manager.provisioner.sandbox_of_kernel)
 """
 
 
+@pytest.mark.long
 async def test_the_sandbox_ends_with_a_program_that_does_not_end_its_kernel(
     config: ConnectionConfig,
 ):
@@ -153,6 +154,7 @@ async def test_a_restart_keeps_the_files_and_forgets_the_variables(kernel: Runni
     assert await kernel.text("print(open('kept.txt').read(), 'x' in globals())") == "kept False"
 
 
+@pytest.mark.long
 async def test_forks_have_random_numbers_of_their_own(kernel: Running):
     code = "import random, numpy; print(random.random(), numpy.random.random())"
     first = (await kernel.text(code)).split()
@@ -188,6 +190,7 @@ async def test_code_can_ask_for_input(kernel: Running):
     assert "Hello Ada" in "".join(m["content"].get("text", "") for m in seen)
 
 
+@pytest.mark.long
 async def test_a_kernel_that_dies_is_noticed_and_can_be_restarted(kernel: Running):
     request = kernel.client.execute("import os; os._exit(7)")
     provisioner: Any = kernel.manager.provisioner
@@ -216,12 +219,14 @@ async def reply_to(kernel: Running, request: str) -> dict[str, Any]:
             return message["content"]
 
 
+@pytest.mark.long
 async def test_a_kernel_that_is_killed_says_that_memory_is_the_usual_reason(kernel: Running):
     request = kernel.client.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     said = await said_below(kernel, request)
     assert re.search(r"ran out of memory \(\d+ MiB\).* The files are kept", said), said
 
 
+@pytest.mark.long
 async def test_a_sandbox_that_is_paused_in_mid_cell_says_that_its_files_are_kept(kernel: Running):
     request = kernel.client.execute("import time; print('on', flush=True); time.sleep(60)")
     assert "on" in await said_below(kernel, request)
@@ -231,6 +236,7 @@ async def test_a_sandbox_that_is_paused_in_mid_cell_says_that_its_files_are_kept
     assert "Its files are kept" in await said_below(kernel, request)
 
 
+@pytest.mark.long
 async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: Running):
     await kernel.text("open('kept.txt', 'w').write('kept')")
     before = kernel.sandbox_id
@@ -264,6 +270,7 @@ async def test_files_outlive_a_pause_and_a_restart_in_a_larger_sandbox(kernel: R
     await sandbox.aclose()
 
 
+@pytest.mark.long
 async def test_a_sandbox_that_has_ended_is_made_again_without_its_files(kernel: Running):
     provisioner: Any = kernel.manager.provisioner
     request = kernel.client.execute("import time; print('on', flush=True); time.sleep(60)")
@@ -293,6 +300,7 @@ async def test_the_end_of_the_sandbox_in_mid_cell_is_said(kernel: Running):
     assert await kernel.text("print(3)") == "3"
 
 
+@pytest.mark.long
 async def test_what_the_kernel_sends_by_itself_is_kept_from_the_page(kernel: Running):
     code = """
 from comm import create_comm
@@ -325,6 +333,7 @@ print("sent")
     assert await kernel.text("print(1)") == "1"
 
 
+@pytest.mark.long
 async def test_a_flood_of_output_leaves_the_kernel_usable(kernel: Running):
     said = await kernel.text("for _ in range(2000): print('x' * 10_000)\nprint('the end')")
     assert len(said) < MAX_TEXT + 20_000

@@ -51,6 +51,7 @@ async def refill(pool: ReadySandboxes, place: Place) -> int:
     return await pool.filled()
 
 
+@pytest.mark.long
 async def test_each_ready_sandbox_serves_one_kernel(
     shared_engine: EngineProcess, ready: ReadySandboxes
 ):

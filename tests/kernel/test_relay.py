@@ -82,6 +82,7 @@ async def test_no_message_of_a_guest_ends_the_channels(
             found = b"".join(await page.recv_multipart())
 
 
+@pytest.mark.long
 async def test_a_message_of_very_many_frames_takes_no_time(relay: Relay):
     frames = [*message("comm_msg", UPDATE), *[b""] * 4_000_000]
     raw = pack(CHANNELS.index("iopub"), frames)

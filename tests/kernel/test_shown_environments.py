@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from tests.engine_process import EngineProcess
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[Path]:

@@ -16,6 +16,8 @@ from sbx_jupyter.magics import kernel_restart as kept_setting
 from tests.engine_process import CHECKOUT, environment_of_kernels
 from tests.magics.conftest import Notebook
 
+pytestmark = pytest.mark.long
+
 STARTUP = CHECKOUT / "sbx_jupyter" / "magics" / "startup" / "10-sbx-jupyter.py"
 LEFT = ".sbx-default"
 MARKER = "from sbx_jupyter.magics import kernel_restart; marker = kernel_restart._path()"

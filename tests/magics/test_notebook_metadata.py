@@ -8,6 +8,8 @@ import pytest
 from tests.magics.conftest import Notebook, notebook_on
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.long
+
 TARGET = "sbx-jupyter:notebook"
 
 

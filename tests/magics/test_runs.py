@@ -12,6 +12,8 @@ import pytest
 
 from tests.waiting import until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def forked(kernel):

@@ -72,12 +72,14 @@ async def test_the_first_call_starts_the_engine_and_info_shows_it(own_data_dir, 
     assert after["engine"]["state"] == "running"
 
 
+@pytest.mark.long
 async def test_many_first_calls_start_one_engine(own_data_dir, api):
     answers = await asyncio.gather(*[api("GET", "sandboxes") for _ in range(8)])
 
     assert {status for status, _ in answers} == {200}
 
 
+@pytest.mark.long
 async def test_a_panel_that_looks_does_not_bring_a_stopped_engine_back(own_data_dir, api):
     await api("POST", "sandboxes", body={})
     await asyncio.to_thread(stop_engine, own_data_dir)
@@ -118,6 +120,7 @@ def mortal_engine(extension_settings):
         yield running
 
 
+@pytest.mark.long
 async def test_an_engine_that_was_replaced_is_found_again(mortal_engine, api):
     _, view = await api("POST", "sandboxes", body={"timeout": 60})
 
@@ -130,6 +133,7 @@ async def test_an_engine_that_was_replaced_is_found_again(mortal_engine, api):
     assert (await api("GET", "sandboxes", view["sandboxID"], "metrics"))[0] == 200
 
 
+@pytest.mark.long
 async def test_a_terminal_goes_on_after_the_engine_was_replaced(mortal_engine, api, open_socket):
     _, view = await api("POST", "sandboxes", body={"timeout": 60})
     route = f"sandboxes/{view['sandboxID']}/terminal"
@@ -159,6 +163,7 @@ def at_exit(extension_settings, monkeypatch):
     return registered
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_interrupted", [False, True])
 async def test_an_engine_stops_with_the_server_where_that_is_set(
     at_exit, own_data_dir, api, jp_serverapp, is_interrupted
@@ -179,6 +184,7 @@ async def test_an_engine_stops_with_the_server_where_that_is_set(
     assert bundled.find_engine(own_data_dir) is None
 
 
+@pytest.mark.long
 async def test_an_engine_goes_on_without_the_server(own_data_dir, api, jp_serverapp):
     assert (await api("GET", "sandboxes"))[0] == 200
 

@@ -20,6 +20,8 @@ from sbx_jupyter.protocol.access import API_KEY_HEADER
 from tests.server.test_engine_start import stop_engine
 from tests.waiting import PATIENCE, async_until
 
+pytestmark = pytest.mark.long
+
 UNMODIFIED = """
 from e2b_code_interpreter import Sandbox
 with Sandbox.create() as sandbox:

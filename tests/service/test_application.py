@@ -93,6 +93,7 @@ def test_the_connection_file_is_private_and_names_a_serving_engine(tmp_path: Pat
     assert not engine.connection_file.exists()
 
 
+@pytest.mark.long
 def test_an_engine_with_a_connection_file_elsewhere_is_found_too(tmp_path: Path) -> None:
     elsewhere = tmp_path / "other" / "connection.json"
     engine = start_engine(tmp_path / "d", "--pool-size=0", f"--connection-file={elsewhere}")
@@ -127,6 +128,7 @@ def test_port_and_key_stay_and_sandboxes_are_adopted_after_a_hang_up(tmp_path: P
     assert [each["sandboxID"] for each in listed] == [made.json()["sandboxID"]]
 
 
+@pytest.mark.long
 def test_the_operator_may_choose_the_key(tmp_path: Path) -> None:
     engine = start_engine(
         tmp_path / "d", "--pool-size", "0", environment={"SBX_API_KEY": "e2b_0123abcd"}
@@ -164,6 +166,7 @@ def test_a_second_engine_is_one_clear_line(tmp_path: Path) -> None:
         assert engine.stop() == 0
 
 
+@pytest.mark.long
 def test_a_newer_store_is_one_clear_line(tmp_path: Path) -> None:
     engine = start_engine(tmp_path / "d", "--pool-size", "0")
     engine.stop()
@@ -188,6 +191,7 @@ def test_a_wrong_option_is_refused_without_a_traceback(
     assert b"Traceback" not in errors
 
 
+@pytest.mark.long
 def test_a_wrong_key_is_one_clear_line(tmp_path: Path) -> None:
     text = fail(tmp_path / "d", environment={"SBX_API_KEY": "not-a-key"})
 
@@ -195,6 +199,7 @@ def test_a_wrong_key_is_one_clear_line(tmp_path: Path) -> None:
     assert "not-a-key" not in text
 
 
+@pytest.mark.long
 def test_the_commands_work_on_the_shared_engine(tmp_path: Path) -> None:
     data_dir = tmp_path / "d"
     assert "no engine is running" in command(data_dir, "list").stderr
@@ -255,6 +260,7 @@ sys.exit(SbxEngine.launch(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 def test_an_engine_that_fails_after_its_start_watches_no_closed_socket(tmp_path):
     """Else asyncio does not watch the next descriptor of that number: its stop waited for ever."""
     (tmp_path / "engine.json").mkdir()

@@ -13,6 +13,8 @@ from sbx_jupyter.service.settings import DEFAULT_IDLE_TIMEOUT
 from tests.engine_process import engine_process
 from tests.waiting import until
 
+pytestmark = pytest.mark.long
+
 IDLE_SECONDS = 6
 """Long enough for a test to connect before, on a machine that is busy with others."""
 SANDBOX_SECONDS = 15

@@ -75,6 +75,7 @@ def platform(config: ConnectionConfig) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.long
 def test_the_key_of_the_directory_is_still_the_key(platform: httpx.Client) -> None:
     assert platform.get("/v2/sandboxes").status_code == 200
 

@@ -223,6 +223,7 @@ def test_a_huge_directory_is_listed_whole(sandbox: Sandbox) -> None:
     assert len(sandbox.engine.call("list_dir", path="/srv")["entries"]) == 20_000
 
 
+@pytest.mark.long
 def test_a_huge_directory_is_read_in_halves_as_if_it_were_read_at_once(sandbox: Sandbox) -> None:
     for index in range(9000):
         path = sandbox.root / f"srv/{index:05}-\n-ä"

@@ -29,6 +29,7 @@ def nest(top: Path, depth: int) -> None:
     os.close(fd)
 
 
+@pytest.mark.long
 def test_a_tree_of_any_depth_is_removed_with_few_descriptors(tmp_path: Path) -> None:
     nest(tmp_path / "deep", 5_000)  # far beyond PATH_MAX and the limit of recursion
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

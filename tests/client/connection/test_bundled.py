@@ -75,6 +75,7 @@ async def test_the_first_sandbox_starts_the_engine_and_the_second_finds_it(data_
     assert os.getsid(first.pid) == first.pid
 
 
+@pytest.mark.long
 def test_the_engine_gets_only_what_it_needs_of_the_environment(data_dir, monkeypatch):
     secrets = ("JUPYTERHUB_API_TOKEN", "JUPYTER_TOKEN", "JPY_API_TOKEN", "E2B_API_KEY")
     others = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PIP_INDEX_URL", "UNKNOWN")
@@ -96,6 +97,7 @@ def test_the_engine_gets_only_what_it_needs_of_the_environment(data_dir, monkeyp
     assert found["SBX_DATA_DIR"] == str(data_dir)
 
 
+@pytest.mark.long
 def test_starters_at_the_same_time_share_one_engine(data_dir):
     code = (
         "from sbx_jupyter.client.connection.bundled import ensure_engine;"
@@ -113,6 +115,7 @@ def test_starters_at_the_same_time_share_one_engine(data_dir):
     assert said != {b""}
 
 
+@pytest.mark.long
 def test_no_defunct_process_of_an_engine_stays(data_dir):
     running = bundled.ensure_engine(data_dir)
     assert Path(f"/proc/{running.pid}/stat").read_text().split()[3] == str(os.getpid())
@@ -122,6 +125,7 @@ def test_no_defunct_process_of_an_engine_stays(data_dir):
     until(lambda: not is_alive(running.pid))
 
 
+@pytest.mark.long
 def test_a_file_left_by_a_dead_engine_is_not_believed(data_dir):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -148,6 +152,7 @@ def test_a_file_of_a_live_process_that_does_not_answer_is_not_believed(data_dir)
         connection_file_of(data_dir).unlink()
 
 
+@pytest.mark.long
 def test_an_engine_that_cannot_start_says_where_its_log_is(data_dir, monkeypatch):
     (data_dir / "engine.json").mkdir()
     monkeypatch.setattr(bundled, "_LOST_RACE_PATIENCE", 0.1)

@@ -122,6 +122,7 @@ def has_failed(answer: httpx.Response) -> bool:
     return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_no_message_makes_a_call_fail(wire: Wire, method: str) -> None:
     is_unary = isinstance(METHODS[method], Unary)

@@ -161,6 +161,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 async def test_a_block_stays_held_when_the_engine_is_killed_and_by_the_next_one(
     own: Fence, report: IsolationReport, tmp_path: Path
 ) -> None:
@@ -246,6 +247,7 @@ def test_a_holder_that_was_killed_before_it_held_anything_is_replaced(tmp_path: 
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.long
 async def test_a_sandbox_from_before_the_upgrade_keeps_its_ids(
     fence: Fence, data_dir: Path, report: IsolationReport
 ) -> None:

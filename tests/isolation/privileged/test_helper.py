@@ -29,6 +29,8 @@ from sbx_jupyter.isolation.tiers import IsolationReport
 from tests.isolation.privileged.conftest import helper_of, options_of
 from tests.waiting import async_until
 
+pytestmark = pytest.mark.long
+
 SANDBOX = "i" + "0" * 20
 WRITABLE = f"sandboxes/{SANDBOX}"
 VOLUME = str(uuid.UUID(int=1))

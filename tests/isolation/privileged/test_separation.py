@@ -99,6 +99,7 @@ def test_the_engine_has_mounts_of_its_own_though_nothing_bars_its_way():
     assert told.stdout.split() == ["True", "True"]
 
 
+@pytest.mark.long
 @root_only
 def test_an_engine_without_isolation_keeps_root_and_says_so():
     options = ("--SbxEngine.user_id=-1", "--isolation=none", "--pool-size=0")
@@ -111,6 +112,7 @@ def test_an_engine_without_isolation_keeps_root_and_says_so():
         shutil.rmtree(engine.data_dir)
 
 
+@pytest.mark.long
 @root_only
 def test_a_key_that_root_registers_is_read_by_an_engine_of_a_user():
     with engine_process("session", "--SbxEngine.user_id=-1", "--pool-size=0") as engine:
@@ -255,6 +257,7 @@ def test_a_second_engine_of_root_is_refused_and_leaves_the_directory_as_it_is(da
     assert (data_dir / "run").stat().st_uid == ENGINE_USER
 
 
+@pytest.mark.long
 @root_only
 def test_what_no_row_names_is_set_aside_by_an_engine_of_a_user():
     layer = str(uuid.UUID(int=1))
@@ -305,6 +308,7 @@ def test_the_helper_may_call_what_the_count_of_open_files_needs():
     assert called.isdisjoint(filters.NEVER_OF_HELPER)
 
 
+@pytest.mark.long
 @root_only
 def test_sandboxes_pass_between_engines_of_root_and_of_a_user_of_their_own():
     with engine_process("passing", "--pool-size=0") as engine:

@@ -44,6 +44,7 @@ def files(api, sandbox):
     return call
 
 
+@pytest.mark.long
 async def test_folders_go_there_and_back(sandbox, api, copy, files, jp_root_dir):
     jp_root_dir.joinpath("data/sub").mkdir(parents=True)
     jp_root_dir.joinpath("data/large.bin").write_bytes(LARGE)

@@ -13,6 +13,8 @@ from tests.engine_process import engine_process
 from tests.server.ports.programs import PORT, start_program
 from tests.waiting import async_until
 
+pytestmark = pytest.mark.long
+
 
 async def raw_status(port, path, headers):
     """The status for a path that is sent as it is written."""
