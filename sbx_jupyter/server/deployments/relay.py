@@ -189,9 +189,10 @@ class _Link(_Side):
         asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self.abort)
 
     def abort(self) -> None:
-        """Close both sides at once."""
-        if self.transport is not None:
-            self.transport.abort()
+        """Close both sides at once, whatever one of them has still to write."""
+        for side in (self, self.peer):
+            if side is not None and side.transport is not None:
+                side.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._links.discard(self)

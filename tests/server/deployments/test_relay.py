@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 
@@ -130,3 +131,15 @@ def test_a_stopped_relay_closes_its_connections_and_its_thread(relay, listener):
 
             assert client.recv(1) == b""
     assert "sbx-relay" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_stopped_relay_leaves_no_socket_to_a_server_that_does_not_read(relay, listener):
+    with connect(relay) as client:
+        client.settimeout(2)
+        server, _ = listener.accept()
+        with server:
+            send_until_full(client)
+            before = len(os.listdir("/proc/self/fd"))
+            relay.stop()
+
+            assert len(os.listdir("/proc/self/fd")) <= before - 2  # both sides of the relay
