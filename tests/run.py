@@ -24,14 +24,18 @@ from typing import IO
 FAILED = 1
 AT_ONCE = 3  # on two processors: many tests wait, for ends of time or answers
 _SUITES = {
-    "others": ["--ignore=tests/engine", "--ignore=tests/security"],
+    "others": [
+        *("--ignore=tests/engine", "--ignore=tests/security"),
+        *("--ignore=tests/server", "--ignore=tests/service"),
+    ],
+    "engine": ["tests/engine"],
     "browser": [
         "tests/browser",
         "--confcutdir=tests/browser",
         "--deselect=tests/browser/test_screenshots.py",
         "--deselect=tests/browser/test_crowd.py",
     ],
-    "engine": ["tests/engine"],
+    "servers": ["tests/server", "tests/service"],
 }
 RUNS = {name: [*found, "-m", "not long"] for name, found in _SUITES.items()}
 """Begun in this order: when one is over, the next begins. The longest are the first."""

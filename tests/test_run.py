@@ -114,8 +114,8 @@ def test_every_test_belongs_to_one_run() -> None:
         "tests/siege",
         "tests/tiers",
     }
-    all_runs = [*RUNS.items(), *LONG_RUNS.items()]
-    apart = {folder for name, (folder, *_) in all_runs if name != "others"}
+    runs = [*RUNS.values(), *LONG_RUNS.values()]
+    apart = {option for run in runs for option in run if option.startswith("tests/")}
     options = [option.partition("=") for option in RUNS["others"]]
     ignored = {folder for name, _, folder in options if name == "--ignore"}
     ignored |= {f"tests/{name}" for name in collect_ignore}

@@ -17,6 +17,7 @@ display(FileBrowser(sandbox), Terminal(sandbox), MetricsChart(sandbox))
 """
 BUSY = """
 import pathlib, time
+print("begun", flush=True)
 while not pathlib.Path("{name}.go").exists(): time.sleep(0.1)
 """
 """Keeps the kernel busy until ``end_second_cell``."""

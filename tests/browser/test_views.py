@@ -117,6 +117,10 @@ def test_open_views_leave_a_paused_sandbox_asleep(lab: Lab, server: JupyterServe
     for command in ("sbx:open-terminal", "sbx:browse-files", "sbx:open-metrics"):
         lab.execute(command, sandbox=box.sandbox_id)
     expect(lab.page.locator(".sbx-MetricsChart-value").first).to_contain_text("%")
+    lab.page.locator("#sbx-files .jp-DirListing-content").wait_for()
+    connected = "[...jupyterapp.shell.widgets('main')].some(widget => widget.connection"
+    lab.wait_until(f"() => {connected}?.connectionStatus === 'connected')")
+    lab.wait_answered(box.sandbox_id)  # what was asked before the pause wakes the sandbox
 
     lab.execute("sbx:pause", sandbox=box.sandbox_id)
     expect(lab.page.locator(".sbx-MetricsView-message")).to_contain_text("is paused")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tests.browser.lab import Lab
     from tests.browser.server import JupyterServer
 
-STATUS = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
-
 
 def check_views(lab: Lab, sandbox: str, server: JupyterServer) -> None:
     entry = lab.page.get_by_role("treeitem", name="seen.txt", exact=True)
@@ -66,11 +64,13 @@ def test_a_terminal_through_the_kernel_is_live_while_a_cell_runs(
     server.wait_for(sandbox, "/tmp/before", b"before")
     lab.page.evaluate("jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
     lab.page.evaluate("void jupyterapp.commands.execute('notebook:run-cell')")
-    lab.wait_until(f"() => {STATUS} === 'busy'")
+    cell = lab.page.locator(".jp-CodeCell").nth(1)
+    expect(cell.locator(".jp-OutputArea-output")).to_contain_text("begun")
 
     type_in_widget(lab, "printf live > /tmp/live")
     server.wait_for(sandbox, "/tmp/live", b"live")
 
-    assert lab.page.evaluate(STATUS) == "busy"
+    prompt = cell.locator(".jp-InputPrompt")
+    assert prompt.inner_text() == "[*]:"
     end_second_cell(notebook, server)
-    lab.wait_until(f"() => {STATUS} === 'idle'")
+    expect(prompt).to_have_text("[2]:")
