@@ -14,6 +14,7 @@ import pytest
 
 from sbx_jupyter.errors import InvalidArgumentError, IsolationError, UnavailableError
 from sbx_jupyter.isolation.fence import Fence
+from tests.isolation.mounts import mounts_besides_tests
 from tests.waiting import PATIENCE, async_until
 
 from .inside import Inside, create, sandbox, spec_for
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def test_nothing_is_left_of_a_killed_sandbox(fence: Fence, data_dir: Path) -> None:
-    mounts, descriptors = _mounts(), _descriptors()
+    mounts, descriptors = mounts_besides_tests(data_dir), _descriptors()
     async with sandbox(fence, data_dir, "gone1") as inside:
         await inside.start("setsid sleep 1000 & (sleep 1000 &) ; wait")
         await inside.run("mkdir -p ~/a/b/c; chmod 000 ~/a/b; mkdir -m 0 /srv/x", user="root")
@@ -34,7 +35,7 @@ async def test_nothing_is_left_of_a_killed_sandbox(fence: Fence, data_dir: Path)
     assert not any(Path(f"/proc/{pid}").exists() and _alive(pid) for pid in pids)
     assert not any(Path(path).exists() for path in groups)
     assert not writable.exists()
-    assert _mounts() == mounts
+    assert mounts_besides_tests(data_dir) == mounts
     assert _descriptors() == descriptors
     assert not (data_dir / "cages" / "gone1").exists()
 
@@ -237,10 +238,6 @@ async def test_a_very_deep_tree_is_removed(fence: Fence, data_dir: Path) -> None
         )
         assert ran.status == 0, ran.err
     assert not (data_dir / "sandboxes" / "deep").exists()
-
-
-def _mounts() -> str:
-    return Path("/proc/self/mountinfo").read_text()
 
 
 def _descriptors() -> int:

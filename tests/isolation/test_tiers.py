@@ -13,6 +13,7 @@ import pytest
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation.missing import Missing
 from sbx_jupyter.isolation.tiers import IsolationReport, choose, detect
+from tests.isolation.mounts import mounts_besides_tests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,12 +30,12 @@ WEAK = IsolationReport(
 
 
 def test_detection_is_quick_and_leaves_nothing(tmp_path: Path) -> None:
-    mounts = _mounts()
+    mounts = mounts_besides_tests(tmp_path)
     start = time.perf_counter()
     report = detect(tmp_path)
     assert time.perf_counter() - start < 15  # on a machine that is busy with others
     assert os.listdir(tmp_path) == []
-    assert _mounts() == mounts
+    assert mounts_besides_tests(tmp_path) == mounts
     assert json.loads(json.dumps(report.to_json()))["tier"] == report.tier
 
 
@@ -93,8 +94,3 @@ def test_landlock_is_refused_to_root_and_where_there_is_none() -> None:
 def test_an_unknown_tier_is_named() -> None:
     with pytest.raises(IsolationError, match="no tier 'gvisor'"):
         choose(WEAK, "gvisor")
-
-
-def _mounts() -> str:
-    with open("/proc/self/mountinfo") as file:
-        return file.read()
