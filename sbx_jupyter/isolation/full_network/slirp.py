@@ -18,7 +18,7 @@ import subprocess
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbx_jupyter.agent.procfs import boot_id, identity, start_time_of
+from sbx_jupyter.agent.procfs import identity, open_identified
 from sbx_jupyter.errors import IsolationError
 from sbx_jupyter.isolation.full_network import tap_filter
 from sbx_jupyter.isolation.full_network.link import MTU
@@ -192,16 +192,8 @@ class SlirpRecords:
             state: dict[str, Any] = json.loads((self._folder / sandbox_id).read_text())
         except (OSError, ValueError):
             return None
-        if state["boot_id"] != boot_id():
-            return None
-        try:
-            pidfd = os.pidfd_open(state["pid"])
-        except OSError:
-            return None
-        if start_time_of(state["pid"]) != state["start_time"]:
-            os.close(pidfd)
-            return None
-        return Slirp(state["pid"], pidfd, None), state["rules"]
+        pidfd = open_identified(state)
+        return None if pidfd is None else (Slirp(state["pid"], pidfd, None), state["rules"])
 
     def names(self) -> list[str]:
         """The ids of the sandboxes that have a record."""
