@@ -35,7 +35,7 @@ LOWEST_TESTS := $(filter-out tests/docs tests/test_imports.py tests/test_structu
 # What make test-long runs under another Python version: all that stands on the system calls of Python.
 SECOND_TESTS := tests/isolation tests/agent tests/client tests/protocol tests/widgets
 
-.PHONY: lab test test-long test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check test-units lint lint-python lint-front-end format api bench screenshots moving-picture docs docs-links build clean
+.PHONY: lab test test-long test-python test-integrations test-second-python test-pythons test-lowest test-accessibility test-faults test-each-call test-damage test-kills test-crowd test-browser test-programs test-siege test-notebook-tools test-binder test-hub test-applications test-floods test-release test-containers test-tiers check test-units tools lint lint-python lint-front-end format api bench screenshots moving-picture docs docs-links build clean
 
 ## Open JupyterLab on a copy of the demo notebook in demo, with the engine behind it.
 lab: $(VENV)/.lab
@@ -242,6 +242,8 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # The tools of the checks. They read the checkout itself, so that a change needs no installation.
+tools: | $(TOOLS)
+
 $(TOOLS): | $(BIN)/python
 	@echo "Installing sbx-jupyter and its tools into $(VENV): about 3 minutes."
 	$(BIN)/python -m pip install ".[lab,test,lint]"

@@ -9,7 +9,7 @@ import msgspec
 from sbx_jupyter.engine.engine import Engine, EngineConfig, Helped
 from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.isolation.privileged import account
-from sbx_jupyter.isolation.privileged.options import HelperOptions
+from sbx_jupyter.isolation.privileged.helper_options import HelperOptions
 from sbx_jupyter.isolation.privileged.supervisor import start_supervisor
 from tests.engine_process import USER_ID
 

@@ -25,6 +25,6 @@ fi
 
 venv=.venv-second
 [ -x $venv/bin/python ] || "$python" -m venv $venv
-$venv/bin/python -m pip install --quiet ".[test]"
+$venv/bin/python -m pip install --quiet --no-compile ".[test]"
 echo "Under $($venv/bin/python --version):"
 exec $venv/bin/python -m pytest -q "$@"

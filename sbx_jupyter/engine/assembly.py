@@ -19,14 +19,14 @@ from sbx_jupyter.engine.sandboxes.slots import Slots
 from sbx_jupyter.engine.sandboxes.supervisor import Supervisor
 from sbx_jupyter.engine.state.history import History
 from sbx_jupyter.engine.storage.capture import Capture
-from sbx_jupyter.engine.storage.disk import DiskReporter
+from sbx_jupyter.engine.storage.disk_report import DiskReporter
 from sbx_jupyter.engine.storage.flatten import Flattener
 from sbx_jupyter.engine.storage.forks import Forks
 from sbx_jupyter.engine.storage.layers import Layers
 from sbx_jupyter.engine.storage.prune import Pruner
 from sbx_jupyter.engine.storage.sandbox_diff import Diffs
-from sbx_jupyter.engine.storage.service import Storage
 from sbx_jupyter.engine.storage.snapshots import Snapshots
+from sbx_jupyter.engine.storage.storage_services import Storage
 from sbx_jupyter.engine.templates.catalogue import Catalogue
 from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
 from sbx_jupyter.engine.watch.sampling import Sampler
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.manifests import Manifests
     from sbx_jupyter.engine.state.quarantine import Quarantine
     from sbx_jupyter.engine.state.store import Store
-    from sbx_jupyter.engine.templates.service import Templates
+    from sbx_jupyter.engine.templates.template_services import Templates
     from sbx_jupyter.engine.watch.meters import Meters
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
 

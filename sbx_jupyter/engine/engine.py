@@ -24,7 +24,7 @@ from sbx_jupyter.engine.state.reconciliation import reconcile
 from sbx_jupyter.engine.state.reserve import Reserve
 from sbx_jupyter.engine.state.store import Batch, Store
 from sbx_jupyter.engine.storage.snapshots import SnapshotFilter
-from sbx_jupyter.engine.templates.service import Templates
+from sbx_jupyter.engine.templates.template_services import Templates
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.engine.watch.meters import Meters
 from sbx_jupyter.errors import UnavailableError
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.sandboxes.observations import Observations
     from sbx_jupyter.engine.sandboxes.service import Sandboxes
     from sbx_jupyter.engine.storage.forks import Forks
-    from sbx_jupyter.engine.storage.service import Storage
     from sbx_jupyter.engine.storage.snapshots import Snapshots
+    from sbx_jupyter.engine.storage.storage_services import Storage
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
     from sbx_jupyter.isolation.privileged.supervisor import Supervisor
     from sbx_jupyter.isolation.tiers import IsolationReport

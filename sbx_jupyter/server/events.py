@@ -12,7 +12,7 @@ from tornado.iostream import StreamClosedError
 from sbx_jupyter.protocol.platform import ListedSandbox
 from sbx_jupyter.server.deployments.changes import Changes
 from sbx_jupyter.server.description.operations import Failure, events
-from sbx_jupyter.server.kernels.routes import KernelPlace, kernel_places
+from sbx_jupyter.server.kernels.kernel_routes import KernelPlace, kernel_places
 from sbx_jupyter.server.processes import ShownPort, show_port
 from sbx_jupyter.server.sandboxes import ServerInfo, describe_server
 from sbx_jupyter.server.streams import ALIVE, HEARTBEAT, LAST_EVENT, EventStream

@@ -24,12 +24,12 @@ from sbx_jupyter.server.audit import AuditLog
 from sbx_jupyter.server.deployments.connection import SandboxDefaults
 from sbx_jupyter.server.deployments.local_engine import EngineSettings, LocalEngine
 from sbx_jupyter.server.deployments.opening import Opener
-from sbx_jupyter.server.files.snapshots import ListingSnapshots
+from sbx_jupyter.server.files.listing_snapshots import ListingSnapshots
 from sbx_jupyter.server.kernel_environment import KernelEnvironment, public_url_of
 from sbx_jupyter.server.ports.access import PortAccess
-from sbx_jupyter.server.ports.handler import PortHandler
 from sbx_jupyter.server.ports.host_handler import HostHandler
 from sbx_jupyter.server.ports.hosts import PortHosts
+from sbx_jupyter.server.ports.port_handler import PortHandler
 from sbx_jupyter.server.routes import HANDLERS
 from sbx_jupyter.server.running_commands import CullingGuard
 from sbx_jupyter.server.terminal_names import TerminalNames

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from sbx_jupyter.server.copies.handler import CopiesHandler
+from sbx_jupyter.server.copies.copies_handler import CopiesHandler
 from sbx_jupyter.server.description.openapi import DescriptionHandler
 from sbx_jupyter.server.events import EventsHandler
 from sbx_jupyter.server.files.archive import ArchiveHandler
 from sbx_jupyter.server.files.compose import ComposeHandler
 from sbx_jupyter.server.files.content import FilesHandler
-from sbx_jupyter.server.files.listing import ListingHandler
+from sbx_jupyter.server.files.listing_handler import ListingHandler
 from sbx_jupyter.server.help import HelpHandler, HelpPageHandler, HelpPictureHandler
-from sbx_jupyter.server.kernels.routes import DrawingHandler, KernelSandboxHandler, KernelsHandler
+from sbx_jupyter.server.kernels.kernel_routes import (
+    DrawingHandler,
+    KernelSandboxHandler,
+    KernelsHandler,
+)
 from sbx_jupyter.server.kernels.variant_routes import VariantHandler
 from sbx_jupyter.server.observations import DiffHandler, EarlierFileHandler, LogsHandler
 from sbx_jupyter.server.processes import PortsHandler, ProcessesHandler, SignalHandler

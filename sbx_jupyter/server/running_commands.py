@@ -17,7 +17,7 @@ from sbx_jupyter.client.files.files import Files
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.errors import NotFoundError, SbxError
 from sbx_jupyter.protocol.process_stat import parse_stat
-from sbx_jupyter.server.kernels.routes import sandbox_of
+from sbx_jupyter.server.kernels.kernel_routes import sandbox_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

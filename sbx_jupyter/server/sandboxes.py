@@ -15,7 +15,7 @@ from sbx_jupyter.server.deployments import sandbox_calls
 from sbx_jupyter.server.deployments.connection_state import ConnectionInfo, EngineInfo
 from sbx_jupyter.server.deployments.connections import ConnectionList
 from sbx_jupyter.server.description.operations import EMPTY, Answer, Parameter
-from sbx_jupyter.server.kernels.routes import KernelPlace, kernel_places, within
+from sbx_jupyter.server.kernels.kernel_routes import KernelPlace, kernel_places, within
 from sbx_jupyter.server.ports.access import PortMode  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import sbx_jupyter
 from sbx_jupyter.errors import FailedPreconditionError, IsolationError
 from sbx_jupyter.isolation.kernel.cgroups import control_groups_of
 from sbx_jupyter.isolation.privileged import account, view
-from sbx_jupyter.isolation.privileged.options import HelperOptions
+from sbx_jupyter.isolation.privileged.helper_options import HelperOptions
 from sbx_jupyter.isolation.privileged.supervisor import start_supervisor
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from jupyter_server.auth.identity import IdentityProvider, PasswordIdentityProvi
 from tornado.httpclient import HTTPClientError
 
 from sbx_jupyter.server import sandboxes
-from sbx_jupyter.server.kernels import routes
+from sbx_jupyter.server.kernels import kernel_routes
 from sbx_jupyter.server.users import has_several_identities
 from tests.waiting import PATIENCE, async_until
 
@@ -164,7 +164,7 @@ async def test_kernels_in_the_sandboxes_of_others_are_not_named(as_user, of_alic
     async def places(_manager):
         return [place]
 
-    for module in (routes, sandboxes):
+    for module in (kernel_routes, sandboxes):
         monkeypatch.setattr(module, "kernel_places", places)
     for user, shown in {"alice": [place], "auditor": [place], "bob": []}.items():
         for route in ("kernels", "sandboxes"):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.watch.activity import ActivityReader
-from sbx_jupyter.engine.watch.disk import DiskEnforcer
+from sbx_jupyter.engine.watch.disk_limit import DiskEnforcer
 from sbx_jupyter.engine.watch.limits import LONGEST_PAUSE
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
 from sbx_jupyter.errors import SbxError

@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.kernel import call_numbers
-from sbx_jupyter.isolation.loopback import options
+from sbx_jupyter.isolation.loopback import socket_options
 from sbx_jupyter.isolation.loopback.calls import SocketCall, cookie_of, failure
 from sbx_jupyter.isolation.loopback.delivery import (
     FAILURES,
@@ -382,7 +382,9 @@ class Broker:
     def _getsockopt(self, call: SocketCall) -> Done:
         with call.socket() as sock:
             label, entry = self._find(sock)
-            value = options.value_of(sock, label, call.number(1), call.number(2), entry is not None)
+            value = socket_options.value_of(
+                sock, label, call.number(1), call.number(2), entry is not None
+            )
         call.write(value, 3, 4)
         return lambda: None
 

@@ -37,7 +37,7 @@ from sbx_jupyter.isolation.tiers import check_full_network, choose, detect, of_t
 from sbx_jupyter.isolation.zygote.client import end_former, record_identity
 
 if TYPE_CHECKING:
-    from sbx_jupyter.isolation.privileged.options import HelperOptions
+    from sbx_jupyter.isolation.privileged.helper_options import HelperOptions
 
 _log = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ async def _serve(sock: socket.socket, options: HelperOptions) -> None:
 
 def main(descriptor: int, options: str) -> NoReturn:
     """Serve the socket behind a descriptor until it closes."""
-    from sbx_jupyter.isolation.privileged.options import HelperOptions
+    from sbx_jupyter.isolation.privileged.helper_options import HelperOptions
 
     logging.basicConfig(level=logging.WARNING, format="helper: %(message)s", stream=sys.stderr)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.isolation.cage import Cage
     from sbx_jupyter.isolation.fence import Fence
-    from sbx_jupyter.isolation.privileged.options import HelperOptions
+    from sbx_jupyter.isolation.privileged.helper_options import HelperOptions
     from sbx_jupyter.isolation.tiers import IsolationReport
 
 Answer = Any

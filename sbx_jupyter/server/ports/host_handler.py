@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from tornado import web
 
-from sbx_jupyter.server.ports.handler import ENTER
 from sbx_jupyter.server.ports.host_headers import (
     for_browser_at_host,
     for_sandbox_at_host,
@@ -18,6 +17,7 @@ from sbx_jupyter.server.ports.host_headers import (
     grants_in,
 )
 from sbx_jupyter.server.ports.passing import PassingHandler
+from sbx_jupyter.server.ports.port_handler import ENTER
 from sbx_jupyter.server.ports.upstream import check_port
 
 if TYPE_CHECKING:

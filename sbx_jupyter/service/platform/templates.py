@@ -25,7 +25,7 @@ from sbx_jupyter.service.platform.platform_handler import (
 )
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.templates.service import Templates
+    from sbx_jupyter.engine.templates.template_services import Templates
 
 _TEAM = Parameter("teamID", {"type": "string"}, "The only team of this engine, or nothing.")
 _ANNOUNCEMENT_ERRORS = (*COMMON_ERRORS, 403, 409)

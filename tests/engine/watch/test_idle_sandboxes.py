@@ -15,7 +15,7 @@ from sbx_jupyter.engine.sandboxes.lifecycle import State
 from sbx_jupyter.engine.state.history import REPEATED_AT_ONCE, History
 from sbx_jupyter.engine.watch import sampling, watchdog
 from sbx_jupyter.engine.watch.activity import LITTLE_TCP, Activity, ActivityReader
-from sbx_jupyter.engine.watch.disk import DiskEnforcer
+from sbx_jupyter.engine.watch.disk_limit import DiskEnforcer
 from sbx_jupyter.engine.watch.limits import LONGEST_REST
 from sbx_jupyter.engine.watch.memory import MemoryEnforcer
 from sbx_jupyter.engine.watch.sampling import Sampler

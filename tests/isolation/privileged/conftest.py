@@ -14,7 +14,7 @@ import pytest
 from sbx_jupyter.engine.state.datadir import DataDir
 from sbx_jupyter.isolation.privileged import account, messages
 from sbx_jupyter.isolation.privileged.connection import HelperConnection
-from sbx_jupyter.isolation.privileged.options import HelperOptions
+from sbx_jupyter.isolation.privileged.helper_options import HelperOptions
 from sbx_jupyter.isolation.privileged.supervisor import start_supervisor
 
 ENGINE_USER = account.FIRST_ID + 7

@@ -15,7 +15,7 @@ from sbx_jupyter.protocol.runtime import EntryInfo
 from sbx_jupyter.server.files import archive, entries
 from sbx_jupyter.server.files.archive import FolderPlan
 from sbx_jupyter.server.files.entries import EntryDecoder
-from sbx_jupyter.server.files.listing import Page, PageQuery
+from sbx_jupyter.server.files.listing_handler import Page, PageQuery
 from sbx_jupyter.server.files.packing import Member, create_packer, safe_name
 
 ROOT = EntryInfo(name="a", type="FILE_TYPE_DIRECTORY", path="/a")

@@ -17,7 +17,7 @@ from sbx_jupyter.server.description.operations import PATH, Answer, Flag, Parame
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbx_jupyter.server.files.snapshots import ListingSnapshots
+    from sbx_jupyter.server.files.listing_snapshots import ListingSnapshots
 
 MAX_PAGE: Final = 2000
 DEFAULT_PAGE: Final = 500

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.storage.disk import DiskReporter
+    from sbx_jupyter.engine.storage.disk_report import DiskReporter
     from sbx_jupyter.engine.storage.prune import Pruner
     from sbx_jupyter.engine.storage.sandbox_diff import Diffs
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sbx_jupyter.server.files import snapshots
-from sbx_jupyter.server.files.snapshots import MAX_LISTINGS, ListingSnapshots
+from sbx_jupyter.server.files import listing_snapshots
+from sbx_jupyter.server.files.listing_snapshots import MAX_LISTINGS, ListingSnapshots
 from tests.waiting import async_until
 
 
@@ -19,7 +19,7 @@ def reads(monkeypatch):
         yield ["a", "b"]
         yield ["c"]
 
-    monkeypatch.setattr(snapshots, "read_entries", read_entries)
+    monkeypatch.setattr(listing_snapshots, "read_entries", read_entries)
     return found
 
 
@@ -53,7 +53,7 @@ async def test_few_and_only_small_listings_are_kept(reads, monkeypatch):
     await every(kept, "ann", "/0", may_be_kept=True)
     assert reads == [("ann", "/0")]
 
-    monkeypatch.setattr(snapshots, "MAX_ENTRIES", 2)
+    monkeypatch.setattr(listing_snapshots, "MAX_ENTRIES", 2)
     for _ in range(2):
         assert await every(kept, "ann", "/large", may_be_kept=True) == ["a", "b", "c"]
     assert reads[1:] == [("ann", "/large")] * 2
@@ -61,7 +61,7 @@ async def test_few_and_only_small_listings_are_kept(reads, monkeypatch):
 
 
 async def test_a_listing_is_forgotten_after_a_while(reads, monkeypatch):
-    monkeypatch.setattr(snapshots, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(listing_snapshots, "KEPT_SECONDS", 0.0)
     kept = ListingSnapshots()
 
     await every(kept, "ann", "/tmp", may_be_kept=False)
