@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.isolation.channel import Reply
     from sbx_jupyter.isolation.stored.comparison import Comparison
+    from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
     from sbx_jupyter.isolation.zygote.client import ZygoteProcess
     from sbx_jupyter.isolation.zygote.progress import Progress
 
@@ -37,6 +38,11 @@ def relative_to(data_dir: Path, path: Path) -> str:
         return str(path.resolve().relative_to(data_dir))
     except ValueError:
         raise IsolationError(f"{path} is not in the data directory") from None
+
+
+def descriptors_of(copied: CopiedDirectories | None, progress: Progress | None) -> list[int]:
+    """The descriptors of a copy in the order in which its process takes them."""
+    return [each.descriptor for each in (copied, progress) if each is not None]
 
 
 def _as_text(comparison: Comparison) -> dict[str, Any]:
@@ -82,20 +88,22 @@ class TreeOperations:
         *,
         since_ns: int = 0,
         still: bool = True,
+        copied: CopiedDirectories | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Copy a writable layer, sharing blocks where the file system can.
 
         Whatever ids own the files, they and all else stay as they are. ``still`` says that nothing
-        changes meanwhile; a copy made without it is exact only after a second one with it and with
-        ``since_ns``, the time when the first began, which takes what changed from then on.
+        changes meanwhile; a copy made without it is exact only after a second one with it, with the
+        same ``copied``, and with ``since_ns``, the time when the first began, which takes what
+        changed from then on. ``progress`` needs ``copied``.
         Raises ``SbxError``, ``CanceledError`` when ``progress`` was cancelled; then ``target`` may
         be there in part.
         """
         await self._call(
             "copy",
-            made=None if since_ns else target,
-            fds=() if progress is None else (progress.descriptor,),
+            made=target,  # the second copy takes everything where nothing is left of the first
+            fds=descriptors_of(copied, progress),
             source=self._path(source),
             target=self._path(target),
             since_ns=since_ns,

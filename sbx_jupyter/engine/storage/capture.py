@@ -14,6 +14,7 @@ from sbx_jupyter.engine.state.rows import now
 from sbx_jupyter.engine.state.store import Batch
 from sbx_jupyter.engine.watch.checkpoints import reached
 from sbx_jupyter.errors import AbortedError, CanceledError, NotFoundError, SbxError, see
+from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -136,14 +137,22 @@ class Capture:
 
     async def _copy(self, slot: Slot, layer: str, work: Work) -> float:
         """Copy twice, the second time while frozen; return how long it was frozen, in seconds."""
-        began = time.time_ns()
-        await self._layers.copy(slot.sandbox_id, layer, still=False, progress=work.progress)
-        work.phase = "finishing"
-        async with self._frozen(slot):
-            since = time.monotonic()
-            reached("snapshot.frozen")
-            await self._layers.copy(slot.sandbox_id, layer, since_ns=began)
-            reached("snapshot.copied")
+        with contextlib.closing(CopiedDirectories()) as copied:
+            clock = _Clock()
+            if not self._shares_blocks:
+                # Once its pages are written back, what a program changes through a mapping counts
+                # as a change from then on. Shared blocks are written back when they are shared.
+                await self._layers.sync_writable(slot.sandbox_id)
+            await self._layers.copy(
+                slot.sandbox_id, layer, still=False, copied=copied, progress=work.progress
+            )
+            work.phase = "finishing"
+            async with self._frozen(slot):
+                since = time.monotonic()
+                reached("snapshot.frozen")
+                began = clock.began_ns()
+                await self._layers.copy(slot.sandbox_id, layer, since_ns=began, copied=copied)
+                reached("snapshot.copied")
         return time.monotonic() - since
 
     async def _log_size(self, sandbox_id: str, work: Work) -> None:
@@ -174,6 +183,19 @@ class Capture:
         finally:
             if slot.state is State.SNAPSHOTTING:
                 slot.change_state(State.RUNNING)
+
+
+class _Clock:
+    """When something began, by the clock that change times are of, although somebody sets it."""
+
+    def __init__(self) -> None:
+        self._began = time.time_ns()
+        self._passed = time.monotonic_ns()
+
+    def began_ns(self) -> int:
+        """No change since then has an earlier time, where the clock was set once."""
+        set_back = time.monotonic_ns() - self._passed - (time.time_ns() - self._began)
+        return self._began - max(0, set_back)
 
 
 def _has_processes(slot: Slot) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.state.store import Store
     from sbx_jupyter.engine.unfinished_removals import UnfinishedRemovals
     from sbx_jupyter.isolation.privileged.remote_fence import AnyFence
+    from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
     from sbx_jupyter.isolation.zygote.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -174,20 +175,21 @@ class Layers:
         *,
         since_ns: int = 0,
         still: bool = True,
+        copied: CopiedDirectories | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Copy the writable layer of a sandbox; does not sync.
 
         ``still`` means that the sandbox is frozen. The copy of a running sandbox is made exact by
         a second copy, while it is frozen, of what changed since ``since_ns``, the time when the
-        first copy began.
+        first copy began; both get the same ``copied``.
         Raises ``NoSpaceError`` when the disk is full, ``CanceledError``.
         """
         source = self._data_dir.writable(sandbox_id) / "upper"
         target = self._data_dir.path / name
         try:
             await self._fence.tree_operations.copy(
-                source, target, since_ns=since_ns, still=still, progress=progress
+                source, target, since_ns=since_ns, still=still, copied=copied, progress=progress
             )
         except SbxError as error:
             raise translate(error, "copying the files of the sandbox") from error

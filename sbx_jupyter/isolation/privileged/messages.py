@@ -134,7 +134,10 @@ class Remove(Message, tag="remove"):
 
 
 class Copy(Message, tag="copy"):
-    """Copy what a sandbox wrote into a layer; a descriptor with the progress may come along."""
+    """Copy what a sandbox wrote into a layer.
+
+    The descriptors of its copied directories and its progress may come along, in this order.
+    """
 
     source: TreeName
     target: NewLayer

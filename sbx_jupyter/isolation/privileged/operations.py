@@ -18,6 +18,7 @@ from sbx_jupyter.isolation.private_files import write_private
 from sbx_jupyter.isolation.privileged import messages as asked
 from sbx_jupyter.isolation.privileged.network_operations import NetworkOperations, as_socket
 from sbx_jupyter.isolation.stored import volume_calls
+from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
 from sbx_jupyter.isolation.zygote.progress import Progress
 
 if TYPE_CHECKING:
@@ -202,7 +203,8 @@ class Operations:
                     folder / message.target,
                     since_ns=message.since_ns,
                     still=message.still,
-                    progress=Progress(fds[0]) if fds else None,
+                    copied=CopiedDirectories(fds[0]) if fds else None,
+                    progress=Progress(fds[1]) if len(fds) > 1 else None,
                 )
             case asked.Merge():
                 sources = tuple(folder / name for name in message.sources)

@@ -12,7 +12,7 @@ from sbx_jupyter.errors import UnavailableError
 from sbx_jupyter.isolation.privileged import messages
 from sbx_jupyter.isolation.stored.trees import StoredTrees
 from sbx_jupyter.isolation.stored.volume_content import Draft, VolumeContent, clean_path
-from sbx_jupyter.isolation.tree_operations import relative_to
+from sbx_jupyter.isolation.tree_operations import descriptors_of, relative_to
 from sbx_jupyter.protocol.diff import Diff
 from sbx_jupyter.protocol.volumes import VolumeEntry
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.isolation.privileged.connection import HelperConnection
     from sbx_jupyter.isolation.stored.trees import Stacks
     from sbx_jupyter.isolation.stored.volume_content import Ownership
+    from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
     from sbx_jupyter.isolation.zygote.progress import Progress
 
 _LONG: Final = 3600.0
@@ -58,13 +59,13 @@ class RemoteTreeOperations:
         *,
         since_ns: int = 0,
         still: bool = True,
+        copied: CopiedDirectories | None = None,
         progress: Progress | None = None,
     ) -> None:
         message = messages.Copy(
             source=self._name(source), target=self._name(target), since_ns=since_ns, still=still
         )
-        fds = () if progress is None else (progress.descriptor,)
-        await self._connection.call(message, fds, timeout=_LONG)
+        await self._connection.call(message, descriptors_of(copied, progress), timeout=_LONG)
 
     async def unpack(self, sources: list[Path], target: Path) -> None:
         folder = os.open(sources[0].parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -2,7 +2,8 @@
 
 The sandbox may change the tree while it is read, with malice: nothing but the tree is ever read.
 Files that the first pass got wrong or missed have a later change time, and the second pass, when
-nothing changes any more, copies them anew.
+nothing changes any more, copies them anew. So it does with a directory that is not the one of which
+its copy was made.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sbx_jupyter.isolation.trees.descent import FOLDER, Descent, MovedError, des
 from sbx_jupyter.isolation.zygote.progress import Cancelled
 
 if TYPE_CHECKING:
+    from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
     from sbx_jupyter.isolation.zygote.progress import Progress
 
 _CLOCK_STEP: Final = 20_000_000
@@ -44,7 +46,8 @@ class Mirror:
     """One copy of one tree. ``since_ns``: only what changed from then on, in an existing copy.
 
     ``still`` says that nothing changes meanwhile: then every failure counts. Otherwise what
-    vanishes or changes its kind is left to the second pass.
+    vanishes or changes its kind is left to the second pass. Both passes get the same ``copied``;
+    a second pass without it copies everything anew.
     """
 
     def __init__(
@@ -54,12 +57,16 @@ class Mirror:
         *,
         since_ns: int = 0,
         still: bool,
+        copied: CopiedDirectories | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._source = source
         self._target = target
         self._since = since_ns - _CLOCK_STEP
         self._still = still
+        self._copied = copied
+        self._made_of = copied.read() if copied is not None and since_ns else {}
+        """The inode number of the source of each copied directory, by that of the copy."""
         self._copier = Copier(target, progress)
 
     def run(self) -> None:
@@ -68,6 +75,8 @@ class Mirror:
             os.mkdir(self._target, 0o700)
         with descent_into([self._source, self._target]) as descent:
             self._walk(descent)
+        if self._copied is not None:
+            self._copied.flush()
 
     def _walk(self, descent: Descent) -> None:
         visits = [self._visit(descent.descriptor(_SOURCE), descent.descriptor(_TARGET))]
@@ -103,7 +112,7 @@ class Mirror:
         if isinstance(error, MovedError):
             visit.pending.clear()  # each would have to be looked for from the top
 
-    def _visit(self, source: int, target: int) -> _Visit:
+    def _visit(self, source: int, target: int, *, is_new: bool = False) -> _Visit:
         """Begin with a directory: see what it has, and remove from its copy what is gone."""
         status = os.fstat(source)
         changed = status.st_ctime_ns >= self._since
@@ -113,7 +122,7 @@ class Mirror:
             if changed:
                 self._remove_gone(target, found_here)
             there.update(os.listdir(target))
-        return _Visit(status, self._to_take(found_here, there), there, changed)
+        return _Visit(status, self._to_take(found_here, there), there, changed or is_new)
 
     def _to_take(
         self, found_here: dict[str, os.stat_result], there: set[str]
@@ -130,30 +139,48 @@ class Mirror:
         self, descent: Descent, visit: _Visit, name: str, found: os.stat_result
     ) -> _Visit | None:
         """Copy an entry; one that is a directory is entered and still to be copied."""
-        is_folder = stat.S_ISDIR(found.st_mode)
-        # A file that takes the place of another changes the times of its folder's copy.
-        visit.touched = visit.touched or not is_folder or name not in visit.there
+        if stat.S_ISDIR(found.st_mode):
+            return self._enter(descent, visit, name)
         source, target = descent.descriptor(_SOURCE), descent.descriptor(_TARGET)
-        if is_folder:
-            return self._enter(descent, source, target, name)
+        # A file that takes the place of another changes the times of its folder's copy.
+        visit.touched = True
         if name in visit.there:
             os.unlink(name, dir_fd=target)
         self._copier.copy(source, target, descent, name, found)
         return None
 
-    def _enter(self, descent: Descent, source: int, target: int, name: str) -> _Visit:
+    def _enter(self, descent: Descent, above: _Visit, name: str) -> _Visit:
+        source, target = descent.descriptor(_SOURCE), descent.descriptor(_TARGET)
         opened = [os.open(name, FOLDER, dir_fd=source)]
         try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=target)
+            is_new = not self._has_copy(opened[0], target, name)
+            if is_new:
+                above.touched = True
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=target)
             opened.append(os.open(name, FOLDER, dir_fd=target))
-            visit = self._visit(*opened)
+            visit = self._visit(*opened, is_new=is_new)
+            if self._copied is not None and is_new:
+                self._copied.note(opened[1], opened[0])
         except BaseException:
             for fd in opened:
                 os.close(fd)
             raise
         descent.enter(name, dict(enumerate(opened)))
         return visit
+
+    def _has_copy(self, source: int, target: int, name: str) -> bool:
+        """Whether there is a copy of an open directory; one of another directory is removed."""
+        if self._since <= 0:
+            return False
+        try:
+            made_of = self._made_of.get(os.stat(name, dir_fd=target, follow_symlinks=False).st_ino)
+        except FileNotFoundError:
+            return False
+        if made_of == os.fstat(source).st_ino:
+            return True
+        remove(name, directory=target, opens_closed=True)
+        return False
 
     def _finish(self, descent: Descent, visit: _Visit) -> None:
         if visit.touched:

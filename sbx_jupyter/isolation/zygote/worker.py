@@ -20,6 +20,7 @@ from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.agent.workers import describe
 from sbx_jupyter.errors import SbxError
 from sbx_jupyter.isolation.kernel import syscalls
+from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
 from sbx_jupyter.isolation.zygote.progress import Cancelled, Progress
@@ -80,7 +81,6 @@ def _allow_many_layers() -> None:
 
 def _do(body: dict[str, Any], fds: list[int], given: list[int], kind: str) -> dict[str, Any]:
     """Do what a request asks and give the answer; descriptors for the engine go to ``given``."""
-    progress = Progress(fds[0]) if fds and body["op"] in ("copy", "merge") else None
     match body["op"]:
         case "archive" | "compare":
             return _compare(body["op"], body["stacks"], fds)
@@ -90,10 +90,11 @@ def _do(body: dict[str, Any], fds: list[int], given: list[int], kind: str) -> di
                 body["target"],
                 since_ns=body["since_ns"],
                 still=body["still"],
-                progress=progress,
+                copied=CopiedDirectories(fds[0]) if fds else None,
+                progress=Progress(fds[1]) if len(fds) > 1 else None,
             ).run()
         case "merge":
-            Merge(body["sources"], body["target"], progress=progress).run()
+            Merge(body["sources"], body["target"]).run()
         case "unpack":
             # Imported here, so that not every sandbox carries these modules.
             from sbx_jupyter.isolation.trees.unpack import unpack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import stat
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sbx_jupyter.agent.files.removal import remove
+from sbx_jupyter.isolation.trees.copied_directories import CopiedDirectories
 from sbx_jupyter.isolation.trees.descent import Descent, MovedError
 from sbx_jupyter.isolation.trees.merge import Merge
 from sbx_jupyter.isolation.trees.mirror import Mirror
@@ -32,6 +34,12 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "target"
+
+
+@pytest.fixture
+def copied() -> Iterator[CopiedDirectories]:
+    with contextlib.closing(CopiedDirectories()) as made:
+        yield made
 
 
 def described(root: Path) -> dict[str, tuple]:
@@ -94,13 +102,15 @@ def test_holes_stay_holes(source: Path, target: Path) -> None:
         assert file.read(6) == b"middle"
 
 
-def test_the_second_pass_makes_the_copy_exact(source: Path, target: Path) -> None:
+def test_the_second_pass_makes_the_copy_exact(
+    source: Path, target: Path, copied: CopiedDirectories
+) -> None:
     for index in range(50):
         (source / f"d{index % 5}").mkdir(exist_ok=True)
         (source / f"d{index % 5}" / f"f{index}").write_text(str(index))
     time.sleep(0.1)  # so that no folder looks as if it changed from now on
     started = time.time_ns()
-    Mirror(str(source), str(target), still=False).run()
+    Mirror(str(source), str(target), still=False, copied=copied).run()
 
     (source / "d0" / "f0").write_text("changed")
     (source / "d1" / "f1").unlink()
@@ -109,13 +119,71 @@ def test_the_second_pass_makes_the_copy_exact(source: Path, target: Path) -> Non
     (source / "d4" / "f4").unlink()
     (source / "d4" / "f4").mkdir()
     (source / "d4" / "new").symlink_to("nowhere")
-    Mirror(str(source), str(target), since_ns=started, still=True).run()
+    Mirror(str(source), str(target), since_ns=started, still=True, copied=copied).run()
+
+    assert described(target) == described(source)
+
+
+def make_versions(root: Path) -> None:
+    """Two directories with files of the same names, sizes and times, but not the same files."""
+    for name in ("cur", "new"):
+        (root / name / "sub" / "empty").mkdir(parents=True)
+        (root / name / "sub" / "empty").chmod(0o751)
+        for path in (root / name / "f", root / name / "sub" / "g", root / name / "sub" / name):
+            path.write_text(name)
+            os.utime(path, ns=(1, 1))
+    time.sleep(0.1)  # so that nothing looks as if it changed from now on
+
+
+def test_a_directory_that_replaces_another_is_copied_anew(
+    source: Path, target: Path, copied: CopiedDirectories
+) -> None:
+    make_versions(source)
+    started = time.time_ns()
+    Mirror(str(source), str(target), still=False, copied=copied).run()
+
+    (source / "cur").rename(source / "old")
+    (source / "new").rename(source / "cur")
+    Mirror(str(source), str(target), since_ns=started, still=True, copied=copied).run()
+
+    assert described(target) == described(source)
+
+
+def test_a_directory_that_is_the_same_is_not_copied_anew(
+    source: Path, target: Path, copied: CopiedDirectories
+) -> None:
+    make_versions(source)
+    started = time.time_ns()
+    Mirror(str(source), str(target), still=False, copied=copied).run()
+    copies = {path: path.stat().st_ino for path in target.rglob("*")}
+
+    (source / "cur" / "added").touch()
+    Mirror(str(source), str(target), since_ns=started, still=True, copied=copied).run()
+
+    assert described(target) == described(source)
+    assert copies == {path: path.stat().st_ino for path in copies}
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_second_pass_makes_a_whole_copy_of_what_is_not_known(
+    source: Path, target: Path, copied: CopiedDirectories, is_noted: bool
+) -> None:
+    """Its first pass is not known, or what it made was removed, since its process was killed."""
+    make_versions(source)
+    Mirror(str(source), str(target), still=False, copied=copied).run()
+    if is_noted:
+        remove(str(target))
+    else:
+        (target / "cur" / "f").write_text("of an earlier copy")
+
+    known = copied if is_noted else None
+    Mirror(str(source), str(target), since_ns=time.time_ns(), still=True, copied=known).run()
 
     assert described(target) == described(source)
 
 
 def test_a_tree_that_changes_all_the_time_is_copied_and_then_exact(
-    source: Path, target: Path
+    source: Path, target: Path, copied: CopiedDirectories
 ) -> None:
     stop = threading.Event()
     turn = 0
@@ -138,11 +206,11 @@ def test_a_tree_that_changes_all_the_time_is_copied_and_then_exact(
     thread.start()
     until(lambda: turn > 200)
     started = time.time_ns()
-    Mirror(str(source), str(target), still=False).run()
+    Mirror(str(source), str(target), still=False, copied=copied).run()
     stop.set()
     thread.join()
 
-    Mirror(str(source), str(target), since_ns=started, still=True).run()
+    Mirror(str(source), str(target), since_ns=started, still=True, copied=copied).run()
 
     assert described(target) == described(source)
 
@@ -244,8 +312,10 @@ def test_a_tree_of_any_depth_is_copied_with_few_descriptors(
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
     try:
         if kind == "copy":
-            Mirror(str(deep), str(target), still=True).run()
-            Mirror(str(deep), str(target), since_ns=time.time_ns(), still=True).run()
+            with contextlib.closing(CopiedDirectories()) as copied:
+                Mirror(str(deep), str(target), still=True, copied=copied).run()
+                since = time.time_ns()
+                Mirror(str(deep), str(target), since_ns=since, still=True, copied=copied).run()
         else:
             Merge([str(above), str(deep)], str(target)).run()
         found = depth_and_end(target)
