@@ -12,12 +12,13 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import LimitedTarFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _MAX_ENTRIES: Final = 200_000
+_MAX_NAME: Final = 4096
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -39,7 +40,7 @@ def check_archive(path: Path, max_bytes: int) -> int:
     try:
         with (
             opener(path, "rb") as file,
-            tarfile.open(fileobj=file, mode="r|", tarinfo=LimitedTarInfo) as tar,
+            LimitedTarFile.open(fileobj=file, mode="r|") as tar,
         ):
             for member in tar:
                 count += 1
@@ -67,6 +68,9 @@ class _CheckedEntries:
         self._files: set[str] = set()
 
     def check(self, member: tarfile.TarInfo) -> None:
+        if len(member.name) > _MAX_NAME:
+            # Nothing could open it, and the walk over its parents below would be quadratic.
+            raise _refused(member.name, "the name is too long")
         name = _inside(member.name, member.name)
         parent = posixpath.dirname(name)
         while parent:

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.stored.merged_tree import read_file
+from sbx_jupyter.isolation.zygote.host_names import MOST_BYTES, with_name
 
 if TYPE_CHECKING:
     import os
@@ -54,9 +55,9 @@ class SetUpFiles:
             return content == self._hosts(other)
         return re.match(self._contents[path], content) is not None
 
-    def _hosts(self, other: os.stat_result | None) -> bytes:
-        """The file as the set-up writes it: what was there, with the name of the sandbox."""
-        before = None if other is None else read_file(self._theirs, _HOSTS, _MAX_READ)
-        lines = (b"127.0.0.1 localhost\n" if before is None else before).splitlines(keepends=True)
-        kept = [line for line in lines if not line.startswith(b"127.0.1.1")]
-        return b"".join(kept) + b"127.0.1.1 " + self._name + b"\n"
+    def _hosts(self, other: os.stat_result | None) -> bytes | None:
+        """The file as the set-up writes it; ``None`` where it does not touch what was there."""
+        before = None if other is None else read_file(self._theirs, _HOSTS, MOST_BYTES)
+        if before is None and other is not None:
+            return None
+        return with_name(before, self._name)

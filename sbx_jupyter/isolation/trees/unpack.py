@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Final, cast
 
 from sbx_jupyter.agent.files.removal import remove
 from sbx_jupyter.isolation.kernel import users as kinds
-from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import LimitedTarFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ class _Layer:
         file.seek(0)
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if compressed else file
         try:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=LimitedTarInfo) as tar:
+            with LimitedTarFile.open(fileobj=stream, mode="r|") as tar:
                 for member in tar:
                     self._take(tar, member)
                     # It would keep one for each entry; typeshed does not know the attribute.

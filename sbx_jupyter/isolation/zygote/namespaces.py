@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from sbx_jupyter.isolation.kernel import contained, seccomp, syscalls
-from sbx_jupyter.isolation.zygote import mounts
+from sbx_jupyter.isolation.zygote import host_names, mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,29 +104,15 @@ def _loopback_up() -> None:
 
 def _name_host(name: str) -> None:
     syscalls.sethostname(name[:64])
-    root = os.open("/", contained.FOLDER)
     try:
-        _replace(root, "etc/hostname", f"{name}\n")
-        try:
-            with open(contained.open_file(root, "etc/hosts", os.O_RDONLY)) as file:
-                lines = file.read(65536).splitlines(keepends=True)
-        except (OSError, UnicodeDecodeError):
-            lines = ["127.0.0.1 localhost\n"]
-        kept = [line for line in lines if not line.startswith("127.0.1.1")]
-        _replace(root, "etc/hosts", "".join(kept) + f"127.0.1.1 {name}\n")
-    finally:
-        os.close(root)
-
-
-def _replace(root: int, path: str, text: str) -> None:
-    """Write a file of ``/etc``; a template that made it something else keeps it."""
-    try:
-        fd = contained.open_file(root, path, os.O_WRONLY | os.O_CREAT, 0o644)
-        with open(fd, "w") as file:
-            file.truncate()
-            file.write(text)
+        # One name below the root, and through no link: what a template made of it is left alone.
+        etc = os.open("/etc", contained.FOLDER)
     except OSError:
         return
+    try:
+        host_names.write_names(etc, name)
+    finally:
+        os.close(etc)
 
 
 def limit(order: Order) -> None:

@@ -22,7 +22,7 @@ from sbx_jupyter.engine.templates.images.oci import (
     is_index,
 )
 from sbx_jupyter.errors import InvalidArgumentError
-from sbx_jupyter.isolation.trees.tar_headers import LimitedTarInfo
+from sbx_jupyter.isolation.trees.tar_headers import LimitedTarFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.templates.images.oci import Image
 
 _MAX_ENTRIES: Final = 10_000
+
+
+class _ImageTar(LimitedTarFile):
+    max_headers = 4 * 1024 * 1024
+    """Much less than usual, since all entries are kept."""
 
 
 class _SavedImage(msgspec.Struct):
@@ -44,7 +49,7 @@ def read_archive(path: Path, blobs: Blobs) -> Image:
     Raises ``InvalidArgumentError`` for a file that is no image, ``DataLossError`` for damage.
     """
     try:
-        with tarfile.open(path, "r:*", tarinfo=LimitedTarInfo) as tar:
+        with _ImageTar.open(path, "r:*") as tar:
             return _Archive(tar, blobs).read()
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise InvalidArgumentError(f"the file is not a complete tar: {error}") from error
