@@ -262,9 +262,10 @@ async def test_passwords_are_taken_of_users_that_are_there(sandbox):
     ]
 
 
-async def test_volumes_are_refused_in_words(config):
+@pytest.mark.parametrize("path", ["/data", "relative"])
+async def test_volumes_are_refused_in_words(config, path):
     with pytest.raises(InvalidArgumentError, match="volumes need isolation by namespaces"):
-        await AsyncSandbox.create("base", volumes={"/data": "any"}, config=config)
+        await AsyncSandbox.create("base", volumes={path: "any"}, config=config)
 
 
 async def test_a_kernel_runs_in_the_sandbox(config, python, monkeypatch):

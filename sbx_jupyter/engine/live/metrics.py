@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 _SHORTEST_INTERVAL: Final = 0.2
-"""Seconds between two readings below which the share of the processor would be too inexact."""
+"""Seconds between two readings below which the use of the processor would be too inexact."""
 
 _DISK_INTERVAL: Final = 10.0
 _IDLE_INTERVAL: Final = 60.0
@@ -89,9 +89,9 @@ class MetricsReader:
     async def read(self) -> Reading:
         """Take a reading; raises ``UnavailableError`` when the sandbox does not answer.
 
-        ``cpu_used_pct`` is the share of all cores of the sandbox since the last reading. Memory
-        excludes the page cache. Disk is the size of the writable layer, counted at most every ten
-        seconds where no quota counts it, with what is held without a name.
+        ``cpu_used_pct`` is the use of the processor since the last reading, 100 for each core.
+        Memory excludes the page cache. Disk is the size of the writable layer, counted at most
+        every ten seconds where no quota counts it, with what is held without a name.
         """
         cpu_ns, memory, cache = await self._usage()
         self._set_cpu(cpu_ns, time.monotonic())
@@ -135,9 +135,9 @@ class MetricsReader:
             elapsed = now - self._cpu_time
             if elapsed < _SHORTEST_INTERVAL:
                 return
-            share = (cpu_ns - self._cpu_ns) / 1e9 / elapsed / self._cpu_count
+            used = (cpu_ns - self._cpu_ns) / 1e9 / elapsed * 100
             # The counter can go back where it is a sum over processes that end.
-            self._cpu_pct = round(min(max(share * 100, 0.0), 100.0), 2)
+            self._cpu_pct = round(min(max(used, 0.0), 100.0 * self._cpu_count), 2)
         self._cpu_ns, self._cpu_time = cpu_ns, now
 
     async def _read_disk(self, cpu_ns: int) -> _DiskUsage:

@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-PIPE_CHUNK: Final = 48 * 1024
-"""65,536 bytes in base64 without padding; larger chunks exceed malloc's mmap threshold."""
+PIPE_CHUNK: Final = 32 * 1024 // 3 * 3
+"""At most 32 KiB (interface 3.5), and a multiple of 3, so that base64 has no padding."""
 
 CAPACITY: Final = 1024 * 1024
 """The capacity of the pipes that the agent makes."""

@@ -55,9 +55,6 @@ def check_request(request: NewSandbox, *, version: int, max_timeout: int) -> int
     _check_envs(request.env_vars or {})
     if request.iam is not None:
         _check_identity(request.iam)
-    for mount in request.volume_mounts or ():
-        if not mount.path.startswith("/") or "\0" in mount.path or ".." in mount.path.split("/"):
-            raise InvalidArgumentError(f"volume mount path '{mount.path}' must be absolute")
     return timeout
 
 

@@ -147,8 +147,13 @@ def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     if len(metadata) > _MAX_ENTRIES:
         raise InvalidArgumentError(f"metadata may have at most {_MAX_ENTRIES} entries")
     for key, value in metadata.items():
-        if len(key.encode()) > _MAX_KEY or len(msgspec.json.encode(value)) > _MAX_ENTRY:
+        if len(key.encode()) > _MAX_KEY or _size(value) > _MAX_ENTRY:
             raise InvalidArgumentError(f"metadata entry '{key[:40]}' is too long")
-    if len(msgspec.json.encode(metadata)) > _MAX_METADATA:
+    if sum(len(key.encode()) + _size(value) for key, value in metadata.items()) > _MAX_METADATA:
         raise InvalidArgumentError(f"metadata may have at most {_MAX_METADATA} bytes")
     return metadata
+
+
+def _size(value: Any) -> int:
+    """The bytes of a value of metadata: of the text itself, or of the JSON of anything else."""
+    return len(value.encode() if isinstance(value, str) else msgspec.json.encode(value))

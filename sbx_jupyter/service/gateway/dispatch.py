@@ -71,16 +71,18 @@ class Dispatcher(HTTPServerConnectionDelegate):
     def find_delegate(self, request: RoutedRequest) -> HTTPMessageDelegate:
         """The delegate that receives the request and answers it."""
         try:
-            route = find_route(request.headers)
+            route = find_route(request.headers, self.service.settings.domain)
         except RoutingError as error:
             if request.path.startswith(UPLOAD_PATH):
                 # A signed upload link: it goes to the engine's own host name without an API key.
                 return self.platform.find_handler(request)
             return self._respond(request, ErrorResponse(400, text=error.message))
-        if route is None and request.path == "/files":
+        # A browser's preflight request names the routing headers, but does not have them.
+        is_preflight = request.method == "OPTIONS"
+        if route is None and request.path == "/files" and not is_preflight:
             route = self._by_signature(request)
         if route is None:
-            if needs_sandbox(request.path):
+            if needs_sandbox(request.path) and not is_preflight:
                 return self._respond(request, ErrorResponse(400, text="Invalid host"))
             return self.platform.find_handler(request)
         request.route = route

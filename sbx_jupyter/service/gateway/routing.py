@@ -40,14 +40,17 @@ def is_shared(name: str) -> bool:
     return True
 
 
-def find_route(headers: HTTPHeaders) -> Route | None:
+def find_route(headers: HTTPHeaders, domain: str | None = None) -> Route | None:
     """The route of a request, or ``None`` when it goes to the engine itself.
 
-    Raises ``RoutingError`` with the texts of interface 2.4.
+    ``domain`` is that of sandbox host names, if there is one. Raises ``RoutingError`` with the
+    texts of interface 2.4.
     """
     name = host_name(headers.get("Host") or "").lower()
     if is_shared(name):
         return _by_headers(headers)
+    if domain and name == f"api.{host_name(domain).lower()}":
+        return None  # where clients look for the platform API, also before they have a key
     try:
         return access.parse_route_host(name)
     except InvalidArgumentError as error:

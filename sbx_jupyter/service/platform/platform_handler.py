@@ -220,12 +220,16 @@ def allow_preflight(handler: BodyHandler) -> None:
 
 
 class UnknownRouteHandler(PlatformHandler):
-    """Answers 404 to requests that match no route (interface 1.0.4)."""
+    """Answers 404 to requests that match no route (interface 1.0.4), except preflight requests.
+
+    The request that follows a preflight may have headers that lead it to a sandbox.
+    """
 
     needs_key: ClassVar[bool] = False
 
     async def admit(self) -> None:
-        raise _NoRouteError("no such route")
+        if self.request.method != "OPTIONS":
+            raise _NoRouteError("no such route")
 
 
 class _NoRouteError(SbxError):

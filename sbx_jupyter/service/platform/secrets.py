@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sbx_jupyter.errors import InvalidArgumentError
+from sbx_jupyter.engine.pages import cut
 from sbx_jupyter.protocol.secrets import NewSecret, Secret, SecretUpdate
 from sbx_jupyter.service.platform.operation_spec import operation
 from sbx_jupyter.service.platform.platform_handler import (
@@ -24,11 +24,13 @@ class SecretsHandler(PlatformHandler):
     )
     async def get(self) -> None:
         limit = self.query_int("limit", 100, minimum=1, maximum=100)
-        secrets = self.service.engine.attachments.secrets.list()
-        start = self._start(self.query_text("nextToken"), [item.secret_id for item in secrets])
-        page = secrets[start : start + limit]
-        has_more = start + limit < len(secrets)
-        self.answer_page(page, page[-1].secret_id if has_more else None)
+        page, token = cut(
+            self.service.engine.attachments.secrets.list(),
+            lambda secret: (secret.created_at, secret.secret_id),
+            limit=limit,
+            token=self.query_text("nextToken"),
+        )
+        self.answer_page(page, token)
 
     @operation(
         "Store a secret (X1)", body=NewSecret, answers={201: Secret}, errors=(*COMMON_ERRORS, 409)
@@ -36,15 +38,6 @@ class SecretsHandler(PlatformHandler):
     async def post(self) -> None:
         request = self.read_body(NewSecret)
         self.answer(await self.service.engine.attachments.secrets.create(request), 201)
-
-    @staticmethod
-    def _start(token: str | None, ids: list[str]) -> int:
-        """The index of the first secret after the one whose id is the token."""
-        if not token:
-            return 0
-        if token not in ids:
-            raise InvalidArgumentError("Invalid next token")
-        return ids.index(token) + 1
 
 
 class SecretHandler(PlatformHandler):

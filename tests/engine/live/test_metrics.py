@@ -2,7 +2,15 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from sbx_jupyter.engine.live.metrics import MetricsReader
+from sbx_jupyter.isolation.fence_spec import Limits
+from sbx_jupyter.isolation.kernel.usage import Usage
 from tests.engine.live.running import bash, run
 from tests.waiting import async_until
 
@@ -23,18 +31,42 @@ async def test_a_reading_has_the_limits_and_the_time(sandbox):
 
 async def test_a_busy_process_shows_in_the_processor_time(sandbox):
     async def used() -> float:
-        """The share since the last reading, which is a step of waiting ago."""
+        """The use since the last reading, which is a step of waiting ago."""
         return (await sandbox.read_metrics()).cpu_used_pct
 
     process = await sandbox.processes.start(bash("while :; do :; done"))
 
     # One of two cores, on a machine that others use as well.
-    busy = await async_until(lambda: _above(8, used), step=0.5)
-    assert busy <= 60
+    busy = await async_until(lambda: _above(16, used), step=0.5)
+    assert busy <= 120
     assert busy == round(busy, 2)
     await process.signal(9)
     await async_until(lambda: process.has_ended)
     await async_until(lambda: _below(busy / 2, used), step=0.5)
+
+
+@pytest.mark.parametrize(("cores", "used_pct"), [(0.5, 50.0), (2, 200.0), (2.5, 250.0), (9, 400.0)])
+async def test_each_core_counts_as_100_percent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cores: float, used_pct: float
+) -> None:
+    at = 0.0
+    cage: Any = SimpleNamespace(
+        usage=lambda: Usage(int(at * cores * 1e9), memory_bytes=0, cache_bytes=0, processes=1),
+        work_ns=lambda: None,
+        writable=tmp_path,
+        count_disk=lambda: 0,
+    )
+    agent: Any = None  # it is asked only without a control group
+    clock = SimpleNamespace(monotonic=lambda: at, time=time.time)
+    monkeypatch.setattr("sbx_jupyter.engine.live.metrics.time", clock)
+    limits = Limits(memory_mb=64, cpu_count=4, processes=9, disk_mb=64, open_files=64)
+    reader = MetricsReader(agent, cage, limits)
+    await reader.start()
+
+    at = 3.0
+
+    assert (await reader.read()).cpu_used_pct == used_pct
+    reader.close()
 
 
 async def _above(bound: float, read: Callable[[], Awaitable[float]]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import platform
 import subprocess
@@ -38,6 +39,7 @@ class Taken:
     def __init__(self, thread: PipeThread, fd: int) -> None:
         os.set_blocking(fd, False)
         self.content = b""
+        self.sizes: list[int] = []
         self.most = 1 << 30
         self.has_ended = False
         self.reader = PipeReader(thread, fd, "stdout", self._take, self._end)
@@ -45,6 +47,7 @@ class Taken:
     def _take(self, kind: str, chunk: bytes) -> bool:
         assert kind == "stdout"
         self.content += chunk
+        self.sizes.append(len(chunk))
         if len(self.content) < self.most:
             return True
         self.reader.pause()
@@ -67,6 +70,20 @@ async def test_output_arrives_in_order_to_its_end() -> None:
     await async_until(lambda: taken.has_ended)
 
     assert taken.content == b"one two"
+
+
+async def test_chunks_are_as_large_as_clients_expect_and_need_no_padding() -> None:
+    thread, (read, write) = PipeThread(), os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, CAPACITY)
+    taken = Taken(thread, read)
+    os.write(write, bytes(CAPACITY // 2))
+    os.close(write)
+
+    taken.reader.resume()
+    await async_until(lambda: taken.has_ended)
+
+    assert len(taken.content) == CAPACITY // 2
+    assert all(size <= 32 * 1024 and size % 3 == 0 for size in taken.sizes[:-1])
 
 
 async def test_a_paused_reader_leaves_the_rest_in_the_pipe() -> None:

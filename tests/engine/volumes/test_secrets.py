@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,9 +86,28 @@ async def test_a_name_is_given_once(secrets: Secrets) -> None:
         {str(number): "" for number in range(33)},
         {"k" * 129: ""},
         {"k": "v" * 1025},
-        {str(number): "v" * 1000 for number in range(9)},
+        {"k": "ä" * 513},
+        {"k": ["v" * 1021]},
+        {str(number): "v" * 1023 for number in range(8)} | {"k": ""},
     ],
 )
-async def test_metadata_is_bounded(secrets: Secrets, metadata: dict[str, str]) -> None:
+async def test_metadata_is_bounded(secrets: Secrets, metadata: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="metadata"):
         await secrets.create(NewSecret(name="k", value="v", metadata=metadata))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"k" * 128: "v" * 1024},
+        {"k": '"' * 1024},
+        {"k": "ä" * 512},
+        {str(number): "v" * 1023 for number in range(8)},
+    ],
+)
+async def test_metadata_may_be_as_large_as_its_limits(
+    secrets: Secrets, metadata: dict[str, Any]
+) -> None:
+    made = await secrets.create(NewSecret(name="k", value="v", metadata=metadata))
+
+    assert made.metadata == metadata

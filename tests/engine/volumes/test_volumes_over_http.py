@@ -254,3 +254,36 @@ def test_secrets_are_paged(api: httpx.Client) -> None:
     finally:
         for name in names:
             api.delete(f"/secrets/{name}")
+
+
+def test_a_page_goes_on_where_a_secret_was_removed(api: httpx.Client) -> None:
+    names = [f"going-{index}" for index in range(4)]
+    for name in names:
+        api.post("/secrets", json={"name": name, "value": "v"})
+    try:
+        page = api.get("/secrets", params={"limit": 2})
+        api.delete(f"/secrets/{page.json()[-1]['name']}")
+        query = {"limit": 2, "nextToken": page.headers["X-Next-Token"]}
+        following = api.get("/secrets", params=query)
+
+        assert [item["name"] for item in following.json()] == ["going-1", "going-0"]
+    finally:
+        for name in names:
+            api.delete(f"/secrets/{name}")
+
+
+def test_every_bad_mount_of_a_request_is_named(api: httpx.Client, volume: dict[str, Any]) -> None:
+    known = {found["sandboxID"] for found in api.get("/v2/sandboxes").json()}
+    paths = ("relative", "/fine", "/a/../etc", "/a\0b")
+    mounts = [{"name": "shared", "path": path} for path in paths]
+
+    refused = api.post("/v2/sandboxes", json={"templateID": "base", "volumeMounts": mounts})
+
+    check_error(refused, 400)
+    assert refused.json()["message"].split("\n") == [
+        "invalid mounts:",
+        "- volume mount #0: path 'relative' is not absolute",
+        "- volume mount #2: path '/a/../etc' is not clean",
+        "- volume mount #3: path '/a\0b' is not clean",
+    ]
+    assert {found["sandboxID"] for found in api.get("/v2/sandboxes").json()} == known

@@ -206,6 +206,28 @@ def test_runtime_routes_without_routing_are_400(engine: EngineProcess) -> None:
         assert (answer.status_code, answer.text) == (400, "Invalid host")
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/process.Process/Start", "/files?path=a&signature=v1_x", "/metrics", "/execute", "/none"],
+)
+def test_the_preflight_of_a_browser_needs_no_routing(engine: EngineProcess, path: str) -> None:
+    asked = "e2b-sandbox-id,e2b-sandbox-port,x-access-token"
+    headers = {
+        "Origin": "https://page.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": asked,
+    }
+
+    answer = httpx.options(
+        f"{engine.url}{path}", headers=headers, trust_env=False, timeout=PATIENCE
+    )
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-headers"] == asked
+    assert "POST" in answer.headers["access-control-allow-methods"]
+
+
 def test_routing_headers_on_another_host_are_ignored(
     engine: EngineProcess, echo: SandboxAccess
 ) -> None:
