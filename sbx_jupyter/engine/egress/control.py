@@ -187,8 +187,10 @@ class EgressControl:
             if now == self._own:
                 continue
             self._own = now
-            for sandbox_id, row in list(self._rows.items()):
-                if (proxy := self._proxies.get(sandbox_id)) is not None:
+            for sandbox_id in list(self._rows):
+                # Read only now: its rules may have changed while those of another were applied.
+                row, proxy = self._rows.get(sandbox_id), self._proxies.get(sandbox_id)
+                if row is not None and proxy is not None:
                     await self._apply(row, proxy)
 
     def _policy(self, row: SandboxRow) -> EgressPolicy:

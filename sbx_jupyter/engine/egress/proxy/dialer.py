@@ -19,6 +19,7 @@ from sbx_jupyter.errors import (
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from sbx_jupyter.engine.egress.policy import Address
 
@@ -31,8 +32,8 @@ CONNECT_TIMEOUT = 15.0
 class Dialer:
     """Opens connections to the outside for one sandbox.
 
-    ``policy`` and ``upstream`` may be replaced at any time. The proxy then closes the open
-    connections that the new policy refuses.
+    ``policy`` and ``upstream`` may be replaced at any time, also during a dial: each address is
+    checked again before it is dialled, and the proxy checks the connection that was made.
     """
 
     policy: EgressPolicy = field(default_factory=EgressPolicy)
@@ -49,11 +50,12 @@ class Dialer:
         ``UnavailableError`` when none answers, ``DeadlineExceededError``.
         """
         self.policy.check_name(host)
-        name, addresses = await self.resolve(host, port)
+        name, addresses = await self.resolve(host, port, lambda: self.policy.check_name(host))
         allowed = self._allowed(name, addresses)
         problem: Exception | None = None
         for address in allowed:
             try:
+                self.policy.check(name, address)
                 async with asyncio.timeout(CONNECT_TIMEOUT):
                     return await self._connect(address, port, name, tls), address
             except TimeoutError:
@@ -65,14 +67,19 @@ class Dialer:
         assert problem is not None
         raise problem
 
-    async def resolve(self, host: str, port: int) -> tuple[str | None, list[Address]]:
-        """The name (``None`` for a literal address) and its addresses, at least one."""
+    async def resolve(
+        self, host: str, port: int, check: Callable[[], None] = lambda: None
+    ) -> tuple[str | None, list[Address]]:
+        """The name (``None`` for a literal address) and its addresses, at least one.
+
+        ``check`` is called when a lookup begins, which may have waited for others.
+        """
         literal = host.strip("[]")
         try:
             return None, [ipaddress.ip_address(literal)]
         except ValueError:
             pass
-        return host, await self.resolver.look_up(host, port, self.lookups)
+        return host, await self.resolver.look_up(host, port, self.lookups, check)
 
     def _allowed(self, name: str | None, addresses: list[Address]) -> list[Address]:
         allowed: list[Address] = []
@@ -98,7 +105,11 @@ class Dialer:
             )
         reader, writer = await self._connect_upstream(self.upstream, address, port)
         if tls:
-            await writer.start_tls(tls, server_hostname=server_name)
+            try:
+                await writer.start_tls(tls, server_hostname=server_name)
+            except BaseException:
+                writer.close()
+                raise
         return reader, writer
 
     async def _connect_upstream(

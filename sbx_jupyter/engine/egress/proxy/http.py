@@ -17,7 +17,6 @@ from sbx_jupyter.errors import (
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
     from sbx_jupyter.engine.egress.proxy.protocol import Proxy
 
 MAX_HEAD: Final = 64 * 1024
@@ -30,9 +29,7 @@ _STATUS: Final[dict[type[SbxError], str]] = {
 }
 
 
-async def serve(
-    proxy: Proxy, inside: Stream, first: bytes, interceptor: Interceptor | None
-) -> None:
+async def serve(proxy: Proxy, inside: Stream, first: bytes) -> None:
     """Serve one connection whose first byte has been read."""
     try:
         method, target, head = await _read_head(inside[0], first)
@@ -40,17 +37,18 @@ async def serve(
     except SbxError as error:
         _refuse(inside[1], error)
         return
-    if method == b"CONNECT" and interceptor is not None and interceptor.wants(host):
+    is_connect = method == b"CONNECT"
+    interceptor = proxy.interceptor
+    if is_connect and interceptor is not None and interceptor.wants(host):
         await interceptor.serve(proxy, inside, host, port)
         return
     try:
-        outside, address = await proxy.dialer.dial(host, port)
+        outside, _ = await proxy.open_tunnel(host, port, keeps_rule=is_connect)
     except SbxError as error:
         proxy.refused(f"{host}:{port}", error.message)
         _refuse(inside[1], error)
         return
-    proxy.tunnel_opened(host if str(address) != host else None, address)
-    if method == b"CONNECT":
+    if is_connect:
         inside[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
     else:
         outside[1].write(_origin_form(method, target, head))

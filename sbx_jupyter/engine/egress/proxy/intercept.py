@@ -4,7 +4,7 @@ For a CONNECT to a name that a rule matches, the proxy terminates TLS with its o
 the rule's headers to each request and sends it over TLS to the real server, whose certificate it
 verifies. Secrets are inserted into header values here, so that the sandbox never has them. A
 request for another host than the one of the CONNECT is refused: many names share a server, which
-would pass the secret on to whom ``Host`` names.
+would pass the secret on to whom ``Host`` names. Rules and secrets are read again for each request.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.proxy.authority import CertificateAuthority
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
     from sbx_jupyter.engine.egress.proxy.protocol import Proxy
+    from sbx_jupyter.engine.egress.proxy.tunnel import HeaderRule, Tunnel
 
 _ECHOING: Final = (b"TRACE", b"TRACK")
 """Methods that servers answer with the headers of the request, and so with the secret."""
@@ -45,13 +46,20 @@ class Interceptor:
     """
 
     authority: CertificateAuthority
-    headers: Mapping[str, Mapping[str, str]]
+    headers: Mapping[str, HeaderRule]
     secret: Callable[[str], str | None] = lambda name: None
     trust: ssl.SSLContext = field(default_factory=ssl.create_default_context)
 
     def wants(self, host: str) -> bool:
         """Whether a rule matches the host."""
-        return self._pattern(host) is not None
+        return self.rule_for(host) is not None
+
+    def rule_for(self, host: str) -> HeaderRule | None:
+        """The rule that applies to the host; ``None`` if no rule matches."""
+        found = [pattern for pattern in self.headers if matches_domain(host, pattern)]
+        if not found:
+            return None
+        return self.headers[max(found, key=lambda item: (not item.startswith("*."), len(item)))]
 
     def headers_for(self, host: str) -> list[tuple[bytes, bytes]]:
         """The headers to set on requests to ``host``, with the values of secrets.
@@ -59,33 +67,27 @@ class Interceptor:
         Raises ``UnavailableError`` when a secret does not exist, since a request must not be sent
         with a placeholder in place of a credential.
         """
-        pattern = self._pattern(host)
-        rules: Mapping[str, str] = self.headers[pattern] if pattern else {}
-        return [(name.encode(), self._fill(value).encode()) for name, value in rules.items()]
+        rule = self.rule_for(host) or {}
+        return [(name.encode(), self._fill(value).encode()) for name, value in rule.items()]
 
     async def serve(self, proxy: Proxy, inside: Stream, host: str, port: int) -> None:
         """Serve one CONNECT whose head has been read."""
         try:
-            added = self.headers_for(host)
-            outside, address = await proxy.dialer.dial(host, port, tls=self.trust)
+            self.headers_for(host)  # without its secrets, nothing is sent to the server
+            outside, tunnel = await proxy.open_tunnel(host, port, tls=self.trust)
         except (SbxError, ssl.SSLError) as error:
             proxy.refused(f"{host}:{port}", str(error))
             inside[1].write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
             return
-        proxy.tunnel_opened(host, address)
         try:
             inside[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await inside[1].drain()
             await inside[1].start_tls(self.authority.context_for(host.lower()))
-            await _Exchange(inside, outside, added, _Place(host, port)).run()
+            await _Exchange(proxy, tunnel, (inside, outside), _Place(host, port)).run()
         except _RefusedRequestError as error:
             proxy.refused(f"{host}:{port}", error.message)
         finally:
             outside[1].close()
-
-    def _pattern(self, host: str) -> str | None:
-        found = [pattern for pattern in self.headers if matches_domain(host, pattern)]
-        return max(found, key=lambda item: (not item.startswith("*."), len(item)), default=None)
 
     def _fill(self, value: str) -> str:
         def replace(match: re.Match[str]) -> str:
@@ -130,10 +132,10 @@ class _Exchange:
     """Forwards the requests of one connection, with the added headers, and their responses."""
 
     def __init__(
-        self, inside: Stream, outside: Stream, added: list[tuple[bytes, bytes]], place: _Place
+        self, proxy: Proxy, tunnel: Tunnel, streams: tuple[Stream, Stream], place: _Place
     ) -> None:
-        self._inside, self._outside = inside, outside
-        self._added = added
+        self._proxy, self._tunnel = proxy, tunnel
+        self._inside, self._outside = streams
         self._place = place
         self._server = h11.Connection(h11.SERVER)
         self._client = h11.Connection(h11.CLIENT)
@@ -141,13 +143,15 @@ class _Exchange:
     async def run(self) -> None:
         """Forward requests until a side closes or switches protocols.
 
-        Raises ``_RefusedRequestError`` after answering a request for another host with 421.
+        Raises ``_RefusedRequestError`` after answering a request that must not be forwarded: with
+        421 when it is for another host or the rule is gone, 403 when a secret is gone.
         """
         while True:
             request = await self._next_request()
             if request is None:
                 return
-            await self._send(self._client, self._outside, self._with_headers(request))
+            added = await self._headers_to_add()
+            await self._send(self._client, self._outside, _with_headers(request, added))
             body = asyncio.create_task(self._pass_request_body())
             try:
                 if not await self._pass_response():
@@ -192,14 +196,17 @@ class _Exchange:
             await self._send(self._server, self._inside, event)
         raise _RefusedRequestError(f"{status}: {reason}")
 
-    def _with_headers(self, request: h11.Request) -> h11.Request:
-        names = {name.lower() for name, _ in self._added}
-        # As the client wrote the names: some servers depend on upper and lower case.
-        given = request.headers.raw_items()
-        kept = [(name, value) for name, value in given if name.lower() not in names]
-        return h11.Request(
-            method=request.method, target=request.target, headers=[*kept, *self._added]
-        )
+    async def _headers_to_add(self) -> list[tuple[bytes, bytes]]:
+        """The headers of the current rule, which may be another than at the CONNECT."""
+        host, interceptor = self._tunnel.host, self._proxy.interceptor
+        rule = interceptor.rule_for(host) if interceptor is not None else None
+        if interceptor is None or rule is None:
+            await self._refuse(421, f"the header rule for {host} was removed; connect again")
+        self._tunnel.rule = rule
+        try:
+            return interceptor.headers_for(host)
+        except SbxError as error:
+            await self._refuse(403, error.message)
 
     async def _pass_request_body(self) -> None:
         while True:
@@ -215,11 +222,22 @@ class _Exchange:
             event = await self._next(self._client, self._outside)
             if not isinstance(event, h11.Event) or isinstance(event, h11.ConnectionClosed):
                 return False
+            is_switch = isinstance(event, h11.InformationalResponse) and event.status_code == 101
+            if is_switch:
+                await self._keep_rule()
             await self._send(self._server, self._inside, event)
-            if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+            if is_switch:
                 return False
             if isinstance(event, h11.EndOfMessage):
                 return True
+
+    async def _keep_rule(self) -> None:
+        """Bind the tunnel to the rule of its last request: there are none after a switch."""
+        self._tunnel.keeps_rule = True
+        try:
+            self._proxy.check(self._tunnel)
+        except SbxError as error:
+            await self._refuse(421, error.message)
 
     async def _switch(self) -> None:
         """Relay bytes after a switch of protocols, first those that were read already."""
@@ -241,3 +259,11 @@ class _Exchange:
         if data:
             stream[1].write(data)
             await stream[1].drain()
+
+
+def _with_headers(request: h11.Request, added: list[tuple[bytes, bytes]]) -> h11.Request:
+    names = {name.lower() for name, _ in added}
+    # As the client wrote the names: some servers depend on upper and lower case.
+    given = request.headers.raw_items()
+    kept = [(name, value) for name, value in given if name.lower() not in names]
+    return h11.Request(method=request.method, target=request.target, headers=[*kept, *added])

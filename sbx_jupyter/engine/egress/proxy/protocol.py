@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from sbx_jupyter.engine.egress.policy import Address
-    from sbx_jupyter.engine.egress.proxy.dialer import Dialer
+    import ssl
+
+    from sbx_jupyter.engine.egress.proxy.dialer import Stream
+    from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
+    from sbx_jupyter.engine.egress.proxy.tunnel import Tunnel
 
 _LONGEST_NAME: Final = 253
 """The longest name in the domain name system."""
@@ -15,14 +18,30 @@ _LONGEST_NAME: Final = 253
 class Proxy(Protocol):
     """Opens connections to the outside, and records which were made or refused."""
 
-    dialer: Dialer
+    interceptor: Interceptor | None
+    """The current header rules; new rules replace it at any time."""
 
     def refused(self, target: str, reason: str) -> None:
         """Record that a connection was refused."""
         ...
 
-    def tunnel_opened(self, name: str | None, address: Address) -> None:
-        """Record the target of the current task's connection, so that new rules can close it."""
+    async def open_tunnel(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        keeps_rule: bool = False,
+    ) -> tuple[Stream, Tunnel]:
+        """Connect the current task's connection to ``host``; new rules can close it from then on.
+
+        With ``keeps_rule``, that is also when a header rule for ``host`` is added. Raises what
+        ``Dialer.dial`` and ``Tunnel.check`` raise.
+        """
+        ...
+
+    def check(self, tunnel: Tunnel) -> None:
+        """Raise what ``Tunnel.check`` raises unless the current rules allow the tunnel."""
         ...
 
 

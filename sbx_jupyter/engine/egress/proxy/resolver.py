@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from sbx_jupyter.errors import DeadlineExceededError, UnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbx_jupyter.engine.egress.policy import Address
 
 _THREADS: Final = 32
@@ -39,24 +41,34 @@ class Resolver:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sbx-resolve")
 
-    async def look_up(self, host: str, port: int, lookups: asyncio.Semaphore) -> list[Address]:
+    async def look_up(
+        self,
+        host: str,
+        port: int,
+        lookups: asyncio.Semaphore,
+        check: Callable[[], None] = lambda: None,
+    ) -> list[Address]:
         """The addresses of a name, at least one; ``lookups`` limits those of the sandbox.
 
-        Raises ``DeadlineExceededError`` and ``UnavailableError``.
+        Raises ``DeadlineExceededError``, ``UnavailableError``, and what ``check`` raises, which is
+        called when the limit lets the lookup begin.
         """
         try:
             async with asyncio.timeout(TIMEOUT):
                 await lookups.acquire()
-                found = await self._ask(host, port, lookups)
+                found = await self._ask(host, port, lookups, check)
         except TimeoutError as error:
             raise DeadlineExceededError(f"the name {host} was not resolved in time") from error
         except (OSError, UnicodeError) as error:
             raise UnavailableError(f"the name {host} cannot be resolved") from error
         return list(dict.fromkeys(ipaddress.ip_address(item[4][0]) for item in found))
 
-    async def _ask(self, host: str, port: int, lookups: asyncio.Semaphore) -> list[_AddressInfo]:
+    async def _ask(
+        self, host: str, port: int, lookups: asyncio.Semaphore, check: Callable[[], None]
+    ) -> list[_AddressInfo]:
         loop = asyncio.get_running_loop()
         try:
+            check()
             work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         except BaseException:
             lookups.release()

@@ -16,13 +16,16 @@ from sbx_jupyter.engine.egress.proxy import http, socks
 from sbx_jupyter.engine.egress.proxy.dialer import Dialer
 from sbx_jupyter.engine.egress.proxy.relay import GREETING_TIMEOUT
 from sbx_jupyter.engine.egress.proxy.resolver import Resolver
+from sbx_jupyter.engine.egress.proxy.tunnel import Tunnel
 from sbx_jupyter.engine.token_bucket import TokenBucket
 from sbx_jupyter.errors import SbxError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
-    from sbx_jupyter.engine.egress.policy import Address, EgressPolicy
+    from sbx_jupyter.engine.egress.policy import EgressPolicy
+    from sbx_jupyter.engine.egress.proxy.dialer import Stream
     from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
     from sbx_jupyter.engine.egress.proxy.upstream import UpstreamProxy
     from sbx_jupyter.engine.live.listeners import Listener
@@ -62,7 +65,8 @@ class EgressProxy:
         self._accepting: asyncio.Task[None] | None = None
         self._free_connections = asyncio.Semaphore(MAX_CONNECTIONS)
         self._accept_rate = TokenBucket(_ACCEPTS_PER_SECOND, _ACCEPT_BURST)
-        self._tunnels: dict[asyncio.Task[None], tuple[str | None, Address] | None] = {}
+        self._tunnels: dict[asyncio.Task[None], Tunnel | None] = {}
+        self._dialing: set[asyncio.Task[None]] = set()
 
     async def serve(self, listener: Listener) -> None:
         """Start to accept connections, and take ownership of the listener."""
@@ -75,15 +79,18 @@ class EgressProxy:
         upstream: UpstreamProxy | None = None,
         interceptor: Interceptor | None = None,
     ) -> None:
-        """Apply new rules, and close the tunnels that they refuse."""
+        """Apply new rules, and close the tunnels that they refuse.
+
+        A new ``upstream`` closes all tunnels and dials, which lead along the earlier way.
+        """
+        is_rerouted = upstream != self.dialer.upstream
         self.dialer.policy, self.dialer.upstream = policy, upstream
         self.interceptor = interceptor
-        for task, target in self._tunnels.items():
-            if target is None:
-                continue
-            try:
-                policy.check(*target)
-            except SbxError:
+        if is_rerouted:
+            for task in self._dialing:
+                task.cancel()
+        for task, tunnel in self._tunnels.items():
+            if tunnel is not None and (is_rerouted or not self._allows(tunnel)):
                 task.cancel()
 
     async def aclose(self) -> None:
@@ -104,12 +111,43 @@ class EgressProxy:
         """Record that a connection was refused."""
         self._on_refused(target, reason)
 
-    def tunnel_opened(self, name: str | None, address: Address) -> None:
-        """Record the target of the current task's connection, so that new rules can close it."""
+    async def open_tunnel(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        keeps_rule: bool = False,
+    ) -> tuple[Stream, Tunnel]:
+        """Connect the current task's connection to ``host``; see ``Proxy``."""
         task = asyncio.current_task()
         assert task is not None
-        self._tunnels[task] = (name, address)
-        self._on_opened(name or str(address))
+        self._dialing.add(task)
+        try:
+            outside, address = await self.dialer.dial(host, port, tls=tls)
+        finally:
+            self._dialing.discard(task)
+        tunnel = Tunnel(host, address, keeps_rule)
+        try:
+            # The rules may have been replaced while the connection was made.
+            self.check(tunnel)
+        except SbxError:
+            outside[1].close()
+            raise
+        self._tunnels[task] = tunnel
+        self._on_opened(tunnel.name or str(address))
+        return outside, tunnel
+
+    def check(self, tunnel: Tunnel) -> None:
+        """Raise what ``Tunnel.check`` raises unless the current rules allow the tunnel."""
+        tunnel.check(self.dialer.policy, self.interceptor)
+
+    def _allows(self, tunnel: Tunnel) -> bool:
+        try:
+            self.check(tunnel)
+        except SbxError:
+            return False
+        return True
 
     async def _accept_all(self, listener: Listener) -> None:
         """Accept up to the limits; further connections wait in the backlog of the listener."""
@@ -148,4 +186,4 @@ class EgressProxy:
         if first == socks.VERSION:
             await socks.serve(self, (reader, writer))
         else:
-            await http.serve(self, (reader, writer), first, self.interceptor)
+            await http.serve(self, (reader, writer), first)

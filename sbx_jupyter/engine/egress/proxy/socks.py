@@ -42,12 +42,11 @@ async def serve(proxy: Proxy, inside: Stream) -> None:
         return
     host, port = target
     try:
-        outside, address = await proxy.dialer.dial(host, port)
+        outside, _ = await proxy.open_tunnel(host, port)
     except SbxError as error:
         proxy.refused(f"{host}:{port}", error.message)
         _answer(writer, _reply_for(error))
         return
-    proxy.tunnel_opened(host if str(address) != host else None, address)
     _answer(writer, _SUCCEEDED)
     await relay(inside, outside)
 

@@ -25,14 +25,20 @@ class UpstreamProxy:
     port: int
     username: str | None = None
     password: str | None = field(default=None, repr=False)
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | None = field(default=None, compare=False)
+    trust: str | None = None
+    """The certificates that ``tls`` trusts, empty for the system's; ``None`` without TLS.
+
+    Compared in place of ``tls``, of which each reading of the configuration makes a new one.
+    """
     server_name: str | None = None
 
     @classmethod
     def from_config(cls, config: EgressProxy) -> UpstreamProxy:
         host, _, port = config.address.rpartition(":")
-        context = None
+        context = trust = None
         if config.tls is not None and config.tls.enabled:
+            trust = config.tls.ca_cert or ""
             context = ssl.create_default_context(cadata=config.tls.ca_cert)
         return cls(
             host=host.strip("[]"),
@@ -40,6 +46,7 @@ class UpstreamProxy:
             username=config.username,
             password=config.password,
             tls=context,
+            trust=trust,
             server_name=(config.tls.server_name if config.tls else None) or host.strip("[]"),
         )
 
