@@ -34,6 +34,8 @@ Replies have as much besides.
 _MAX_CELLS: Final = 1000
 _BURST: Final = 4 * REPLACING
 _MAX_ERRORS: Final = 8 * 1024 * 1024
+_MAX_TOLD: Final = 64 * 1024
+"""Bytes of ends and sentences about left-out output for one cell; the last may exceed it."""
 _EACH_TEXT: Final = 128
 _EACH_REPLY: Final = 512
 _DISPLAYS: Final = ("display_data", "execute_result")
@@ -54,6 +56,8 @@ class _Shown:
     undisplayed: int = 0
     unreplaced: int = 0
     tail: str = ""
+    told: int = 0
+    """Bytes about what was left out. A kernel can send ``idle`` as often as it likes."""
 
 
 @dataclass(slots=True)
@@ -113,11 +117,14 @@ class OutputLimit:
             is_passed = self._bucket.take(max(len(content) + beside, EACH))
             shown.unreplaced += not is_passed
             return [message] if is_passed else []
-        if kind == "clear_output":
-            shown.text = shown.displayed = 0
         if kind == "status" and b'"idle"' in content:
             return [*_left_out(shown), message]
-        return [message] if self._rest.take(max(len(content), EACH)) else []
+        if not self._rest.take(max(len(content), EACH)):
+            return []
+        if kind == "clear_output":
+            # Only now: front ends keep what they are not told to clear.
+            shown.text = shown.displayed = shown.told = 0
+        return [message]
 
     def passes_reply(self, count: int) -> bool:
         """Whether a message of another channel, of ``count`` bytes, is passed on."""
@@ -126,9 +133,10 @@ class OutputLimit:
 
 def _printed(shown: _Shown, content: bytes) -> list[Message]:
     room = MAX_TEXT - shown.text
+    message = ("stream", content)
     if len(content) <= room:
-        shown.text += max(len(content), _EACH_TEXT)
-        return [("stream", content)]
+        shown.text += _counted(message)
+        return [message]
     # Programs may print halves of characters, which only the standard library takes.
     fields = cast("dict[str, str]", json.loads(content))
     name, text = fields["name"], fields["text"]
@@ -155,7 +163,10 @@ def _cut(shown: _Shown, content: bytes) -> list[Message]:
     if shown.text >= MAX_TEXT:
         shown.cut += count
         return []
-    return [_stream("stderr", f"\n[cut: {size(count)} of output came faster than it was read]\n")]
+    note = f"\n[cut: {size(count)} of output came faster than it was read]\n"
+    said = _stream("stderr", note)
+    shown.text += _counted(said)
+    return [said]
 
 
 def _left_out(shown: _Shown) -> list[Message]:
@@ -172,7 +183,15 @@ def _left_out(shown: _Shown) -> list[Message]:
         text = f"[cut: {shown.unreplaced} updates of results and widgets came too fast]\n"
         said.append(_stream("stderr", text))
     shown.cut, shown.tail, shown.undisplayed, shown.unreplaced = 0, "", 0, 0
+    if shown.told >= _MAX_TOLD:
+        return []
+    shown.told += sum(map(_counted, said))
     return said
+
+
+def _counted(message: Message) -> int:
+    """The bytes that a message with text counts."""
+    return max(len(message[1]), _EACH_TEXT)
 
 
 def _stream(name: str, text: str) -> Message:

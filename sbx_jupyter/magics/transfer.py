@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import math
 import secrets
+import shutil
 import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from sbx_jupyter.client.files.sync_files import blocking_download_at_most
 from sbx_jupyter.display.text import one_line, size
 from sbx_jupyter.magics import tables
 from sbx_jupyter.magics.errors import MagicError
@@ -222,11 +224,20 @@ class Transfer:
 
     def _download(self, path: str) -> Path:
         """Copy a file into a new directory: in the notebook's own it could be imported by name."""
+        too_large = MagicError(f"the file is larger than {size(MAX_FILE)}; %sbx get copies it")
         if self._box.files.info(path).size > MAX_FILE:
-            raise MagicError(f"the file is larger than {size(MAX_FILE)}; %sbx get copies it")
+            raise too_large
         name = PurePosixPath(path).name.lstrip(".") or "file"
         target = Path(tempfile.mkdtemp(prefix="sbx-")) / name
-        self._box.files.download(path, target)
+        count = None
+        try:
+            # A link may lead to a larger file, or the file may have grown.
+            count = blocking_download_at_most(self._box.files, path, target, MAX_FILE)
+        finally:
+            if count is None:
+                shutil.rmtree(target.parent, ignore_errors=True)
+        if count is None:
+            raise too_large
         return target
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_server._tz import utcnow
 from jupyter_server.utils import ensure_async
 
-from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.client.files.files import Files, read_at_most
 from sbx_jupyter.client.processes.commands import Commands
 from sbx_jupyter.errors import NotFoundError, SbxError
 from sbx_jupyter.protocol.process_stat import parse_stat
@@ -33,6 +33,9 @@ OWN_TAGS: Final = "_"
 """Prefix of the tags of processes that belong to the engine or to a kernel."""
 
 MAX_SANDBOXES: Final = 64
+
+_MAX_PROC: Final = 4 * 1024
+"""Bytes of a file in /proc; a sandbox's root may mount any file there."""
 
 
 async def has_command(runtime: RuntimeClient) -> bool:
@@ -54,13 +57,14 @@ async def foreground_program(files: Files, shell: int) -> str | None:
     /proc, which may be forged.
     """
     try:
-        stat = parse_stat(await files.read(f"/proc/{shell}/stat", format="bytes"))
+        stat = parse_stat(await read_at_most(files, f"/proc/{shell}/stat", _MAX_PROC) or b"")
         if stat is None:
             return None
         if stat.foreground_group == stat.group:
             return ""
         shown = stat.foreground_group if stat.foreground_group > 0 else shell
-        return (await files.read(f"/proc/{shown}/comm")).strip() or "?"
+        name = await read_at_most(files, f"/proc/{shown}/comm", _MAX_PROC)
+        return None if name is None else name.decode("utf-8", "replace").strip() or "?"
     except SbxError:
         # The sandbox has no /proc, or the program ended between the two reads.
         return None

@@ -119,6 +119,61 @@ def test_what_the_sandbox_left_out_is_told_where_it_is_missing_or_counted(limit)
     assert passed(limit, "status", IDLE)[0][1]["text"].startswith("[cut: 7 MB of output left out")
 
 
+def test_a_forged_end_of_a_cell_gives_no_more_room(limit):
+    printed(limit, "x" * 2000)
+    kept = []
+    for _ in range(3000):
+        kept += printed(limit, "y" * 100) + passed(limit, "status", IDLE)[:-1]
+
+    size = sum(len(content["text"]) for _, content in kept)
+
+    assert "its end follows" in kept[0][1]["text"]
+    assert size <= output_limit._MAX_TOLD
+
+
+def test_forged_ends_between_results_that_are_not_shown_are_told_up_to_a_size(limit):
+    for _ in range(3000):
+        passed(limit, "display_data", {"data": {"text/plain": "y" * 400}})
+
+    told = []
+    for _ in range(3000):
+        passed(limit, "display_data", {"data": {"text/plain": "y"}})
+        told += passed(limit, "status", IDLE)[:-1]
+
+    assert 0 < len(told) <= output_limit._MAX_TOLD // output_limit._EACH_TEXT
+
+
+def test_sentences_about_what_the_sandbox_left_out_are_limited_as_well(limit):
+    told = [len(passed(limit, "sbx_cut", {"size": 1})) for _ in range(3000)]
+
+    assert sum(told) <= 1000 // output_limit._EACH_TEXT + 1
+    assert printed(limit, "x") == []
+
+
+def test_clearing_gives_room_back_only_if_the_page_is_told_to_clear(limit, monkeypatch):
+    now = limit._rest.filled
+    monkeypatch.setattr(output_limit.time, "monotonic", lambda: now)
+    printed(limit, "x" * 2000)
+    limit._rest.left = 0.0
+
+    assert passed(limit, "clear_output", {"wait": False}) == []
+    assert printed(limit, "more") == []
+
+    now += 1
+    assert len(passed(limit, "clear_output", {"wait": False})) == 1
+    assert len(printed(limit, "more")) == 1
+
+
+def test_what_is_left_out_after_clearing_is_told_again(limit):
+    for _ in range(3000):
+        printed(limit, "x" * 2000)
+        passed(limit, "status", IDLE)
+    passed(limit, "clear_output", {"wait": False})
+    printed(limit, "x" * 2000)
+
+    assert "its end follows" in passed(limit, "status", IDLE)[0][1]["text"]
+
+
 def test_a_flood_of_short_messages_is_cut_and_counted(monkeypatch):
     limit = OutputLimit()
     limit.begin(CELL)

@@ -68,6 +68,15 @@ def test_a_file_is_shown_by_its_kind(box):
     assert "<h1>T</h1>" in box.run("%sbx open a.md").displayed[0]["text/html"]
 
 
+def test_a_large_file_is_not_shown_through_a_link_either(box):
+    box.run("%%sbx bash\ntruncate -s 9000000 large.txt; ln -s large.txt link.txt")
+
+    direct, linked = (box.run(f"%sbx open {name}.txt").error for name in ("large", "link"))
+
+    assert "large.txt has 9 MB; up to 8.39 MB are shown in a cell" in direct
+    assert "link.txt has more than 8.39 MB; up to 8.39 MB are shown in a cell" in linked
+
+
 @pytest.mark.parametrize("name", ["terminal", "files", "metrics"])
 def test_widgets_are_shown(box, name):
     [shown] = box.run(f"%sbx {name}").displayed

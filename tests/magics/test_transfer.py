@@ -74,6 +74,27 @@ def test_files_travel_by_their_paths_and_never_into_the_working_directory(kernel
     assert kernel.value("json.parent == pathlib.Path.cwd()") == "False"
 
 
+def test_a_file_that_is_too_large_behind_a_link_leaves_nothing(kernel, tmp_path):
+    kernel.run(
+        "import tempfile, sbx_jupyter.magics.transfer as transfer\n"
+        f"transfer.MAX_FILE, most = 1000, transfer.MAX_FILE\ntempfile.tempdir = {str(tmp_path)!r}"
+    )
+    cells = [
+        kernel.run(
+            "%%sbx -o got\nimport os, pathlib\ngot = pathlib.Path('link')\n"
+            "_ = pathlib.Path('target').write_bytes(b'x' * SIZE)\n"
+            "got.is_symlink() or got.symlink_to('target')".replace("SIZE", size)
+        )
+        for size in ("1001", "1000")
+    ]
+    kernel.run("transfer.MAX_FILE, tempfile.tempdir = most, None")
+
+    assert "-o got: the file is larger than 1 kB; %sbx get copies it" in cells[0].error
+    assert cells[1].error is None
+    assert [path.name for path in tmp_path.glob("sbx-*/*")] == ["link"]
+    assert len(list(tmp_path.glob("sbx-*"))) == 1
+
+
 @pytest.mark.parametrize(
     ("before", "cell", "said"),
     [

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, PlatformClient
-from sbx_jupyter.server.running_commands import CullingGuard, has_command
+from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.server.running_commands import CullingGuard, foreground_program, has_command
 from tests.waiting import async_until
 
 
@@ -64,6 +65,24 @@ async def test_what_belongs_to_a_kernel_does_not_count(inside, is_used):
 
     assert not await is_used()
     await command.kill()
+
+
+@pytest.mark.parametrize(
+    ("forged", "seen"),
+    [
+        ({"stat": b"1 (sh) S 1 1 1 1 2" + b" 1" * 30, "comm": b"vi\n"}, "vi"),
+        ({"stat": b"1 (sh) S 1 1 1 1 2" + b" 1" * 30, "comm": b"v" * 5000}, None),
+        ({"stat": b"1 (sh) S 1 1 1 1 2" + b" 1" * 5000, "comm": b"vi\n"}, None),
+    ],
+)
+async def test_a_forged_file_in_proc_is_read_up_to_a_size(inside, forged, seen):
+    class ForgedFiles(Files):
+        async def _open(self, path, user, **options):
+            return await super()._open(path.rpartition("/")[2], user, **options)
+
+    await inside.files.write_files(forged)
+
+    assert await foreground_program(ForgedFiles(inside.files._runtime), 1) == seen
 
 
 class Manager:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast, overload
@@ -93,16 +94,8 @@ class Files:
 
     async def download(self, path: str, target: str | Path, *, user: str | None = None) -> int:
         """Copy a file of the sandbox to this machine piece by piece; return its size in bytes."""
-        size = 0
         async with await self._open(path, user) as stream:
-            file = await asyncio.to_thread(Path(target).open, "wb")
-            try:
-                async for chunk in stream:
-                    size += await asyncio.to_thread(file.write, chunk)
-            finally:
-                with shielded():
-                    await asyncio.to_thread(file.close)
-        return size
+            return await _save(stream, target)
 
     async def write(
         self,
@@ -240,12 +233,12 @@ class Files:
                 query["signature_expiration"] = str(expiration)
         return f"{self._runtime.public_url('/files')}?{urlencode(query)}"
 
-    async def _open(self, path: str, user: str | None) -> FileStream:
+    async def _open(self, path: str, user: str | None, *, is_compressed: bool = True) -> FileStream:
         params = {"path": path} | ({} if user is None else {"username": user})
         url = self._runtime.url("/files")
         # On loopback, compression takes longer than sending the bytes.
         is_local = is_loopback(urlsplit(url).hostname or "")
-        headers = {"Accept-Encoding": "identity" if is_local else "gzip"}
+        headers = {"Accept-Encoding": "gzip" if is_compressed and not is_local else "identity"}
         response = await self._runtime.transport.open(
             "GET",
             url,
@@ -291,6 +284,55 @@ class FileStream:
 
     async def aclose(self) -> None:
         await self._response.aclose()
+
+
+async def read_at_most(files: Files, path: str, most: int) -> bytes | None:
+    """Read a file as bytes; None for one of more than ``most`` bytes, which is not read on.
+
+    The size in ``EntryInfo`` says little: it is a link's own, and a file may grow after it.
+    """
+    content = bytearray()
+    # A piece of gzip's may grow a thousandfold before its size is known.
+    stream = await files._open(path, None, is_compressed=False)  # pyright: ignore[reportPrivateUsage] - not public, nor is this
+    async with stream:
+        async for chunk in stream:
+            content += chunk
+            if len(content) > most:
+                return None
+    return bytes(content)
+
+
+async def download_at_most(files: Files, path: str, target: str | Path, most: int) -> int | None:
+    """Copy a file as ``Files.download`` does; None for one of more than ``most`` bytes.
+
+    Nothing stays at ``target`` of a file that is larger or whose copy does not come to its end.
+    """
+    size = None
+    async with await files.read(path, "stream") as stream:
+        try:
+            copied = await _save(stream, target, most)
+            size = copied if copied <= most else None
+        finally:
+            if size is None:
+                with shielded():
+                    await asyncio.to_thread(Path(target).unlink, missing_ok=True)
+    return size
+
+
+async def _save(stream: FileStream, target: str | Path, most: float = math.inf) -> int:
+    """Write a stream to a file of this machine; return its size, or more than ``most``."""
+    size = 0
+    file = await asyncio.to_thread(Path(target).open, "wb")
+    try:
+        async for chunk in stream:
+            size += len(chunk)
+            if size > most:
+                break
+            await asyncio.to_thread(file.write, chunk)
+    finally:
+        with shielded():
+            await asyncio.to_thread(file.close)
+    return size
 
 
 def _body(content: FileContent) -> bytes | AsyncIterator[bytes]:

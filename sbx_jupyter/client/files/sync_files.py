@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, overload
 
 from sbx_jupyter.client.blocking import blocking
-from sbx_jupyter.client.files.files import Files
+from sbx_jupyter.client.files.files import Files, download_at_most, read_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,6 +92,10 @@ class SyncFiles:
         It expires after ``expires_in`` seconds; by default it does not.
         """
         return self._connected()[1].upload_url(path, user=user, expires_in=expires_in)
+
+
+blocking_read_at_most = blocking(read_at_most)
+blocking_download_at_most = blocking(download_at_most)
 
 
 class SyncFileStream:

@@ -6,6 +6,7 @@ import base64
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from sbx_jupyter.client.files.sync_files import blocking_read_at_most
 from sbx_jupyter.display.bundle import safe_bundle
 from sbx_jupyter.display.reports import table
 from sbx_jupyter.display.text import clean, one_line, size
@@ -105,10 +106,11 @@ def _open(notebook: Notebook, options: argparse.Namespace) -> None:
     if found.type == DIRECTORY:
         raise MagicError(f"{options.path} is a directory; %sbx ls {options.path} lists it")
     if found.size > _MAX_SHOWN:
-        raise MagicError(
-            f"{options.path} has {size(found.size)}; up to {size(_MAX_SHOWN)} are shown in a cell"
-        )
-    content = files.read(options.path, "bytes")
+        raise _too_large(options.path, size(found.size))
+    # A link may lead to a larger file, or the file may have grown.
+    content = blocking_read_at_most(files, options.path, _MAX_SHOWN)
+    if content is None:
+        raise _too_large(options.path, f"more than {size(_MAX_SHOWN)}")
     name = _FORMATS.get(PurePosixPath(options.path).suffix.lower(), "text")
     if name in ("png", "jpeg"):
         fields = {name: base64.b64encode(content).decode()}
@@ -118,6 +120,10 @@ def _open(notebook: Notebook, options: argparse.Namespace) -> None:
         write(clean(fields["text"])[0])
     else:
         show_bundle(safe_bundle(fields))
+
+
+def _too_large(path: str, has: str) -> MagicError:
+    return MagicError(f"{path} has {has}; up to {size(_MAX_SHOWN)} are shown in a cell")
 
 
 FILE_COMMANDS: Final[dict[str, Command]] = {

@@ -9,6 +9,7 @@ import os
 import httpx
 import pytest
 
+from sbx_jupyter.client.files.files import FileStream, download_at_most, read_at_most
 from sbx_jupyter.errors import (
     InvalidArgumentError,
     NotFoundError,
@@ -17,6 +18,20 @@ from sbx_jupyter.errors import (
 )
 from sbx_jupyter.protocol import runtime
 from tests.waiting import PATIENCE
+
+
+@pytest.fixture
+def opened_streams(monkeypatch):
+    """The streams that are opened during a test."""
+    opened = []
+    begin = FileStream.__init__
+
+    def noted(self, response):
+        begin(self, response)
+        opened.append(self)
+
+    monkeypatch.setattr(FileStream, "__init__", noted)
+    return opened
 
 
 async def test_text_and_bytes_come_back_as_written(sandbox):
@@ -71,6 +86,56 @@ async def test_a_stream_can_be_left_early(sandbox):
             break
 
     assert await sandbox.files.read("big", "bytes") == b"x" * 5_000_000
+
+
+async def test_reading_stops_at_a_bound_whatever_a_link_says_of_its_size(sandbox, opened_streams):
+    await sandbox.files.write("big", b"x" * 5_000_000)
+    await sandbox.commands.run("ln -s big link")
+
+    assert (await sandbox.files.info("link")).size < 10
+    assert await read_at_most(sandbox.files, "link", 5_000_000) == b"x" * 5_000_000
+    assert await read_at_most(sandbox.files, "link", 4_999_999) is None
+    assert all(stream._response.is_closed for stream in opened_streams)
+
+
+async def test_a_file_that_grows_while_it_is_read_is_not_read_on(sandbox, monkeypatch):
+    read = 0
+
+    async def endless(self):
+        nonlocal read
+        read += 1000
+        return b"x" * 1000
+
+    await sandbox.files.write("small", b"x")
+    monkeypatch.setattr(FileStream, "__anext__", endless)
+
+    assert await read_at_most(sandbox.files, "small", 4000) is None
+    assert read == 5000
+
+
+async def test_a_copy_that_stops_at_a_bound_leaves_no_file(sandbox, tmp_path, opened_streams):
+    await sandbox.files.write("big", b"x" * 5_000_000)
+    await sandbox.commands.run("ln -s big link")
+    target = tmp_path / "copy"
+
+    assert await download_at_most(sandbox.files, "link", target, 4_999_999) is None
+    assert not target.exists()
+    assert await download_at_most(sandbox.files, "link", target, 5_000_000) == 5_000_000
+    assert target.stat().st_size == 5_000_000
+    assert all(stream._response.is_closed for stream in opened_streams)
+
+
+async def test_a_bounded_copy_that_breaks_off_leaves_no_file(sandbox, tmp_path, monkeypatch):
+    async def broken(self):
+        raise UnavailableError("gone")
+
+    await sandbox.files.write("file", b"x")
+    monkeypatch.setattr(FileStream, "__anext__", broken)
+
+    with pytest.raises(UnavailableError):
+        await download_at_most(sandbox.files, "file", tmp_path / "copy", 100)
+
+    assert not (tmp_path / "copy").exists()
 
 
 async def test_directories_are_made_listed_moved_and_removed(sandbox):
