@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 
 from sbx_jupyter.client.cleanup import shielded
 from sbx_jupyter.errors import (
+    AlreadyExistsError,
     InternalError,
     InvalidArgumentError,
     NotFoundError,
@@ -26,16 +27,20 @@ from sbx_jupyter.errors import (
     ResourceExhaustedError,
     SbxError,
 )
-from sbx_jupyter.server.copies.places import MAX_DEPTH, Found, part_name
+from sbx_jupyter.server.copies.places import MAX_DEPTH, Found, old_name, part_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Generator
+    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator
 
     from jupyter_server.services.contents.manager import ContentsManager
 
 CHUNK: Final = 1024 * 1024
 MAX_WHOLE: Final = 64 * 1024 * 1024
 """Bytes of a file that a contents manager without files on a disk must give at once."""
+
+
+class _UnfinishedError(InternalError):
+    """A file was neither replaced nor left as it was; the message says where both are."""
 
 
 class NotebookPlace:
@@ -89,15 +94,11 @@ class NotebookPlace:
         part = part_name(path)
         try:
             await self._save(part, content)
-            if await self.find(path) is not None:
-                await self._call("delete_file", path)  # to the trash, if that is set
-            await self._call("rename_file", part, path)
         except BaseException:
-            with shielded(), contextlib.suppress(SbxError):
-                if await self.find(part) is not None:
-                    # Not ``delete``, which may move it to the trash.
-                    await self._remove_part(part)
+            await self._drop(part)
             raise
+        # A copy that is cancelled between these steps must leave the file under its name.
+        await _to_the_end(self._put(part, path))
 
     async def make_dir(self, path: str) -> None:
         self._refuse_hidden(path)
@@ -106,6 +107,67 @@ class NotebookPlace:
             await self._call("save", {"type": "directory"}, path)
         elif found.kind != "directory":
             raise InvalidArgumentError("there is a file of this name")
+
+    async def _put(self, part: str, path: str) -> None:
+        """Move a whole file to its name; drops it when it cannot be there."""
+        try:
+            if await self._is_file(path):
+                await self._replace(part, path)
+            else:
+                await self._call("rename_file", part, path)
+        except _UnfinishedError as error:
+            self._contents.log.error("Copying to %s: %s", path, error.message)
+            raise
+        except BaseException:
+            await self._drop(part)
+            raise
+
+    async def _replace(self, part: str, path: str) -> None:
+        """Move a file over another, which is deleted last, and put back when anything fails.
+
+        The contents API has no rename over a file that is there.
+        """
+        old = old_name(path)
+        moved: list[tuple[str, str]] = []
+        try:
+            for pair in ((path, old), (part, path)):
+                await self._call("rename_file", *pair)
+                moved.append(pair)
+            await self._delete_old(old)
+        except BaseException:
+            try:
+                await self._move_back(moved)
+            except SbxError as error:
+                new = part if len(moved) == 1 else path
+                text = f"the old file is now '{old}', and the new one is '{new}'"
+                raise _UnfinishedError(text) from error
+            raise
+
+    async def _delete_old(self, old: str) -> None:
+        try:
+            if await self._is_file(old):  # and no folder that came just before it was moved
+                await self._call("delete_file", old)  # to the trash, if that is set
+        except NotFoundError:
+            return  # somebody else has removed it
+
+    async def _move_back(self, moved: list[tuple[str, str]]) -> None:
+        while moved:
+            source, target = moved[-1]
+            await self._call("rename_file", target, source)
+            moved.pop()
+
+    async def _is_file(self, path: str) -> bool:
+        """Whether a file, notebook or link to one is there; raises for a folder or link to one."""
+        found = await self.find(path)
+        if found is not None and found.kind != "file":
+            raise AlreadyExistsError("there is a folder of this name")
+        return found is not None
+
+    async def _drop(self, part: str) -> None:
+        with shielded(), contextlib.suppress(SbxError):
+            if await self.find(part) is not None:
+                # Not ``delete``, which may move it to the trash.
+                await self._remove_part(part)
 
     async def _remove_part(self, part: str) -> None:
         if self._on_disk:
@@ -169,6 +231,20 @@ def _found(model: dict[str, Any], *, is_link: bool = False) -> Found:
     kind = "directory" if model["type"] == "directory" else "file"
     size = 0 if is_link else int(model.get("size") or 0)
     return Found(model["name"], model["path"], kind, size, is_link)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await ``work`` to its end, and only then let a cancelled caller go."""
+    task = asyncio.create_task(work)
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
+        raise asyncio.CancelledError from (None if task.cancelled() else task.exception())
+    task.result()
 
 
 def _open(path: str) -> IO[bytes]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 100
 _KINDS: Final = {FILE: "file", DIRECTORY: "directory"}
 _MAX_NAME_BYTES: Final = 255
-_MARK: Final = ".sbx-part-"
+_PART: Final = ".sbx-part-"
+_OLD: Final = ".sbx-old-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,17 @@ def _found(entry: EntryInfo) -> Found:
 
 def part_name(path: str) -> str:
     """A name beside ``path`` for a file that is not whole yet."""
+    return _marked(path, _PART)
+
+
+def old_name(path: str) -> str:
+    """A name beside ``path`` for the file that is there, while another one takes its place."""
+    return _marked(path, _OLD)
+
+
+def _marked(path: str, mark: str) -> str:
     folder, slash, name = path.rpartition("/")
-    mark = f"{_MARK}{secrets.token_hex(4)}"
+    mark = f"{mark}{secrets.token_hex(4)}"
     room = _MAX_NAME_BYTES - len(mark)
     short = name.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     return f"{folder}{slash}{short}{mark}"

@@ -17,7 +17,7 @@ from jupyter_server.base.handlers import JupyterHandler
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.errors import SbxError
+from sbx_jupyter.errors import SbxError, UnavailableError
 from sbx_jupyter.protocol.access import PORT_TUNNELS
 from sbx_jupyter.protocol.connect import error_to_json
 from sbx_jupyter.server.answers import RESOURCE, connections_of, logged, status_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from sbx_jupyter.server.ports.access import PortAccess
     from sbx_jupyter.server.ports.grants import Grant
+    from sbx_jupyter.server.ports.websocket import Handshake
 
 _UNLIMITED: Final = 1 << 62
 _QUEUED: Final = 4
@@ -56,6 +57,7 @@ class PassingHandler(JupyterHandler):
     _grant: Grant | None = None
     _chunks: asyncio.Queue[bytes | None] | None = None
     _sending: asyncio.Task[PortAnswer] | None = None
+    _shaking: asyncio.Task[Handshake] | None = None
 
     def check_xsrf_cookie(self) -> None:
         """Nothing to check: a cookie alone never passes a request on, a grant or a token does."""
@@ -79,13 +81,11 @@ class PassingHandler(JupyterHandler):
 
     def on_connection_close(self) -> None:
         """Close the connection to the sandbox when the client disconnects."""
-        if self._sending is not None:
-            self._sending.cancel()
+        self._cancel()
         super().on_connection_close()
 
     def on_finish(self) -> None:
-        if self._sending is not None and not self._sending.done():
-            self._sending.cancel()
+        self._cancel()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Answer failures as JSON, with the policy: what is below this path never runs here."""
@@ -105,6 +105,8 @@ class PassingHandler(JupyterHandler):
         self._end(msgspec.json.encode({"code": status_code, "message": text}))
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
+        if isinstance(value, asyncio.CancelledError):
+            return  # the client left
         if isinstance(value, SbxError):
             self.log.info("%s %s: %s", self.request.method, self.request.uri, logged(value))
         else:
@@ -188,6 +190,12 @@ class PassingHandler(JupyterHandler):
 
     # The request.
 
+    def _cancel(self) -> None:
+        """Stop waiting for the program; tornado lets a handler go on when its client leaves."""
+        for task in (self._sending, self._shaking):
+            if task is not None:
+                task.cancel()
+
     async def _put(self, chunk: bytes | None) -> None:
         """Queue a piece of the body, or its end, unless the program has answered already."""
         if self._chunks is None or self._sending is None or self._sending.done():
@@ -264,19 +272,28 @@ class PassingHandler(JupyterHandler):
             self._end()
 
     async def _tunnel(self) -> None:
-        """Pass a WebSocket on; waits for a program that starts."""
+        """Pass a WebSocket on."""
+        self._shaking = asyncio.create_task(self._shake())
+        shaken = await self._shaking
+        try:
+            if shaken.status != SWITCHING:
+                self._refuse_socket(shaken.status)
+                return
+            with contextlib.nullcontext() if self._grant is None else self._grant.held():
+                await run_tunnel(self.detach(), shaken)
+        finally:
+            shaken.close()
+
+    async def _shake(self) -> Handshake:
+        """The program's answer to the handshake; waits for a program that starts."""
         upstream = await self._upstream()
         target = (self._path or "/") + self._query()
         async for is_last in attempts():
             shaken = await shake_hands(upstream, target, self._passed_headers())
-            if shaken.status == SWITCHING:
-                with contextlib.nullcontext() if self._grant is None else self._grant.held():
-                    await run_tunnel(self.detach(), shaken)
-                return
-            shaken.close()
             if is_last or not is_closed_port(shaken.status, shaken.body):
-                self._refuse_socket(shaken.status)
-                return
+                return shaken
+            shaken.close()
+        raise UnavailableError(f"nothing answers on port {upstream.port} of the sandbox")
 
     def _refuse_socket(self, status: int) -> None:
         """Answer a handshake that the program refused; browsers show no more than the status."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tornado.iostream import StreamClosedError
 
-from sbx_jupyter.errors import UnavailableError
+from sbx_jupyter.errors import DeadlineExceededError, UnavailableError
 from sbx_jupyter.server.ports.headers import HOP_BY_HOP
 from sbx_jupyter.server.ports.upstream import CONNECT_SECONDS
 from sbx_jupyter.server.ports.wire import CHUNK, MAX_HEAD
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sbx_jupyter.server.ports.upstream import Upstream
 
 MAX_ERROR: Final = 64 * 1024
+
+HANDSHAKE_SECONDS: Final = 60.0
+"""Seconds in which a program answers a handshake; one that never does would hold connections."""
 
 
 @dataclass(slots=True)
@@ -40,7 +43,8 @@ class Handshake:
 async def shake_hands(upstream: Upstream, target: str, headers: list[tuple[str, str]]) -> Handshake:
     """Send a handshake to a port of a sandbox and read the answer to it.
 
-    Raises ``UnavailableError`` when the deployment does not answer, or not in HTTP.
+    Raises ``UnavailableError`` when the deployment does not answer, or not in HTTP, and
+    ``DeadlineExceededError`` when the program takes longer than ``HANDSHAKE_SECONDS``.
     """
     host, port, context = upstream.endpoint()
     netloc = urlsplit(upstream.url).netloc
@@ -57,13 +61,15 @@ async def shake_hands(upstream: Upstream, target: str, headers: list[tuple[str, 
         writer.write(f"{head}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode("latin-1"))
         return await _read_answer(reader, writer)
     except BaseException:
-        writer.close()
+        # ``close`` would wait until the other side has read what was sent.
+        writer.transport.abort()
         raise
 
 
 async def _read_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Handshake:
     try:
-        raw = await reader.readuntil(b"\r\n\r\n")
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            raw = await reader.readuntil(b"\r\n\r\n")
         first, *lines = raw.decode("latin-1").split("\r\n")
         status = int(first.split(" ", 2)[1])
         headers: list[tuple[str, str]] = []
@@ -71,6 +77,10 @@ async def _read_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
             name, _, value = line.partition(":")
             headers.append((name.strip(), value.strip()))
         body = b"" if status == 101 else await _read_error(reader, headers)
+    except TimeoutError:
+        raise DeadlineExceededError(
+            f"the program did not answer the handshake within {HANDSHAKE_SECONDS:g} seconds"
+        ) from None
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise UnavailableError(f"no answer to the handshake: {error}") from error
     except (ValueError, IndexError):

@@ -32,10 +32,13 @@ class Program(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     sending = 0
+    silent = 0
 
     def do_GET(self):
         path = self.path.partition("?")[0]
-        if self.headers.get("Upgrade") == "websocket":
+        if path == "/never":
+            self.never_answer()
+        elif self.headers.get("Upgrade") == "websocket":
             self.echo_socket()
         elif path == "/events":
             self.events()
@@ -52,6 +55,8 @@ class Program(BaseHTTPRequestHandler):
             self.close_connection = True
         elif path == "/sending":
             self.answer(200, b"%d" % Program.sending)
+        elif path == "/silent":
+            self.answer(200, b"%d" % Program.silent)
         elif path == "/cut":
             self.send_response(200)
             self.send_header("Content-Length", "1000000")
@@ -115,6 +120,14 @@ class Program(BaseHTTPRequestHandler):
                 size -= self.wfile.write(piece[:size])
         finally:
             Program.sending -= 1
+
+    def never_answer(self):
+        Program.silent += 1
+        try:
+            self.rfile.read()
+        finally:
+            Program.silent -= 1
+        self.close_connection = True
 
     def echo_socket(self):
         key = self.headers["Sec-WebSocket-Key"].encode()

@@ -6,9 +6,10 @@ import asyncio
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from sbx_jupyter.client import AsyncSandbox, ConnectionConfig, PlatformClient
-from sbx_jupyter.server.ports import upstream
+from sbx_jupyter.server.ports import upstream, websocket
 from tests.engine_process import engine_process
 from tests.server.ports.programs import PORT, start_program
 from tests.waiting import async_until
@@ -73,6 +74,50 @@ async def test_a_client_that_leaves_ends_an_endless_answer(program, page):
         return (await page.get("sending")).text == "0"
 
     await async_until(is_over)
+
+
+def silent_count_is(page, number):
+    """A condition: so many connections wait in the program that never answers."""
+
+    async def is_so():
+        return (await page.get("silent")).text == str(number)
+
+    return is_so
+
+
+@pytest_asyncio.fixture
+async def unanswered(program, page, jp_http_port):
+    """A handshake that the program has read and does not answer."""
+    reader, writer = await asyncio.open_connection("localhost", jp_http_port)
+    writer.write(
+        f"GET {page.base_url.raw_path.decode()}never HTTP/1.1\r\nHost: localhost:{jp_http_port}\r\n"
+        "Origin: null\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+    )
+    try:
+        await async_until(silent_count_is(page, 1))
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def test_a_client_that_leaves_ends_a_handshake_without_an_answer(unanswered, page, caplog):
+    unanswered[1].close()
+
+    await async_until(silent_count_is(page, 0), timeout=websocket.HANDSHAKE_SECONDS / 2)
+    assert "Uncaught exception" not in caplog.text
+
+
+@pytest.fixture
+def short_handshakes(monkeypatch):
+    monkeypatch.setattr(websocket, "HANDSHAKE_SECONDS", 2.0)
+
+
+async def test_a_handshake_without_an_answer_ends_in_time(short_handshakes, unanswered, page):
+    reader, _ = unanswered
+
+    assert (await reader.readline()).split()[1] == b"504"
+    await async_until(silent_count_is(page, 0))
 
 
 @pytest.fixture
