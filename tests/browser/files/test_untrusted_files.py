@@ -24,6 +24,9 @@ EXPECTED_ERRORS = (
     # A console shows the refusal in a dialog and passes it on.
     "No kernel was started.",
 )
+MARK = "asked-by-a-drawing"
+VEGA = "application/vnd.vega.v5+json"
+VEGA_LITE = "application/vnd.vegalite.v5+json"
 WIDGET = "e5c1a9f0b7d24c6a8f13579bdf02468a"
 
 
@@ -80,6 +83,36 @@ def hostile_notebook() -> bytes:
         {"cells": cells, "metadata": {"widgets": widgets, "kernelspec": kernel, "trusted": True},
          "nbformat": 4, "nbformat_minor": 5}
     ).encode()  # fmt: skip
+
+
+def drawing(server: JupyterServer) -> dict[str, Any]:
+    """A specification of Vega that reads what only a user of the server may read."""
+    url = f"{server.url}api/contents?content=1&{MARK}"
+    return {
+        "$schema": "https://vega.github.io/schema/vega/v5.json", "width": 20, "height": 20,
+        "data": [{"name": "files", "url": url, "format": {"type": "json"}}],
+    }  # fmt: skip
+
+
+def drawings(server: JupyterServer) -> bytes:
+    """A notebook that says nothing of trust, with outputs that renderers draw without it."""
+    lite = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "data": drawing(server)["data"][0], "mark": "point",
+    }  # fmt: skip
+    data = [{VEGA: drawing(server)}, {VEGA_LITE: lite}]
+    shown = [{"output_type": "display_data", "metadata": {}, "data": item} for item in data]
+    cell = {"cell_type": "code", "id": "one", "source": "", "execution_count": 1,
+            "metadata": {}, "outputs": shown}  # fmt: skip
+    return json.dumps(
+        {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    ).encode()
+
+
+def asked(lab: Lab) -> list[str]:
+    """The requests that a drawing sent."""
+    lab.page.wait_for_timeout(100)  # only then the page tells of requests
+    return [url for url in lab.requests if MARK in url]
 
 
 @pytest.fixture
@@ -234,3 +267,69 @@ def test_a_trusted_page_of_a_sandbox_does_not_reach_the_lab(
     lab.page.get_by_role("button", name="Trust HTML").click()
     expect(frame.locator("body")).to_contain_text("ran")
     assert lab.page.evaluate("window.struck ?? []") == []
+
+
+@pytest.mark.parametrize("name", ["host.ipynb", "host.vg"])
+def test_a_drawing_of_the_host_sends_requests(lab: Lab, server: JupyterServer, name: str):
+    """Else the next tests would pass on drawings that never send any."""
+    is_notebook = name.endswith(".ipynb")
+    content = drawings(server) if is_notebook else json.dumps(drawing(server)).encode()
+    (server.root / name).write_bytes(content)
+    with lab.page.expect_request(lambda request: MARK in request.url):
+        open_document(lab, name)
+    if is_notebook:
+        lab.execute("kernelmenu:shutdown")
+    lab.errors.clear()
+
+
+def test_a_drawing_in_a_notebook_sends_requests_after_trust_only(
+    lab: Lab, path: str, sandbox: str, server: JupyterServer
+):
+    server.write(sandbox, NOTEBOOK, drawings(server))
+    open_document(lab, path)
+    outputs = lab.page.locator(".jp-OutputArea-output")
+    for number, kind in enumerate((VEGA, VEGA_LITE)):
+        expect(outputs.nth(number)).to_contain_text(f"only after Trust Notebook: {kind}")
+    lab.page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty = true")
+    lab.execute("docmanager:save")
+    lab.wait_until("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    saved = json.loads(server.read(sandbox, NOTEBOOK) or b"{}")
+    assert saved["cells"][0]["outputs"] == json.loads(drawings(server))["cells"][0]["outputs"]
+    assert asked(lab) == []
+
+    lab.page.evaluate("void jupyterapp.commands.execute('notebook:trust')")
+    lab.page.get_by_role("button", name="Confirm Trusting").click()
+    question = lab.page.locator(".jp-Dialog", has_text="Trust what a sandbox wrote?")
+    with lab.page.expect_request(lambda request: MARK in request.url):
+        question.get_by_role("button", name="Trust the outputs").click()
+    lab.wait_until("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    lab.errors.clear()
+
+
+@pytest.mark.parametrize("name", ["chart.vg", "chart.vl.json"])
+def test_a_drawing_in_a_file_of_a_sandbox_sends_no_request(
+    lab: Lab, sandbox: str, server: JupyterServer, name: str
+):
+    server.write(sandbox, f"/home/user/{name}", json.dumps(drawing(server)).encode())
+    path = f"sbx:{sandbox}/home/user/{name}"
+    open_document(lab, path)
+    shown = lab.page.locator(".jp-FileEditor:visible, .jp-RenderedJSON:visible")
+    expect(shown).to_have_count(1)
+    viewers = lab.page.evaluate(
+        "path => jupyterapp.docRegistry.preferredWidgetFactories(path).map(one => one.name)", path
+    )
+    assert {"Editor"} <= set(viewers)
+    assert not {"Vega5", "Vega-Lite5"} & set(viewers)
+
+    # As a saved layout does, which names the viewer.
+    open_document(lab, path, "Vega5" if name.endswith(".vg") else "Vega-Lite5")
+    expect(lab.page.locator(".jp-MimeDocument:visible")).to_contain_text("stored in a sandbox")
+    assert asked(lab) == []
+
+
+def test_a_pdf_of_a_sandbox_keeps_its_viewer(lab: Lab, sandbox: str):
+    viewer = lab.page.evaluate(
+        "path => jupyterapp.docRegistry.defaultWidgetFactory(path).name",
+        f"sbx:{sandbox}/home/user/paper.pdf",
+    )
+    assert viewer == "PDF"

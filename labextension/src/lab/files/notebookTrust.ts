@@ -1,6 +1,6 @@
 /** Removes claims of notebooks on which JupyterLab would act, and which code in a sandbox may have written. */
 
-type Fields = Record<string, unknown>;
+import { isFields, withHeldOutputs, withoutHeldOutputs } from './heldOutputs';
 
 /** Notebooks whose widget state is kept; the oldest is forgotten first. */
 const MAX_KEPT = 200;
@@ -10,12 +10,13 @@ const MAX_KEPT = 200;
  *
  * JupyterLab runs scripts in the outputs of a cell whose metadata says `trusted`, and loads the code that
  * saved widget state names even where no cell is trusted. Widget state is therefore kept here while the
- * notebook is open, and put back when it is saved.
+ * notebook is open, and put back when it is saved. So are formats of outputs that an extension would draw
+ * without trust, such as Vega; these are kept with the output.
  */
 export class NotebookTrust {
-  /** The notebook without trust and without widget state. */
+  /** The notebook without trust, without widget state and with passive formats of outputs only. */
   opened(path: string, notebook: unknown): unknown {
-    const clean = withoutTrust(notebook);
+    const clean = withCells(notebook, cell => withHeldOutputs(cellWithoutTrust(cell)));
     if (isFields(clean) && isFields(clean['metadata']) && 'widgets' in clean['metadata']) {
       const { widgets, ...metadata } = clean['metadata'];
       this.keep(path, widgets);
@@ -25,9 +26,9 @@ export class NotebookTrust {
     return clean;
   }
 
-  /** The notebook as it is written: without trust, and with the widget state that it had. */
+  /** The notebook as it is written: without trust, and with the widget state and the outputs that it had. */
   saved(path: string, notebook: unknown): unknown {
-    const clean = withoutTrust(notebook);
+    const clean = withCells(notebook, cell => withoutHeldOutputs(cellWithoutTrust(cell)));
     if (!isFields(clean) || !this.widgets.has(path)) {
       return clean;
     }
@@ -55,22 +56,19 @@ export class NotebookTrust {
   private readonly widgets = new Map<string, unknown>();
 }
 
-function withoutTrust(notebook: unknown): unknown {
+function withCells(notebook: unknown, change: (cell: Record<string, unknown>) => unknown): unknown {
   if (!isFields(notebook) || !Array.isArray(notebook['cells'])) {
     return notebook;
   }
-  return { ...notebook, cells: notebook['cells'].map(cell => cellWithoutTrust(cell)) };
+  const cells = notebook['cells'].map((cell: unknown) => (isFields(cell) ? change(cell) : cell));
+  return { ...notebook, cells };
 }
 
-function cellWithoutTrust(cell: unknown): unknown {
-  if (!isFields(cell) || !isFields(cell['metadata']) || !('trusted' in cell['metadata'])) {
+function cellWithoutTrust(cell: Record<string, unknown>): Record<string, unknown> {
+  if (!isFields(cell['metadata']) || !('trusted' in cell['metadata'])) {
     return cell;
   }
   const metadata = { ...cell['metadata'] };
   delete metadata['trusted'];
   return { ...cell, metadata };
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

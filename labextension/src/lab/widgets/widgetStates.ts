@@ -3,6 +3,9 @@ import type { IBuffers, IJson, IWidgetState } from '../../protocol/widgetFrames'
 /** Widgets of one kernel whose state is kept. */
 const MAX_WIDGETS = 10_000;
 
+/** Members of one widget's state, and buffers in them. */
+const MAX_MEMBERS = 10_000;
+
 /** Characters and bytes of state that are kept for one kernel. */
 const MAX_SIZE = 128 * 1024 * 1024;
 
@@ -39,23 +42,24 @@ export class WidgetStates {
     if (entry === undefined || !isJson(state)) {
       return entry !== undefined;
     }
-    const paths = parsePaths(message['buffer_paths']);
-    const binaries = paths.slice(0, buffers.length).map((path, at) => ({ path, buffer: buffers[at] as ArrayBuffer }));
-    const names = new Set([...Object.keys(state), ...binaries.map(({ path }) => String(path[0]))]);
-    entry.state = { ...entry.state, ...state };
-    entry.binaries = [...entry.binaries.filter(({ path }) => !names.has(String(path[0]))), ...binaries];
-    for (const name of names) {
-      const bytes = binaries
-        .filter(({ path }) => String(path[0]) === name)
-        .reduce((total, { path, buffer }) => total + JSON.stringify(path).length + buffer.byteLength, 0);
-      const size = name.length + (JSON.stringify(state[name])?.length ?? 0) + bytes;
-      this.size += size - (entry.sizes.get(name) ?? 0);
-      entry.sizes.set(name, size);
-    }
-    if (this.size > this.mostSize) {
+    // Before anything looks at each member: a kernel may send a million of them with every message.
+    if (Object.keys(state).length > MAX_MEMBERS || buffers.length > MAX_MEMBERS) {
       this.close(id);
       return false;
     }
+    const paths = parsePaths(message['buffer_paths']);
+    const binaries = paths.slice(0, buffers.length).map((path, at) => ({ path, buffer: buffers[at] as ArrayBuffer }));
+    const sizes = measure(state, binaries);
+    for (const [name, size] of sizes) {
+      this.size += size - (entry.sizes.get(name) ?? 0);
+      entry.sizes.set(name, size);
+    }
+    entry.binaries = [...entry.binaries.filter(binary => !sizes.has(memberOf(binary))), ...binaries];
+    if (this.size > this.mostSize || entry.sizes.size > MAX_MEMBERS || entry.binaries.length > MAX_MEMBERS) {
+      this.close(id);
+      return false;
+    }
+    entry.state = { ...entry.state, ...state };
     return true;
   }
 
@@ -95,6 +99,25 @@ export class WidgetStates {
 
   private size = 0;
   private readonly entries = new Map<string, IEntry>();
+}
+
+/** The member of the state in which a buffer has its place. */
+function memberOf({ path }: IBinary): string {
+  return String(path[0]);
+}
+
+/** The size of each member that a message changes, with the buffers in it. */
+function measure(state: IJson, binaries: readonly IBinary[]): Map<string, number> {
+  const sizes = new Map<string, number>();
+  for (const [name, value] of Object.entries(state)) {
+    sizes.set(name, name.length + (JSON.stringify(value)?.length ?? 0));
+  }
+  for (const binary of binaries) {
+    const name = memberOf(binary);
+    const size = JSON.stringify(binary.path).length + binary.buffer.byteLength;
+    sizes.set(name, (sizes.get(name) ?? name.length) + size);
+  }
+  return sizes;
 }
 
 function parsePaths(value: unknown): (string | number)[][] {

@@ -2,6 +2,11 @@ import { describe, expect, it } from 'vitest';
 
 import { WidgetStates } from '../../../src/lab/widgets/widgetStates';
 
+/** A state with so many short members. */
+function members(first: number, count: number): Record<string, number> {
+  return Object.fromEntries(Array.from({ length: count }, (_, at) => [`m${first + at}`, 0]));
+}
+
 describe('WidgetStates', () => {
   it('keeps what messages say, with the bytes that belong to it', () => {
     const states = new WidgetStates();
@@ -46,6 +51,46 @@ describe('WidgetStates', () => {
       states.open(`w${count}`, { state: {} }, []);
     }
     expect(states.open('more', { state: {} }, [])).toBe(false);
+  });
+
+  it('drops a widget with more than 10 000 members, whether one message or several bring them', () => {
+    const states = new WidgetStates();
+    expect(states.open('kept', { state: members(0, 10_000) }, [])).toBe(true);
+    expect(states.open('at-once', { state: members(0, 10_001) }, [])).toBe(false);
+    states.open('by-and-by', { state: members(0, 10_000) }, []);
+    expect(states.update('by-and-by', { state: members(9_999, 2) }, [])).toBe(false);
+    expect(['kept', 'at-once', 'by-and-by'].map(id => states.has(id))).toEqual([true, false, false]);
+  });
+
+  it('drops a widget with more than 10 000 buffers, also in one member', () => {
+    const states = new WidgetStates();
+    const places = Array.from({ length: 10_001 }, (_, at) => ['list', at]);
+    const buffers = places.map(() => new ArrayBuffer(0));
+    expect(states.open('a', { state: {}, buffer_paths: places }, buffers)).toBe(false);
+    states.open('b', { state: {}, buffer_paths: places.slice(1) }, buffers.slice(1));
+    expect(states.update('b', { state: {}, buffer_paths: [['more']] }, [new ArrayBuffer(0)])).toBe(false);
+  });
+
+  it('gives its room back when it drops a widget', () => {
+    const states = new WidgetStates(1000);
+    states.open('large', { state: { x: 'x'.repeat(2000) } }, []);
+    states.open('wide', { state: members(0, 10_001) }, []);
+    expect(states.open('small', { state: { x: 'x'.repeat(900) } }, [])).toBe(true);
+  });
+
+  it('looks at each buffer a few times only, however many members there are', () => {
+    const states = new WidgetStates();
+    let reads = 0;
+    const places = Array.from({ length: 1_000 }, () => {
+      const get = () => {
+        reads += 1;
+        return 'bytes';
+      };
+      return Object.defineProperty([''], 0, { get, enumerable: true });
+    });
+    const buffers = places.map(() => new ArrayBuffer(0));
+    expect(states.open('a', { state: members(0, 5_000), buffer_paths: places }, buffers)).toBe(true);
+    expect(reads).toBeLessThanOrEqual(10 * places.length);
   });
 
   it.each([undefined, 'x', [['a'], 'b'], [[]], [[{}]]])('takes no bytes at the place %o', paths => {

@@ -1,13 +1,22 @@
 import type { ISignal } from '@lumino/signaling';
 
+import { releasedOutputs } from '../../files/heldOutputs';
+
 /** The parts of a cell's model that are used here. */
 export interface ICellModel {
   readonly type: string;
   trusted: boolean;
   readonly executionState?: string;
-  readonly outputs?: { readonly length: number };
+  readonly outputs?: ICellOutputs;
   readonly stateChanged: ISignal<ICellModel, { readonly name: string }>;
   deleteMetadata(key: string): void;
+}
+
+/** The outputs of a cell's model. */
+interface ICellOutputs {
+  readonly length: number;
+  toJSON(): unknown[];
+  fromJSON(outputs: unknown[]): void;
 }
 
 /** The cells of a notebook. */
@@ -44,7 +53,7 @@ export class CellTrust {
     });
   }
 
-  /** Asks, and then trusts every cell. */
+  /** Asks, and then trusts every cell, with the formats of its outputs that were held. */
   async request(): Promise<void> {
     if (this.isAsking) {
       return;
@@ -91,6 +100,7 @@ export class CellTrust {
     try {
       for (const cell of this.cells) {
         cell.trusted = true;
+        release(cell);
       }
     } finally {
       this.isTrusting = false;
@@ -99,6 +109,14 @@ export class CellTrust {
 
   private isTrusting = false;
   private isAsking = false;
+}
+
+/** Draws formats of outputs that were held when the notebook was opened. */
+function release(cell: ICellModel): void {
+  const released = cell.outputs && releasedOutputs(cell.outputs.toJSON());
+  if (released !== undefined) {
+    cell.outputs?.fromJSON(released);
+  }
 }
 
 /** Removes the mark from the page and from what is saved. */

@@ -9,6 +9,7 @@ import { describeError } from '../../errorDescription';
 import { DRIVE_NAME } from '../../files/drive';
 import { HostKernels } from '../hostKernels';
 import { confineHtmlPreview } from './htmlPreviews';
+import { confineMimeDocument, withholdMimeViewers } from './mimeDocuments';
 import type { ISpecs } from '../sandboxedKernels';
 import { runsInSandbox, sandboxedKernel } from '../sandboxedKernels';
 import { notifyError } from '../../notifications';
@@ -43,6 +44,7 @@ export const untrustedFilesPlugin: JupyterFrontEndPlugin<void> = {
     });
     kernels.guardSessions(sessions);
     guardFactories(app.docRegistry, kernels);
+    withholdMimeViewers(app.docRegistry, path => kernels.isInside(path));
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (_, context) => {
         if (kernels.isInside(context.path)) {
@@ -70,6 +72,7 @@ function guardFactories(registry: DocumentRegistry, kernels: HostKernels): void 
   const extension: DocumentRegistry.WidgetExtension = {
     createNew: (widget, context) => {
       kernels.guard(context);
+      confineMimeDocument(widget, () => kernels.isInside(context.path));
       if (kernels.isInside(context.path)) {
         confineHtmlPreview(widget);
       }

@@ -1,15 +1,28 @@
 import { Signal } from '@lumino/signaling';
 import { describe, expect, it, vi } from 'vitest';
 
+import { withHeldOutputs } from '../../../../src/lab/files/heldOutputs';
 import type { ICellModel } from '../../../../src/lab/notebooks/trust/cellTrust';
 import { CellTrust } from '../../../../src/lab/notebooks/trust/cellTrust';
 import { waitFor } from '../../../waiting';
+
+class Outputs {
+  length = 0;
+  saved: unknown[] = [];
+  readonly fromJSON = vi.fn((outputs: unknown[]) => {
+    this.saved = outputs;
+  });
+
+  toJSON(): unknown[] {
+    return this.saved;
+  }
+}
 
 /** Behaves as JupyterLab's model of a code cell. */
 class Cell implements ICellModel {
   readonly type = 'code';
   readonly stateChanged = new Signal<this, { readonly name: string }>(this);
-  readonly outputs = { length: 0 };
+  readonly outputs = new Outputs();
   readonly metadata: Record<string, unknown> = {};
 
   get trusted(): boolean {
@@ -93,6 +106,20 @@ describe('cells of a sandboxed kernel', () => {
     expect(rules.ask).toHaveBeenCalledOnce();
     cells[1]?.run();
     expect(trustedOnes(cells)).toEqual([true, false]);
+  });
+
+  it('get the formats that were held when the user agrees, and only then', async () => {
+    const output = { output_type: 'display_data', data: { 'application/vnd.vega.v5+json': {} }, metadata: {} };
+    const held = withHeldOutputs({ outputs: [output] })['outputs'] as unknown[];
+    for (const answer of [false, true]) {
+      const { cells: [cell, other], rules } = setUp(answer);
+      Object.assign(cell?.outputs ?? {}, { saved: held, length: 1 });
+      Object.assign(cell ?? {}, { trusted: true });
+      await waitFor(() => { expect(rules.ask).toHaveBeenCalledOnce(); });
+      await waitFor(() => { expect(cell?.trusted).toBe(answer); });
+      expect(cell?.outputs.saved).toEqual(answer ? [output] : held);
+      expect(other?.outputs.fromJSON).not.toHaveBeenCalled();
+    }
   });
 
   it('stay untrusted after a no', async () => {
