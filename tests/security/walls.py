@@ -394,6 +394,8 @@ WALLS: Final = (
                     "test_nothing_runs_when_the_address_names_the_notebook",
                     "test_a_saved_notebook_keeps_its_widgets_and_claims_no_trust",
                     "test_a_trusted_page_of_a_sandbox_does_not_reach_the_lab",
+                    "test_a_drawing_in_a_notebook_sends_requests_after_trust_only",
+                    "test_a_drawing_in_a_file_of_a_sandbox_sends_no_request",
                 ),
             ),
             Tried(

@@ -8,18 +8,28 @@ if TYPE_CHECKING:
     import ssl
 
     from sbx_jupyter.engine.egress.proxy.dialer import Stream
-    from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
-    from sbx_jupyter.engine.egress.proxy.tunnel import Tunnel
+    from sbx_jupyter.engine.egress.proxy.tunnel import HeaderRule, Tunnel
 
 _LONGEST_NAME: Final = 253
 """The longest name in the domain name system."""
 
 
+class HeaderRules(Protocol):
+    """The header rules of one sandbox; see ``Interceptor``."""
+
+    def wants(self, host: str) -> bool: ...
+    def rule_for(self, host: str) -> HeaderRule | None: ...
+    def headers_for(self, host: str) -> list[tuple[bytes, bytes]]: ...
+    async def serve(self, proxy: Proxy, inside: Stream, host: str, port: int) -> None: ...
+
+
 class Proxy(Protocol):
     """Opens connections to the outside, and records which were made or refused."""
 
-    interceptor: Interceptor | None
-    """The current header rules; new rules replace it at any time."""
+    @property
+    def interceptor(self) -> HeaderRules | None:
+        """The current header rules; new rules replace them at any time."""
+        ...
 
     def refused(self, target: str, reason: str) -> None:
         """Record that a connection was refused."""

@@ -140,7 +140,8 @@ class EgressProxy:
 
     def check(self, tunnel: Tunnel) -> None:
         """Raise what ``Tunnel.check`` raises unless the current rules allow the tunnel."""
-        tunnel.check(self.dialer.policy, self.interceptor)
+        rule = self.interceptor.rule_for(tunnel.host) if self.interceptor is not None else None
+        tunnel.check(self.dialer.policy, rule)
 
     def _allows(self, tunnel: Tunnel) -> bool:
         try:

@@ -10,7 +10,6 @@ from sbx_jupyter.errors import UnavailableError
 
 if TYPE_CHECKING:
     from sbx_jupyter.engine.egress.policy import Address, EgressPolicy
-    from sbx_jupyter.engine.egress.proxy.intercept import Interceptor
 
 HeaderRule = Mapping[str, str]
 """The headers to set on the requests to a name, with placeholders for secrets."""
@@ -34,13 +33,12 @@ class Tunnel:
         """The host if it is a name, ``None`` if it is the address."""
         return self.host if self.host != str(self.address) else None
 
-    def check(self, policy: EgressPolicy, interceptor: Interceptor | None) -> None:
-        """Raise an error unless the rules allow the tunnel as it is.
+    def check(self, policy: EgressPolicy, rule: HeaderRule | None) -> None:
+        """Raise an error unless the policy and the header rule for its host allow it as it is.
 
         Raises ``PermissionDeniedError`` when they deny the address, ``UnavailableError`` when the
         connection must be made anew for its header rule to apply.
         """
         policy.check(self.name, self.address)
-        rule = interceptor.rule_for(self.host) if interceptor is not None else None
         if self.keeps_rule and rule != self.rule:
             raise UnavailableError(f"the header rule for {self.host} has changed; connect again")
