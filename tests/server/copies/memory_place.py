@@ -21,8 +21,9 @@ class MemoryPlace:
         self.when_read: Callable[[], Awaitable[None]] | None = None
 
     async def find(self, path):
-        if path not in self.files:
-            return None
+        return self._found(path) if path in self.files else None
+
+    def _found(self, path) -> Found:
         content = self.files[path]
         kind = "directory" if content is None else "file"
         return Found(path.rpartition("/")[2], path, kind, len(content or b""))
@@ -32,7 +33,7 @@ class MemoryPlace:
             yield each
         for each in sorted(self.files):
             if each.startswith(f"{path}/"):
-                yield await self.find(each)
+                yield self._found(each)
 
     async def names(self, path):
         return {each.rpartition("/")[2] for each in self.files if each.rpartition("/")[0] == path}
