@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-PIPE_CHUNK: Final = 32 * 1024 // 3 * 3
-"""At most 32 KiB (interface 3.5), and a multiple of 3, so that base64 has no padding."""
+PIPE_CHUNK: Final = 32 * 1024
+"""The most that the interface allows (3.5)."""
 
 CAPACITY: Final = 1024 * 1024
 """The capacity of the pipes that the agent makes."""
