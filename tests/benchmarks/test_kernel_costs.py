@@ -34,10 +34,9 @@ from tests.engine_process import engine_process
 from tests.waiting import until
 
 ROUNDS: Final = 25
-_CHOSEN: Final = 2
+_CHOSEN: Final = 0
 """The round that counts, from the cheapest on: other work of the engine adds to some rounds, as
-does a slow machine on which a request arrives in pieces; a busy one lets some do with fewer looks
-for what is new."""
+does a slow machine on which a request arrives in pieces. What a request costs more is in all."""
 
 WARM_UP: Final = 2
 CALLS, BYTES = "system calls", "bytes moved"
