@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from sbx_jupyter.client.files.sync_files import blocking_download_at_most
+from sbx_jupyter.client.files.sync_files import (
+    blocking_download_at_most,
+    blocking_read_at_most,
+)
 from sbx_jupyter.display.text import one_line, size
 from sbx_jupyter.magics import tables
 from sbx_jupyter.magics.errors import MagicError
@@ -213,14 +216,11 @@ class Transfer:
     def _fetch_table(self, path: str) -> Any:
         """Read a table from where it was asked to be, not from where the sandbox says it is."""
         tables.arrow()
-        raw = bytearray()
-        with self._box.files.read(path, "stream") as stream:
-            for chunk in stream:
-                raw += chunk
-                if len(raw) > tables.MAX_BYTES:
-                    raise MagicError(f"the table has more than {tables.MAX_BYTES >> 20} MiB")
+        raw = blocking_read_at_most(self._box.files, path, tables.MAX_BYTES)
+        if raw is None:
+            raise MagicError(f"the table has more than {tables.MAX_BYTES >> 20} MiB")
         self._box.files.remove(path)
-        return tables.decode_table(bytes(raw))
+        return tables.decode_table(raw)
 
     def _download(self, path: str) -> Path:
         """Copy a file into a new directory: in the notebook's own it could be imported by name."""
@@ -229,15 +229,13 @@ class Transfer:
             raise too_large
         name = PurePosixPath(path).name.lstrip(".") or "file"
         target = Path(tempfile.mkdtemp(prefix="sbx-")) / name
-        count = None
         try:
             # A link may lead to a larger file, or the file may have grown.
-            count = blocking_download_at_most(self._box.files, path, target, MAX_FILE)
-        finally:
-            if count is None:
-                shutil.rmtree(target.parent, ignore_errors=True)
-        if count is None:
-            raise too_large
+            if blocking_download_at_most(self._box.files, path, target, MAX_FILE) is None:
+                raise too_large
+        except BaseException:
+            shutil.rmtree(target.parent, ignore_errors=True)
+            raise
         return target
 
 

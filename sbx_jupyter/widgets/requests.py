@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sbx_jupyter.client.files.files import read_at_most
 from sbx_jupyter.errors import ResourceExhaustedError
 
 if TYPE_CHECKING:
@@ -44,18 +45,13 @@ async def _list(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
 
 
 async def _read(sandbox: AsyncSandbox, request: Request, _: bytes) -> Answer:
-    pieces: list[bytes] = []
-    size = 0
-    async with await sandbox.files.read(request.path, "stream") as stream:
-        async for piece in stream:
-            size += len(piece)
-            if size > MAX_READ:
-                raise ResourceExhaustedError(
-                    f"{request.path} is larger than the {MAX_READ >> 20} MiB that a widget can"
-                    " carry; use sandbox.files.download() in a cell"
-                )
-            pieces.append(piece)
-    return {}, (b"".join(pieces),)
+    content = await read_at_most(sandbox.files, request.path, MAX_READ)
+    if content is None:
+        raise ResourceExhaustedError(
+            f"{request.path} is larger than the {MAX_READ >> 20} MiB that a widget can"
+            " carry; use sandbox.files.download() in a cell"
+        )
+    return {}, (content,)
 
 
 async def _write(sandbox: AsyncSandbox, request: Request, content: bytes) -> Answer:

@@ -17,8 +17,13 @@ _MAX_IN_A_ROW: Final = 8
 _MAX_SIZE: Final = 1 << 60
 """Larger ones are no offset that a file can have."""
 
-_PAX: Final = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
-_HEADERS: Final = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, *_PAX)
+_HEADERS: Final = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
 _MAX_LENGTH_DIGITS: Final = 20
 _DAMAGED: Final = "an extended header is damaged"
 _SPARSE: Final = "sparse files are not supported"

@@ -1,9 +1,9 @@
 /** Keeps formats of saved outputs from the renderers that could act on them. */
 
 import { trans } from '../../components/translation';
+import type { IJson } from '../../protocol/widgetFrames';
+import { isJson } from '../widgets/widgetStates';
 import { isPassive } from './passiveTypes';
-
-type Fields = Record<string, unknown>;
 
 /** The member of an output's metadata in which its other formats are kept, so that they follow it everywhere. */
 const HELD = 'sbx_held';
@@ -13,12 +13,12 @@ const MAX_TYPE = 80;
 const MAX_TYPES = 10;
 
 /** A cell whose outputs have only passive formats; the other ones are kept in their metadata. */
-export function withHeldOutputs(cell: Fields): Fields {
+export function withHeldOutputs(cell: IJson): IJson {
   return withOutputs(cell, holdOutput);
 }
 
 /** A cell whose outputs have their formats back. */
-export function withoutHeldOutputs(cell: Fields): Fields {
+export function withoutHeldOutputs(cell: IJson): IJson {
   return withOutputs(cell, putBack);
 }
 
@@ -27,14 +27,14 @@ export function releasedOutputs(outputs: readonly unknown[]): unknown[] | undefi
   return outputs.some(isHeld) ? outputs.map(putBack) : undefined;
 }
 
-function withOutputs(cell: Fields, change: (output: unknown) => unknown): Fields {
+function withOutputs(cell: IJson, change: (output: unknown) => unknown): IJson {
   return Array.isArray(cell['outputs']) ? { ...cell, outputs: cell['outputs'].map(change) } : cell;
 }
 
 function holdOutput(saved: unknown): unknown {
   // A copy of a cell may have brought formats that were held in another notebook.
   const output = putBack(saved);
-  if (!isFields(output) || !isFields(output['data'])) {
+  if (!isJson(output) || !isJson(output['data'])) {
     return output;
   }
   const formats = Object.entries(output['data']);
@@ -44,7 +44,7 @@ function holdOutput(saved: unknown): unknown {
   }
   const hasNote = held.length === formats.length;
   const data = hasNote ? { [TEXT]: note(held.map(([type]) => type)) } : passiveOnes(formats);
-  const metadata = isFields(output['metadata']) ? output['metadata'] : {};
+  const metadata = isJson(output['metadata']) ? output['metadata'] : {};
   return { ...output, data, metadata: { ...metadata, [HELD]: { data: Object.fromEntries(held), hasNote } } };
 }
 
@@ -57,33 +57,28 @@ function putBack(output: unknown): unknown {
   return { ...output, data: { ...shown, ...held.data }, metadata: without(output.metadata, HELD) };
 }
 
-interface IHeld extends Fields {
-  readonly data: Fields;
-  readonly metadata: Fields & { readonly [HELD]: { readonly data: Fields; readonly hasNote?: unknown } };
+interface IHeld extends IJson {
+  readonly data: IJson;
+  readonly metadata: IJson & { readonly [HELD]: { readonly data: IJson; readonly hasNote?: unknown } };
 }
 
 function isHeld(output: unknown): output is IHeld {
-  if (!isFields(output) || !isFields(output['data']) || !isFields(output['metadata'])) {
+  if (!isJson(output) || !isJson(output['data']) || !isJson(output['metadata'])) {
     return false;
   }
   const held = output['metadata'][HELD];
-  return isFields(held) && isFields(held['data']);
+  return isJson(held) && isJson(held['data']);
 }
 
-function without(fields: Fields, name: string): Fields {
+function without(fields: IJson, name: string): IJson {
   return Object.fromEntries(Object.entries(fields).filter(([key]) => key !== name));
 }
 
-function passiveOnes(formats: readonly [string, unknown][]): Fields {
+function passiveOnes(formats: readonly [string, unknown][]): IJson {
   return Object.fromEntries(formats.filter(([type]) => isPassive(type)));
 }
 
 function note(types: readonly string[]): string {
   const named = types.slice(0, MAX_TYPES).map(type => type.slice(0, MAX_TYPE));
   return trans.__('[an output that is drawn only after Trust Notebook: %1]', named.join(', '));
-}
-
-/** Whether a value is an object of JSON. */
-export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

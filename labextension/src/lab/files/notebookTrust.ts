@@ -1,6 +1,7 @@
 /** Removes claims of notebooks on which JupyterLab would act, and which code in a sandbox may have written. */
 
-import { isFields, withHeldOutputs, withoutHeldOutputs } from './heldOutputs';
+import { isJson } from '../widgets/widgetStates';
+import { withHeldOutputs, withoutHeldOutputs } from './heldOutputs';
 
 /** Notebooks whose widget state is kept; the oldest is forgotten first. */
 const MAX_KEPT = 200;
@@ -17,7 +18,7 @@ export class NotebookTrust {
   /** The notebook without trust, without widget state and with passive formats of outputs only. */
   opened(path: string, notebook: unknown): unknown {
     const clean = withCells(notebook, cell => withHeldOutputs(cellWithoutTrust(cell)));
-    if (isFields(clean) && isFields(clean['metadata']) && 'widgets' in clean['metadata']) {
+    if (isJson(clean) && isJson(clean['metadata']) && 'widgets' in clean['metadata']) {
       const { widgets, ...metadata } = clean['metadata'];
       this.keep(path, widgets);
       return { ...clean, metadata };
@@ -29,10 +30,10 @@ export class NotebookTrust {
   /** The notebook as it is written: without trust, and with the widget state and the outputs that it had. */
   saved(path: string, notebook: unknown): unknown {
     const clean = withCells(notebook, cell => withoutHeldOutputs(cellWithoutTrust(cell)));
-    if (!isFields(clean) || !this.widgets.has(path)) {
+    if (!isJson(clean) || !this.widgets.has(path)) {
       return clean;
     }
-    const metadata = isFields(clean['metadata']) ? clean['metadata'] : {};
+    const metadata = isJson(clean['metadata']) ? clean['metadata'] : {};
     return 'widgets' in metadata ? clean : { ...clean, metadata: { ...metadata, widgets: this.widgets.get(path) } };
   }
 
@@ -57,15 +58,15 @@ export class NotebookTrust {
 }
 
 function withCells(notebook: unknown, change: (cell: Record<string, unknown>) => unknown): unknown {
-  if (!isFields(notebook) || !Array.isArray(notebook['cells'])) {
+  if (!isJson(notebook) || !Array.isArray(notebook['cells'])) {
     return notebook;
   }
-  const cells = notebook['cells'].map((cell: unknown) => (isFields(cell) ? change(cell) : cell));
+  const cells = notebook['cells'].map((cell: unknown) => (isJson(cell) ? change(cell) : cell));
   return { ...notebook, cells };
 }
 
 function cellWithoutTrust(cell: Record<string, unknown>): Record<string, unknown> {
-  if (!isFields(cell['metadata']) || !('trusted' in cell['metadata'])) {
+  if (!isJson(cell['metadata']) || !('trusted' in cell['metadata'])) {
     return cell;
   }
   const metadata = { ...cell['metadata'] };
